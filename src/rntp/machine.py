@@ -31,18 +31,16 @@ def accelerator_of(device: str, memory_bytes: float) -> str | None:
 
     Examples
     --------
-    >>> accelerator_of("NVIDIA H200", 150e9), accelerator_of("NVIDIA H100 PCIe", 85e9), accelerator_of("T4", 15e9)
+    >>> accelerator_of("NVIDIA H200", 150e9), accelerator_of("NVIDIA H100 PCIe", 85e9), accelerator_of("P40", 24e9)
     ('h200-sxm5-141gb', 'h100-pcie-80gb', None)
+    >>> accelerator_of("Tesla V100-SXM2-16GB", 16.9e9), accelerator_of("NVIDIA GeForce RTX 4070 Ti SUPER", 16.7e9)
+    ('v100-sxm2-16gb', 'rtx-4070-ti-super')
     """
-    words = device.lower().replace("-", " ").split()
-    found = [name for name in accelerator_ids() if name.split("-")[0] in words]
-    close = [
-        name
-        for name in found
-        if abs(memory_bytes / load_accelerator(name).hbm_bytes.value - 1) <= MEMORY_MARGIN_FRACTION
-    ]
-    form = next((form for form in ("pcie", "nvl") if form in words), "sxm")
-    exact = [name for name in close if form in name] or close
+    words = set(device.lower().replace("-", " ").split())
+    named = [chip for chip in map(load_accelerator, accelerator_ids()) if set(chip.short_name.lower().split()) <= words]
+    close = [one for one in named if abs(memory_bytes / one.hbm_bytes.value - 1) <= MEMORY_MARGIN_FRACTION]
+    most = max((len(one.short_name.split()) for one in close), default=0)
+    exact = [one.id for one in close if len(one.short_name.split()) == most]
     return exact[0] if len(exact) == 1 else None
 
 

@@ -308,11 +308,6 @@ CHECKS = (
 )
 
 
-def problems(facts: Facts) -> list[str]:
-    """All that any check finds."""
-    return [problem for check in CHECKS for problem in check(facts)]
-
-
 def changed(facts: Facts, key: str, factor: float) -> Facts:
     """The facts with one of them off by a factor, which a file with a slip of the pen would load as."""
     fact = facts[key]

@@ -70,12 +70,12 @@ def test_the_required_ids_ship() -> None:
 def test_an_accelerator_is_plausible(accelerator_id: str) -> None:
     chip = load_accelerator(accelerator_id)
     assert chip.id == accelerator_id
-    assert 1e10 < chip.hbm_bytes.value < 2e12
-    assert 5e11 < chip.hbm_bytes_per_s.value < 5e13
-    assert 100 < chip.chip_tdp_w.value < 5000
+    assert 9e9 < chip.hbm_bytes.value < 2e12
+    assert 5e10 < chip.hbm_bytes_per_s.value < 5e13
+    assert 10 < chip.chip_tdp_w.value < 5000
     peaks = [chip.peak(precision) for precision in ("bf16", "fp8", "fp4")]
     assert peaks == sorted(peaks)
-    assert 1e14 < peaks[0] < 3e16
+    assert 2e12 < peaks[0] < 3e16
 
 
 @pytest.mark.parametrize("system_id", system_ids())
@@ -201,8 +201,8 @@ def test_gb200_says_that_a_superchip_holds_two_gpus() -> None:
 @pytest.mark.parametrize(
     ("function", "given", "hint"),
     [
-        (load_system, "h100-sxm5-80gb", "systems made of it: h100-nvl8"),
-        (load_system, "mi325x", "no shipped system is made of it"),
+        (load_system, "h100-sxm5-80gb", "a system is needed: h100-nvl8, 1xh100-sxm5-80gb"),
+        (load_system, "mi325x", "a system is needed: 1xmi325x, 8xmi325x"),
         (load_accelerator, "h100-nvl8", "its accelerator is 'h100-sxm5-80gb'"),
         (load_system, "h100-nvl9", "did you mean 'h100-nvl8'?"),
         (load_accelerator, "h100-sxm5-80", "h100-sxm5-80gb"),

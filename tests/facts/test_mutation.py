@@ -33,7 +33,8 @@ FACT = re.compile(
 
 def noticed(key: str, factor: float) -> bool:
     """Whether any check finds the change of one fact."""
-    return bool(checks.problems(checks.changed(checks.shipped_facts(), key, factor)))
+    facts = checks.changed(checks.shipped_facts(), key, factor)
+    return any(check(facts) for check in checks.CHECKS)
 
 
 def chosen(items: Sequence[Item], seed: int) -> list[tuple[Item, float]]:

@@ -16,7 +16,8 @@ from computeledger.frontier import described
 from computeledger.physics.calibration.training import REFERENCE_CHIPS, chip_family
 
 DATA = resources.files("computeledger.facts").joinpath("data")
-CACHES = (catalog._stems, load._shipped_accelerator, load._shipped_system, load._systems_by_chip, described._superchips)
+CACHES = (catalog._stems, load._shipped_accelerator, load._shipped_system, load._systems_by_chip, described._superchips,
+          load.bundled_system, load._accelerators_by_name, load.load_node)  # fmt: skip
 
 
 @pytest.fixture
@@ -57,9 +58,35 @@ def test_a_new_chip_is_served_trained_and_found() -> None:
         described.parse_description("100K toy9000")
 
 
+@pytest.mark.usefixtures("with_toy")
+def test_a_new_chip_is_counted_in_the_node_of_its_facts(tmp_path: Path) -> None:
+    """In a shipped node, and in one of its own: data files again."""
+    assert load.load_system("4xtoy9000").measured_as == ""
+    assert load.load_system("4 x Toy9000").scale_up_bytes_per_s_per_gpu.value == 450e9
+    chip, nodes = tmp_path / "data" / "accelerators" / "toy9000.toml", tmp_path / "data" / "nodes"
+    text = (nodes / "pcie-5-server.toml").read_text("utf-8")
+    (nodes / "toy-box.toml").write_text(
+        text.replace("pcie-5-server", "toy-box").replace("value = 63", "value = 12"), "utf-8"
+    )
+    chip.write_text(chip.read_text("utf-8").replace('node = "h100-nvl8"', 'node = "toy-box"'), "utf-8")
+    for cache in CACHES:
+        cache.cache_clear()
+    asked: dict[str, str | float] = {
+        "model": "llama-3.1-8b",
+        "layout": "tp2",
+        "batch": 8,
+        "price": "$2/h",
+        "samples": 16,
+    }
+    boxed, fast = (cl.serve(**asked, system=one) for one in ("2xtoy9000", "h100-nvl8"))
+    assert boxed.tpot_s.p50 > fast.tpot_s.p50
+    assert "toy-4" in load.offered_systems() and "8xtoy9000" not in load.offered_systems()
+
+
 def test_every_shipped_chip_states_its_family_and_name() -> None:
     chips = [load.load_accelerator(name) for name in catalog.accelerator_ids()]
-    assert all(chip.family and chip.short_name for chip in chips)
+    assert all(chip.family and chip.short_name and chip.node for chip in chips)
+    assert len({chip.short_name for chip in chips}) == len(chips)
     assert {family: chip_family(load.load_accelerator(chip)) for family, chip in REFERENCE_CHIPS.items()} == {
         family: family for family in REFERENCE_CHIPS
     }

@@ -19,7 +19,7 @@ from computeledger.sources import load_sources, read_sources
 from computeledger.units import DIMENSIONS
 
 DATA = resources.files("computeledger.facts").joinpath("data")
-KINDS = ("accelerators", "systems", "prices", "ownership", "tiers", "models")
+KINDS = ("accelerators", "nodes", "systems", "prices", "ownership", "tiers", "models")
 FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
 FILES += [("laws", DATA.joinpath("laws.toml")), ("reliability", DATA.joinpath("reliability.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]
@@ -45,7 +45,8 @@ CITED = [
 
 def test_there_are_enough_facts() -> None:
     counts = {kind: sum(1 for name, _ in FILES if name == kind) for kind in KINDS}
-    assert counts["accelerators"] >= 26
+    assert counts["accelerators"] >= 100
+    assert counts["nodes"] >= 25
     assert counts["systems"] >= 17
     assert counts["models"] >= 45
     assert counts["prices"] >= 2

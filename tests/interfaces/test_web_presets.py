@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fastapi.testclient import TestClient
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages.life import PAGE as LIFE
 from computeledger.interfaces.web.pages.pretrain import PAGE as PRETRAIN
+from computeledger.interfaces.web.pages.serve import PAGE as SERVE
 from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
 from computeledger.interfaces.web.spec import checked
 
@@ -131,3 +133,19 @@ def test_no_listed_layout_serves_a_request_for_less_than_the_answer(query: dict[
         for row in (document["winner"], document["margins"]["rivals"][0])
     ]
     assert bills[1] / bills[0] == pytest.approx(1 / document["margins"]["rivals"][0]["throughput_ratio"], rel=1e-6)
+
+
+def test_the_system_box_takes_a_count_and_no_path(client: TestClient, tmp_path: Path) -> None:
+    """Every accelerator is offered; what a visitor types is a name, never a file."""
+    offered = next(one for one in SERVE.controls if one.name == "system").choices
+    assert {"h100-nvl8", "8xl40s", "1xm4-max"} <= set(offered)
+    for typed in ("2 x L40S", "2xl40s"):
+        answer = client.get("/api/serve", params={"model": "qwen3-14b", "system": typed, "price": "1"})
+        assert answer.json()["system"] == "2xl40s"
+    plan = client.get("/view/life", params={"system": "8xh200"})
+    assert plan.status_code == 200 and "8xh200-sxm5-141gb" in plan.json()["plan"]
+    own = tmp_path / "own.toml"
+    own.write_text('like = "h100-nvl8"\n', "utf-8")
+    for typed in (str(own), f"2 x {own}", "2xl40z"):
+        refused = client.get("/api/serve", params={"system": typed})
+        assert refused.status_code == 422 and refused.json()["control"] == "system"

@@ -49,6 +49,11 @@ def system_ids() -> tuple[str, ...]:
     return _stems("systems")
 
 
+def node_ids() -> tuple[str, ...]:
+    """Ids of the shipped nodes that accelerators stand in."""
+    return _stems("nodes")
+
+
 def compared_systems(comparison: str) -> tuple[str, ...]:
     """Systems that a comparison shows where none are named, of ``comparisons.toml``.
 

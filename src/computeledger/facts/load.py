@@ -22,29 +22,35 @@ from computeledger.facts.catalog import (
     model_aliases,
     model_ids,
     model_index,
+    node_ids,
     normal_id,
     shipped_file,
     system_ids,
     unread_alias,
     user_path,
 )
+from computeledger.facts.counted import compact, counted, in_node, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.naming import Address, Variant, is_hub_id, read_address, variant_of, without_mirror
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
-from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, System
+from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
 from computeledger.facts.shape_rule import is_numbers, model_from_numbers
 from computeledger.files import user_files_allowed, without_user_files
 from computeledger.units import format_si
 
 __all__ = [
     "accelerator_ids",
+    "bundled_system",
+    "bundled_system_id",
     "load_accelerator",
     "load_model",
+    "load_node",
     "load_system",
     "model_ids",
     "model_name",
+    "offered_systems",
     "system_ids",
     "system_named_in",
 ]
@@ -84,13 +90,14 @@ def load_accelerator(given: str) -> Accelerator:
 
 
 def load_system(given: str) -> System:
-    """Load a system by exact id, or from a TOML file.
+    """Load a system by exact id, as a count of accelerators or of systems, or from a TOML file.
 
     Parameters
     ----------
     given : str
-        Id of :func:`system_ids`, or the path of a file. A user's file names a shipped accelerator or the path
-        of one, and in ``like`` the shipped system that supplies what it leaves out.
+        Id of :func:`system_ids`; ``2xl40s`` or ``4 x h100-nvl8``, also with ``oversubscribed 2:1`` behind it, where an
+        accelerator stands in the node of its facts; or the path of a file. A user's file names a shipped accelerator
+        or the path of one, and in ``like`` the system that supplies what it leaves out.
 
     Returns
     -------
@@ -106,11 +113,13 @@ def load_system(given: str) -> System:
     --------
     >>> load_system("h200-nvl8").accelerator.id
     'h200-sxm5-141gb'
+    >>> load_system("2 x L40S").scale_up_bytes_per_s_per_gpu.value < load_system("8xh100").n_gpus_scale_up.value * 4e9
+    True
     """
     path = user_path(given)
     if path is not None:
         return read_system(read_file(path))
-    return _shipped_system(shipped_system_id(given))
+    return bundled_system(given)
 
 
 @functools.cache
@@ -132,9 +141,66 @@ def system_named_in(text: str) -> str | None:
     return next((system for name, system in _systems_by_chip().items() if name in said), None)
 
 
-def shipped_system_id(given: str) -> str:
-    """Id of a shipped system; no file of that name is looked at."""
-    return _exact("system", given, system_ids(), accelerator_ids)
+@functools.lru_cache(1024)
+def bundled_system(given: str) -> System:
+    """A shipped system, or one that a text counts; no file of that name is looked at."""
+    asked = read_counted(given)
+    if asked is None:
+        return _shipped_system(_exact("system", given, system_ids(), accelerator_ids))
+    if asked.name in system_ids():
+        system = _shipped_system(asked.name)
+        return counted(asked, system, in_node(system.accelerator, system))
+    if asked.n is None:
+        raise unknown_id("system", asked.name, system_ids())
+    chip = _named_accelerator(asked.name)
+    return counted(asked, chip, in_node(chip, _node(chip)))
+
+
+def bundled_system_id(given: str) -> str:
+    """Id of a system that is shipped or counted; no file of that name is looked at."""
+    return bundled_system(given).id
+
+
+def offered_systems() -> tuple[str, ...]:
+    """Shipped systems, and each other accelerator in its full node: what a list of systems shows."""
+    made = {_shipped_system(one).accelerator.id for one in system_ids()}
+    rest = [load_accelerator(one) for one in accelerator_ids() if one not in made]
+    return (*system_ids(), *(f"{_node(chip).n_gpus_scale_up.value:.0f}x{chip.id}" for chip in rest))
+
+
+@functools.cache
+def _accelerators_by_name() -> Mapping[str, Accelerator]:
+    """Shipped accelerators by what people call them, without spaces and dashes; an id comes before a short name."""
+    chips = [_shipped_accelerator(one) for one in accelerator_ids()]
+    named = {compact(name): chip for chip in chips for name in (chip.name, *chip.aliases)}
+    named |= {compact(name): chip for chip in chips for name in (f"{chip.vendor} {chip.short_name}", chip.short_name)}
+    return named | {compact(chip.id): chip for chip in chips}
+
+
+def _named_accelerator(given: str) -> Accelerator:
+    """The shipped accelerator of an id or a short name."""
+    if given in accelerator_ids():
+        return _shipped_accelerator(given)
+    named = _accelerators_by_name()
+    if compact(given) in named:
+        return named[compact(given)]
+    if _family(given, accelerator_ids()):
+        raise _no_exact("accelerator", given, given, accelerator_ids(), accelerator_ids())
+    raise unknown_id(
+        "accelerator", given, [*accelerator_ids(), *system_ids(), *(one.short_name for one in named.values())]
+    )
+
+
+def _node(chip: Accelerator) -> Node | System:
+    """What an accelerator stands in."""
+    return load_node(chip.node) if chip.node in node_ids() else _shipped_system(chip.node)
+
+
+@functools.cache
+def load_node(stem: str) -> Node:
+    """A shipped node by its id."""
+    document = read_file(shipped_file("nodes", stem + ".toml"), shipped=True)
+    return built(document, Node, None, record_values(document, Node, None, ("id", "name")))
 
 
 def load_model(given: str, online: bool = False) -> Model:
@@ -403,8 +469,9 @@ def _wrong_kind(kind: str, name: str) -> str:
     if kind == "accelerator":
         return f"{name!r} is a system; its accelerator is {_shipped_system(name).accelerator.id!r}"
     made_of_it = [system for system in system_ids() if _shipped_system(system).accelerator.id == name]
-    systems = f"systems made of it: {', '.join(made_of_it)}" if made_of_it else "no shipped system is made of it"
-    return f"{name!r} is an accelerator, and a system is needed; {systems}"
+    full = _node(_shipped_accelerator(name)).n_gpus_scale_up.value
+    counts = dict.fromkeys((*made_of_it, f"1x{name}", f"{full:.0f}x{name}"))
+    return f"{name!r} is an accelerator, and a system is needed: {', '.join(counts)}, or another count"
 
 
 def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Iterable[str]) -> InputError:

@@ -250,7 +250,8 @@ def read_record(
     """Read the fields of a schema class from a document."""
     by_annotation: dict[str, Reader] = {
         "str": _typed(str, "a text"), "int": _typed(int, "a whole number"), "bool": _typed(bool, "true or false"),
-        "Fact": read_fact, "Mapping[str, Fact]": read_facts,
+        "int | None": _typed(int, "a whole number"), "Fact": read_fact, "Fact | None": read_fact,
+        "Mapping[str, Fact]": read_facts, "tuple[str, ...]": _texts,
     }  # fmt: skip
     by_name = readers or {}
     fields = {item.name: item for item in dataclasses.fields(schema)}
@@ -262,6 +263,12 @@ def read_record(
         name: (by_name.get(name) or by_annotation[str(fields[name].type)])(document, name, value)
         for name, value in table.items()
     }
+
+
+def _texts(document: Document, path: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise document.error(path, f"{shown(value)} is not a list of texts")
+    return tuple(value)
 
 
 def _is_required(item: dataclasses.Field[Any]) -> bool:

@@ -113,6 +113,10 @@ class Accelerator:
         Chips of one family share kernels, and what was measured of them: ``hopper``; empty where it is not stated.
     short_name : str
         As publications name it: ``H100``; the name of the form that the systems are made of.
+    aliases : tuple of str
+        What else people call it: ``4090``, ``DGX Spark``.
+    node : str
+        Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
     """
@@ -130,6 +134,8 @@ class Accelerator:
     packages_per_superchip: int = 1
     family: str = ""
     short_name: str = ""
+    node: str = ""
+    aliases: tuple[str, ...] = ()
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.
@@ -168,6 +174,36 @@ class Accelerator:
 
 
 @dataclass(frozen=True, slots=True)
+class Node:
+    """A server, workstation or device that takes accelerators of many kinds: a system without its accelerator.
+
+    Attributes
+    ----------
+    id, name : str
+        Exact id and published name.
+    n_gpus_scale_up : Fact
+        Packages in one scale-up domain, when it is full [-].
+    scale_up_bytes_per_s_per_gpu, scale_out_bytes_per_s_per_gpu : Fact
+        Bandwidth of one package, per direction [byte/s].
+    scale_up_latency_s, scale_out_latency_s : Fact
+        Time of the smallest transfer [s].
+    it_over_tdp_ratio, facility_over_it_ratio : Fact or None
+        Power of one package with its share of the server and network, over its thermal design power; with cooling and
+        losses, over that; None for those of the ownership edition [-].
+    """
+
+    id: str
+    name: str
+    n_gpus_scale_up: Fact
+    scale_up_bytes_per_s_per_gpu: Fact
+    scale_out_bytes_per_s_per_gpu: Fact
+    scale_up_latency_s: Fact
+    scale_out_latency_s: Fact
+    it_over_tdp_ratio: Fact | None = None
+    facility_over_it_ratio: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """A scale-up domain of accelerators and the fabric beyond it.
 
@@ -185,6 +221,13 @@ class System:
         Time of the smallest transfer [s].
     it_w_per_chip, facility_w_per_chip : Fact
         Power of one package with its share of the servers and network; with cooling and losses too [W].
+    oversubscription_ratio : Fact or None
+        Bandwidth of a switch's ports towards the accelerators over that towards the next tier of switches, which what
+        leaves a scale-up domain passes; 1 where it is not stated [-].
+    n_gpus : int or None
+        Packages at hand, where the name of the system counts them: ``2xl40s``.
+    measured_as : str
+        Shipped system of which this is a part or a multiple, whose measurements hold here; empty where there is none.
     """
 
     id: str
@@ -197,6 +240,15 @@ class System:
     scale_out_latency_s: Fact
     it_w_per_chip: Fact
     facility_w_per_chip: Fact
+    oversubscription_ratio: Fact | None = None
+    n_gpus: int | None = None
+    measured_as: str = ""
+
+    @property
+    def cross_domain_bytes_per_s_per_gpu(self) -> float:
+        """Bandwidth of one package towards other scale-up domains, all of them sending, per direction [byte/s]."""
+        thinner = 1.0 if self.oversubscription_ratio is None else self.oversubscription_ratio.value
+        return self.scale_out_bytes_per_s_per_gpu.value / thinner
 
 
 @dataclass(frozen=True, slots=True)

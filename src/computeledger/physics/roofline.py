@@ -421,4 +421,4 @@ class Machine:
     @property
     def scale_out_bytes_per_s(self) -> Num:
         """Rate of a collective beyond the scale-up domain, per GPU and direction [byte/s]."""
-        return self.system.scale_out_bytes_per_s_per_gpu.value * self.efficiency.scale_out_fraction
+        return self.system.cross_domain_bytes_per_s_per_gpu * self.efficiency.scale_out_fraction

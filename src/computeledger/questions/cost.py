@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class CostQuestion(Sampled):
     """The same GPU-hour rented, reserved and owned; what is left out comes from the newest editions."""
 
-    system: str | None = asked("text", "System id, or path to a system TOML.", metavar="ID")
+    system: str | None = asked(
+        "text", "System id, a count (2xl40s, 4xh100-nvl8), or path to a system TOML.", metavar="ID"
+    )
     accelerator: str | None = asked(
         "text", "Accelerator id, or path to a TOML file, instead of a system.", metavar="ID"
     )

@@ -18,7 +18,9 @@ class SweepQuestion(Asked):
     """The best layout and batch for every combination of the lists; figures are medians."""
 
     model: tuple[str, ...] = shared(ServeQuestion, "model", help="Model ids, or paths.", is_list=True, metavar="A,B")
-    system: tuple[str, ...] = shared(ServeQuestion, "system", help="System ids, or paths.", is_list=True, metavar="A,B")
+    system: tuple[str, ...] = shared(
+        ServeQuestion, "system", help="System ids, counts (2xl40s), or paths.", is_list=True, metavar="A,B"
+    )
     precision: tuple[str, ...] = shared(
         ServeQuestion, "precision", help="Precisions of the weights.", default=(), is_list=True, metavar="P,P",
         blank="as stored",

@@ -39,9 +39,10 @@ def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     >>> training_estimate(setting)[1]
     'tp2-dp32, microbatch 4, recompute none (plan)'
     """
-    question, n_scale_up = setting.asked(PretrainQuestion), int(setting.machine.system.n_gpus_scale_up.value)
+    question, system = setting.asked(PretrainQuestion), setting.machine.system
+    n_scale_up = int(system.n_gpus_scale_up.value)
     scenario, limits = read_training(question, setting.model), read_limits(question, n_scale_up)
-    n_gpus, layout = stated_layout(question, setting.model, n_scale_up)
+    n_gpus, layout = stated_layout(question, setting.model, system.n_gpus or n_scale_up)
     if layout is not None:
         scenario, limits = replace(scenario, layout=layout), replace(limits, layouts=(layout,))
     found, _ = configured_run(scenario, n_gpus, limits, setting.typical)

@@ -40,6 +40,16 @@ def facts_show(fact_id: str, **options: Any) -> None:
     show_answer(show_facts(fact_id), options)
 
 
+@facts.command("list")
+@click.argument("query", nargs=-1, metavar="[WORDS]...")
+@json_option
+def facts_list(query: tuple[str, ...], **options: Any) -> None:
+    """Accelerators with memory, peak, power and node; words of a maker, family or name narrow it."""
+    from computeledger.questions.answers.facts import list_chips
+
+    show_answer(list_chips(" ".join(query)), options)
+
+
 @facts.command("search")
 @click.argument("query", nargs=-1, required=True)
 @json_option

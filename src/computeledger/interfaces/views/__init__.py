@@ -46,6 +46,7 @@ _MODULES = {
     "RouteCheckAnswer": "route",
     "ScheduleAnswer": "frontier_runs",
     "SearchAnswer": "facts",
+    "ChipsAnswer": "facts",
     "ServeAnswer": "serve",
     "SimulateRLAnswer": "simulate",
     "SimulateServeAnswer": "simulate",

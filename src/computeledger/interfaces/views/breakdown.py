@@ -21,6 +21,7 @@ _FACT_WORDS = {
     "scale_out_bytes_per_s_per_gpu": "scale-out bandwidth",
     "scale_up_latency_s": "scale-up latency",
     "scale_out_latency_s": "scale-out latency",
+    "oversubscription_ratio": "oversubscription",
 }
 
 

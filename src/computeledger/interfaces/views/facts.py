@@ -8,6 +8,7 @@ from computeledger.facts.schema import Fact
 from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.physics import transformer
 from computeledger.questions.answers.facts import (
+    ChipsAnswer,
     DiffAnswer,
     FactsAnswer,
     ModelAnswer,
@@ -23,12 +24,16 @@ from computeledger.units import format_count, format_percent, format_si
 _MOST = 100
 
 
-def view(answer: ModelAnswer | FactsAnswer | SourceAnswer | SearchAnswer | DiffAnswer, _working: bool) -> View:
+def view(
+    answer: ModelAnswer | FactsAnswer | SourceAnswer | SearchAnswer | ChipsAnswer | DiffAnswer, _working: bool
+) -> View:
     """Of any answer about facts."""
     if isinstance(answer, ModelAnswer):
         return _model(answer)
     if isinstance(answer, SourceAnswer):
         return _source(answer.source)
+    if isinstance(answer, ChipsAnswer):
+        return _chips(answer)
     if isinstance(answer, SearchAnswer):
         return _search(answer) if answer.query else _searched(answer.searched)
     return _diff(answer) if isinstance(answer, DiffAnswer) else _record(answer)
@@ -130,6 +135,23 @@ def _search(answer: SearchAnswer) -> View:
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
     table = Table("Facts", ("of", "fact", "value #", "source", "date #"), rows, note=rest)
     return View(f"{len(found):,} {verb} {answer.query!r}.", tables=(table,), overline="facts search")
+
+
+def _chips(answer: ChipsAnswer) -> View:
+    rows = [
+        [one.id, format_si(one.hbm_bytes.value, "B"), format_si(one.hbm_bytes_per_s.value, "B/s"),
+         format_si(one.peak("bf16"), ""), f"{one.chip_tdp_w.value:.0f}", one.node]
+        for one in answer.found
+    ]  # fmt: skip
+    first = answer.found[0].id
+    table = Table("", ("id", "memory #", "reads #", "bf16 #", "W #", "stands in"), rows,
+                  note="bf16: dense FLOP/s, fp16 where there is no bf16; W: thermal design power.")  # fmt: skip
+    return View(
+        f"{format_count(len(answer.found), 'accelerator')}. --system takes a count of them, such as 2x{first}; "
+        f"facts show {first} has every figure with its source.",
+        tables=(table,),
+        overline="facts list",
+    )
 
 
 def _searched(counts: Mapping[str, int]) -> View:

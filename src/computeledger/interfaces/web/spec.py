@@ -180,7 +180,7 @@ def _check(one: Control, text: str) -> None:
         return
     if any(ord(letter) < ord(" ") for letter in text):
         raise ControlError(one.name, f"{one.label} {shown(text)}: one line of plain text is expected")
-    if one.kind == "choice" and text not in one.choices and one.choice_of is None:  # else choice_of has read it
+    if one.kind == "choice" and one.choice_of is None and text not in one.choices:
         hint = nearest(text, one.choices)
         if hint.startswith("allowed") and len(one.choices) > _FEW:
             hint = f"type a part of a name to see which of the {len(one.choices)} have it"

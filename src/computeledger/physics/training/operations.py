@@ -241,7 +241,7 @@ def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
     layout, counts, model, machine = work.layout, work.counts, work.model, work.machine
     stack, again, eff = work.batch.stack, work.batch.forward_again, machine.training
     up = machine.system.scale_up_bytes_per_s_per_gpu.value * eff.training_link_fraction
-    out = machine.system.scale_out_bytes_per_s_per_gpu.value * eff.training_link_fraction
+    out = machine.system.cross_domain_bytes_per_s_per_gpu * eff.training_link_fraction
     domain = machine.system.n_gpus_scale_up.value
     residual = work.tokens * model.hidden_size * ACTIVATION_BYTES
     tensor = (8 + 4 * again) * model.n_layers / layout.pp

@@ -155,7 +155,7 @@ def _ring_s(message_bytes: Num, n_group: Num, stride: Num, machine: Machine) -> 
     """Time of an all-gather or reduce-scatter over GPUs that stand ``stride`` apart."""
     link = machine.training.training_link_fraction
     up = machine.system.scale_up_bytes_per_s_per_gpu.value * link
-    out = machine.system.scale_out_bytes_per_s_per_gpu.value * link
+    out = machine.system.cross_domain_bytes_per_s_per_gpu * link
     local: Num = np.minimum(np.maximum(machine.system.n_gpus_scale_up.value / stride, 1.0), n_group)
     domains = n_group / local
     near: Num = (1 - 1 / local) * message_bytes / up

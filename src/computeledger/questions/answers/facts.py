@@ -13,12 +13,29 @@ from typing import Any, TypeAlias
 
 from computeledger.errors import InputError, UnknownIdError, check_kind, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
-from computeledger.facts.catalog import normal_id, ownership_editions, price_editions, tier_editions, user_path
+from computeledger.facts.catalog import (
+    node_ids,
+    normal_id,
+    ownership_editions,
+    price_editions,
+    tier_editions,
+    user_path,
+)
+from computeledger.facts.counted import read_counted
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
-from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, load_system, model_ids, system_ids
-from computeledger.facts.reading import read_file
+from computeledger.facts.load import (
+    accelerator_ids,
+    bundled_system,
+    load_accelerator,
+    load_model,
+    load_node,
+    load_system,
+    model_ids,
+    system_ids,
+)
+from computeledger.facts.reading import ASSUMPTION, read_file
 from computeledger.facts.reliability import load_reliability
-from computeledger.facts.schema import PRECISION_BYTES, Fact
+from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
 from computeledger.physics import transformer
 from computeledger.physics.roofline import parse_precision
@@ -164,6 +181,25 @@ class SearchAnswer(Answer):
         return {"query": self.query, "results": results, **({"searched": dict(self.searched)} if self.searched else {})}
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ChipsAnswer(Answer):
+    """Shipped accelerators whose name, maker or family has every word of a query."""
+
+    query: str
+    found: tuple[Accelerator, ...]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+        """As ``computeledger facts list --json`` prints it."""
+        rows = [
+            {"id": one.id, "name": one.name, "vendor": one.vendor, "family": one.family, "node": one.node,
+             "announced": one.announced, "hbm_bytes": one.hbm_bytes.value, "hbm_bytes_per_s": one.hbm_bytes_per_s.value,
+             "peak_flop_per_s": {name: fact.value for name, fact in one.peak_flop_per_s.items()},
+             "chip_tdp_w": one.chip_tdp_w.value}
+            for one in self.found
+        ]  # fmt: skip
+        return {"query": self.query, "accelerators": rows}
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A fact in which two records differ."""
@@ -248,6 +284,10 @@ def _edition_rows(edition: str) -> dict[str, Fact]:
     return rows
 
 
+def _hardware_ids() -> list[str]:
+    return [*accelerator_ids(), *node_ids(), *system_ids()]
+
+
 def _edition_ids() -> list[str]:
     return sorted({edition for editions, _ in _EDITIONS.values() for edition in editions()})
 
@@ -268,8 +308,10 @@ def _record(given: str) -> FactsAnswer:
         prices = load_prices().usd_per_gpu_hour.get(chip.id, {})
         rows = fact_rows(chip) | {f"usd_per_gpu_hour.{kind}": fact for kind, fact in prices.items()}
         return FactsAnswer(chip.id, "accelerator", chip.name, rows)
-    if normal_id(given) in system_ids():
-        system = load_system(given)
+    if given in node_ids():
+        return FactsAnswer(given, "node", load_node(given).name, fact_rows(load_node(given)))
+    if normal_id(given) in system_ids() or read_counted(given) is not None:
+        system = bundled_system(given)
         made_of = {"accelerator": system.accelerator.id}
         return FactsAnswer(system.id, "system", system.name, fact_rows(system), made_of)
     if given in _site_rows():
@@ -309,7 +351,7 @@ def _model(given: str) -> Model:
         except UnknownIdError as error:
             if " could mean " in str(error):
                 raise
-        every = [*accelerator_ids(), *system_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
+        every = [*_hardware_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
         raise unknown_id("id", given, every) from None
 
 
@@ -369,17 +411,29 @@ def search_facts(query: str) -> SearchAnswer:
     return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))))
 
 
-def _rank(words: Sequence[str], found: FoundFact) -> int:
-    """0 where the id is of what was asked, 1 where id and fact hold every word, 2 where a note or source does."""
-    own = re.split(r"[/_ ]", found.id.lower())
+def list_chips(query: str = "") -> ChipsAnswer:
+    """Answer ``computeledger facts list``: by maker, the newest of an id's family first."""
+    chips = [load_accelerator(one) for one in accelerator_ids()]
+    words = query.lower().split()
+    found = [
+        one for one in chips if all(word in f"{one.id} {one.name} {one.vendor} {one.family}".lower() for word in words)
+    ]
+    if not found:
+        raise unknown_id("accelerator", query, [*accelerator_ids(), *(one.vendor for one in chips)])
+    return ChipsAnswer(query, tuple(sorted(found, key=lambda one: (one.vendor.lower(), one.family, one.id))))
+
+
+def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, bool]:
+    """First what the id begins with, then what id and fact hold, then notes and sources; assumptions behind facts."""
+    own, is_assumed = re.split(r"[/_ ]", found.id.lower()), found.fact.source == ASSUMPTION
     if any(part.startswith(word) for part in own for word in words):
-        return 0
-    return 1 if all(word in f"{found.id} {found.name}".lower() for word in words) else 2
+        return 0, is_assumed
+    return 1 if all(word in f"{found.id} {found.name}".lower() for word in words) else 2, is_assumed
 
 
 def _searched() -> Iterator[FactsAnswer]:
     """Every record that a search looks through."""
-    for given in [*accelerator_ids(), *system_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
+    for given in [*_hardware_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
         yield _record(given)
 
 

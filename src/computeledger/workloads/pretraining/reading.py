@@ -65,7 +65,7 @@ def context_words(model: Model, sequence_tokens: float) -> str:
     )
 
 
-def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int) -> tuple[int, Layout | None]:
+def stated_layout(question: PretrainQuestion, model: Model, n_gpus_usual: int) -> tuple[int, Layout | None]:
     """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs.
 
     Examples
@@ -76,7 +76,7 @@ def stated_layout(question: PretrainQuestion, model: Model, n_gpus_scale_up: int
     'tp2-dp32'
     """
     if question.layout is None:
-        return question.gpus or n_gpus_scale_up, None
+        return question.gpus or n_gpus_usual, None
     layout = filled(parse_layout(question.layout), question.gpus)
     check_layout(layout, model, question.gpus)
     return int(layout.n_gpus), layout

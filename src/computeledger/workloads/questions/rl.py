@@ -19,7 +19,11 @@ class RLQuestion(OnSystem):
     """Train a model by reinforcement learning: rollout, verify, score, update, weight sync."""
 
     system: str = asked(
-        "text", "System id of the generators, or path to a system TOML.", ..., label="System", group="What"
+        "text",
+        "System of the generators: id, a count (2xl40s), or path to a system TOML.",
+        ...,
+        label="System",
+        group="What",
     )
     training_system: str | None = asked("text", "System of the trainer.", metavar="SYSTEM", blank="the generators' own")
     gpus: int | None = asked(

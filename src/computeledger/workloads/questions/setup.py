@@ -33,7 +33,9 @@ class OnSystem(Sampled):
     model: str = asked(
         "text", "Model id, path to a config.json, or numbers: 100B-A10B.", ..., label="Model", group="What"
     )
-    system: str = asked("text", "System id, or path to a system TOML.", ..., label="System", group="What")
+    system: str = asked(
+        "text", "System id, a count (2xl40s, 4xh100-nvl8), or path to a system TOML.", ..., label="System", group="What"
+    )
     gpus: int | None = asked(
         "whole", "GPUs at hand.", least=1, metavar="N", label="GPUs", group="What", slider=(1, 512),
         blank="as many as the best layout asks for",

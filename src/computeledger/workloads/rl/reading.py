@@ -103,7 +103,7 @@ def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLM
 
 def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
     """What holds of layouts and split; the rest is searched."""
-    gpus = question.gpus or int(machine.system.n_gpus_scale_up.value)
+    gpus = question.gpus or machine.system.n_gpus or int(machine.system.n_gpus_scale_up.value)
     generation, training = question.generation_gpus, question.training_gpus
     if (generation or 1) + (training or 1) > gpus and (generation or training):
         given = {"--generation-gpus": generation, "--training-gpus": training}

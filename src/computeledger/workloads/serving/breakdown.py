@@ -27,6 +27,7 @@ _SYSTEM_FACTS = (
     "scale_out_bytes_per_s_per_gpu",
     "scale_up_latency_s",
     "scale_out_latency_s",
+    "oversubscription_ratio",
 )
 
 
@@ -142,6 +143,8 @@ def _moved(machine: Machine) -> Iterator[tuple[str, float, Fact | None, Machine]
         yield name, fact.value, fact, replace(machine, system=replace(system, accelerator=faster))
     for name in _SYSTEM_FACTS:
         fact = getattr(system, name)
+        if fact is None:
+            continue
         raised_system = replace(system, **{name: replace(fact, value=fact.value * more)})
         yield name, fact.value, fact, replace(machine, system=raised_system)
 

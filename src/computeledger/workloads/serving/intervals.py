@@ -202,7 +202,8 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
-    return KNOWN if deployment(model, weights, system.id, backend) in load_calibration().deployments else NEW
+    measured = deployment(model, weights, system.measured_as or system.id, backend)
+    return KNOWN if measured in load_calibration().deployments else NEW
 
 
 @functools.cache

@@ -110,7 +110,8 @@ def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: 
     """
     if question.layout is None:
         return layouts_that_fit(scenario, machine, question.gpus)
-    layout = check_layout(parse_layout(question.layout), scenario.model, question.gpus)
+    at_hand = question.gpus or machine.system.n_gpus
+    layout = check_layout(parse_layout(question.layout), scenario.model, at_hand)
     if int(layout.cp) > 1:
         raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
     return [layout]

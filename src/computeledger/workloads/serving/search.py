@@ -116,6 +116,8 @@ def pareto_front(options: Sequence[Rated]) -> list[Rated]:
 def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | None = None) -> list[Layout]:
     """List layouts of the smallest replica that holds a model, and of all smaller ones that do.
 
+    No replica is larger than the GPUs at hand: those given, else those that the name of the system counts.
+
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
@@ -124,9 +126,9 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
     >>> max(one.n_gpus for one in layouts_that_fit(scenario, Machine(load_system("h100-nvl8"))))
     16
     """
-    domain = int(machine.system.n_gpus_scale_up.value)
-    if n_gpus is not None:
-        return _layouts_within(scenario, n_gpus, domain)
+    domain, at_hand = int(machine.system.n_gpus_scale_up.value), n_gpus or machine.system.n_gpus
+    if at_hand is not None:
+        return _layouts_within(scenario, at_hand, domain)
     for domains in powers_of_two(MOST_DOMAINS):
         layouts = _layouts_within(scenario, domains * domain, domain)
         if np.any(largest_batch(replace(scenario, layout=stack_layouts(layouts)), machine) >= 1):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.economics.plan.read import read_plan
-from computeledger.facts.load import load_model, model_ids, model_name, shipped_system_id, system_ids
+from computeledger.facts.load import bundled_system_id, load_model, model_ids, model_name, offered_systems
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.views.plan import ledger_view
 from computeledger.interfaces.views.published import published_hours
@@ -20,7 +20,7 @@ from computeledger.questions.plan import PlanQuestion
 _SCENARIO = (
     Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=model_name,
             group="What"),
-    Control("system", "System", "choice", choices=tuple(system_ids()), choice_of=shipped_system_id,
+    Control("system", "System", "choice", choices=tuple(offered_systems()), choice_of=bundled_system_id,
             group="What"),
     Control("precision", "Precision", "choice", choices=("", "bf16", "fp8", "fp4"), blank="the model's own",
             follows="model", group="What"),

@@ -58,7 +58,7 @@ def read_setting(question: PretrainQuestion) -> Setting:
     drawn, machine, typical = draw_machine(system, inputs, DEFAULT_ENGINE, question)
     scenario = replace(read_training(question, model), tokens=drawn["tokens"], usd_per_gpu_hour=drawn["price"])
     domain = int(system.n_gpus_scale_up.value)
-    n_gpus, layout = stated_layout(question, model, domain)
+    n_gpus, layout = stated_layout(question, model, system.n_gpus or domain)
     return Setting(
         scenario=scenario if layout is None else replace(scenario, layout=layout),
         machine=machine,

@@ -277,6 +277,7 @@ def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeA
     found = search_options(question, setting.at_median, layouts, setting.typical)
     fleet = _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
+    at_hand = question.gpus or setting.system.n_gpus
     at = replace(setting.scenario, layout=chosen.layout, batch=float(chosen.batch))
     at_median = replace(setting.at_median, layout=chosen.layout, batch=float(chosen.batch))
     return ServeAnswer(
@@ -289,7 +290,7 @@ def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeA
         limit=ideal_serving(at, setting.machine),
         price_of_speed=price_of_speed(at_median, setting.typical),
         fleet=fleet,
-        n_gpus=fleet.n_gpus if fleet is not None else question.gpus or max(int(one.n_gpus) for one in layouts),
+        n_gpus=fleet.n_gpus if fleet is not None else at_hand or max(int(one.n_gpus) for one in layouts),
         anchored=anchored_by,
     )
 

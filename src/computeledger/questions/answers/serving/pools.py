@@ -92,7 +92,7 @@ def answer_pools(setting: Setting) -> PoolsAnswer:
     question = setting.question
     layouts = layouts_to_search(question, layouts_that_fit(setting.at_median, setting.typical, question.gpus))
     domain = int(setting.system.n_gpus_scale_up.value)
-    gpus = question.gpus or max(domain, 2 * min(int(one.n_gpus) for one in layouts))
+    gpus = question.gpus or setting.system.n_gpus or max(domain, 2 * min(int(one.n_gpus) for one in layouts))
     found = search_pools(setting.at_median, layouts, setting.typical, gpus)
     chosen = _choose(found, question)
     pools = chosen.scenario(setting.scenario)

@@ -1,0 +1,148 @@
+"""Systems that a count makes: N of an accelerator in its usual node, N of a system, with a thinner fabric beyond it.
+
+An accelerator's node is part of its facts: a :class:`~computeledger.facts.schema.Node` with the accelerator put into
+it, or the shipped system that is made of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+
+from computeledger.errors import InputError, shown
+from computeledger.facts.catalog import normal_id
+from computeledger.facts.editions import load_ownership
+from computeledger.facts.reading import ASSUMPTION
+from computeledger.facts.schema import Accelerator, Fact, Node, System
+from computeledger.fields import MOST_COUNT
+
+_COUNTED = re.compile(
+    r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z0-9].*?)(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?)?"
+)
+#: Largest ratio of a fabric's bandwidth below its switches to that above.
+_MOST_OVERSUBSCRIBED = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a text counts: how many of what, and how thin the fabric is beyond one scale-up domain."""
+
+    n: int | None
+    name: str
+    oversubscription_ratio: float | None
+
+    def id_of(self, record: System | Accelerator) -> str:
+        """The one way in which the system is written.
+
+        Examples
+        --------
+        >>> read_counted("4 x H100-NVL8 oversubscribed 2:1").oversubscription_ratio
+        2.0
+        """
+        count = "" if self.n is None else f"{self.n}x"
+        thin = "" if self.oversubscription_ratio is None else f"-oversubscribed-{self.oversubscription_ratio:g}"
+        return f"{count}{record.id}{thin}"
+
+
+def read_counted(given: str) -> Counted | None:
+    """Read ``2xl40s``, ``4 x h100-nvl8`` or ``16xb200-nvl8 oversubscribed 2:1``; None where nothing is counted.
+
+    Examples
+    --------
+    >>> read_counted("2 x L40S").name, read_counted("h100-nvl8")
+    ('l40s', None)
+    """
+    found = _COUNTED.fullmatch(normal_id(given))
+    if found is None or (found["n"] is None and found["ratio"] is None):
+        return None
+    n = None if found["n"] is None or len(found["n"]) > len(str(MOST_COUNT)) else int(found["n"])
+    if found["n"] is not None and (n is None or not 1 <= n <= MOST_COUNT):
+        raise InputError(f"system {shown(given)}: from 1 to {MOST_COUNT} can be counted")
+    ratio = None if found["ratio"] is None else float(found["ratio"])
+    if ratio is not None and not 1 <= ratio <= _MOST_OVERSUBSCRIBED:
+        raise InputError(f"system {shown(given)}: a fabric is oversubscribed from 1 to {_MOST_OVERSUBSCRIBED:g} times")
+    return Counted(n, found["name"], ratio)
+
+
+def compact(name: str) -> str:
+    """A name without what people write in many ways.
+
+    Examples
+    --------
+    >>> compact("RTX 4090") == compact("rtx4090"), compact("TPU v5e")
+    (True, 'tpuv5e')
+    """
+    return re.sub(r"[^a-z0-9+]", "", name.lower())
+
+
+def in_node(chip: Accelerator, node: Node | System) -> System:
+    """A full node of an accelerator: power follows its thermal design power where the node is made for several."""
+    if isinstance(node, System):
+        own = node.accelerator.id == chip.id
+        return dataclasses.replace(node, measured_as=node.id) if own else _refitted(chip, node)
+    rule = load_ownership()
+    it_ratio, facility_ratio = node.it_over_tdp_ratio or rule.it_over_tdp_ratio, node.facility_over_it_ratio
+    it = _times(chip.chip_tdp_w, it_ratio, f"{chip.chip_tdp_w.value:g} W of thermal design power")
+    facility = _times(it, facility_ratio or rule.pue_ratio, f"{it.value:g} W of IT power")
+    return System(
+        id=node.id,
+        name=node.name,
+        accelerator=chip,
+        n_gpus_scale_up=node.n_gpus_scale_up,
+        scale_up_bytes_per_s_per_gpu=node.scale_up_bytes_per_s_per_gpu,
+        scale_out_bytes_per_s_per_gpu=node.scale_out_bytes_per_s_per_gpu,
+        scale_up_latency_s=node.scale_up_latency_s,
+        scale_out_latency_s=node.scale_out_latency_s,
+        it_w_per_chip=it,
+        facility_w_per_chip=facility,
+    )
+
+
+def _refitted(chip: Accelerator, system: System) -> System:
+    """A shipped system with another accelerator in it; it takes power as that one does."""
+    ratio = chip.chip_tdp_w.value / system.accelerator.chip_tdp_w.value
+    why = f"{system.id}, by thermal design power"
+    factor = Fact(ratio, "ratio", f"{ratio:.3g}", ASSUMPTION, chip.chip_tdp_w.date, "chosen here")
+    it, facility = (_times(fact, factor, f"{fact.given} of {why}")
+                    for fact in (system.it_w_per_chip, system.facility_w_per_chip))  # fmt: skip
+    return dataclasses.replace(system, accelerator=chip, it_w_per_chip=it, facility_w_per_chip=facility)
+
+
+def _times(fact: Fact, ratio: Fact, of_what: str) -> Fact:
+    """A power that follows from another by a ratio: an assumption, with both ranges."""
+    value = fact.value * ratio.value
+    low = (fact.low or fact.value) * (ratio.low or ratio.value)
+    high = (fact.high or fact.value) * (ratio.high or ratio.value)
+    known = {"low": low, "high": high} if low < high else {}
+    note = f"{of_what} x {ratio.value:.3g}"
+    return Fact(value, "w", f"{value:.4g} W", ASSUMPTION, ratio.date, "chosen here", note, **known)
+
+
+def counted(asked: Counted, record: System | Accelerator, node: System) -> System:
+    """N of an accelerator in its node, or N of a system: whole scale-up domains, or a part of one."""
+    domain, n, thin = node.n_gpus_scale_up, asked.n, None
+    n_gpus, name = node.n_gpus, node.name
+    if n is not None:
+        name = f"{n} x {record.name}"
+        n_gpus = n * int(domain.value) if isinstance(record, System) else n
+        domain = domain if isinstance(record, System) else _domain(n, record, node)
+    if asked.oversubscription_ratio is not None:
+        ratio, date = asked.oversubscription_ratio, node.scale_out_bytes_per_s_per_gpu.date
+        thin = Fact(ratio, "ratio", f"{ratio:g}:1", ASSUMPTION, date, "as asked", "stated with the system")
+    return dataclasses.replace(node, id=asked.id_of(record), name=name, n_gpus=n_gpus, n_gpus_scale_up=domain,
+                               oversubscription_ratio=thin or node.oversubscription_ratio)  # fmt: skip
+
+
+def _domain(n: int, chip: Accelerator, node: System) -> Fact:
+    """GPUs that scale up together: all of them, or a node's where there are several."""
+    full = node.n_gpus_scale_up
+    domain = int(full.value)
+    if n < domain:
+        return dataclasses.replace(full, value=float(n), given=f"{n} GPUs", note=f"of at most {domain} in one domain")
+    if n % domain:
+        raise InputError(
+            f"{n} x {chip.id} fill no whole number of nodes of {domain} ({node.name}): ask for {n - n % domain} or "
+            f"{n - n % domain + domain}, or state the node in a TOML file"
+        )
+    return full
