@@ -25,6 +25,8 @@ VARIANTS = [
     ("mlx-community/Qwen3-30B-A3B-4bit", "Qwen/Qwen3-30B-A3B", "int4-g64"),
     ("lmstudio-community/Qwen3-8B-MLX-4bit", "Qwen/Qwen3-8B", "int4-g64"),
     ("unsloth/Llama-3.3-70B-Instruct-unsloth-bnb-4bit", "meta-llama/Llama-3.3-70B-Instruct", "int4-g64"),
+    ("unsloth/Qwen3-8B-GGUF:Q4_K_M", "Qwen/Qwen3-8B", "q4_k"),
+    ("bartowski/Qwen_Qwen3-8B-Q8_0-GGUF", "Qwen/Qwen3-8B", "q8_0"),
     ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "meta-llama/Meta-Llama-3.1-8B", "bf16"),
 ]
 

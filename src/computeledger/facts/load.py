@@ -29,6 +29,7 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
+from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
 from computeledger.facts.counted import compact, counted, in_node, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
@@ -292,11 +293,7 @@ def _of_hub(address: Address, variant: Variant | None) -> HubConfig | None:
 
 
 def _hub_model(model_id: str, kept: HubConfig) -> Model:
-    document = read_file(kept.path)
-    try:
-        model = parse_config(document.table, model_id)
-    except ModelConfigError as error:
-        raise document.error("", str(error), ModelConfigError) from None
+    model = _configured_model(kept.path, model_id)
     return dataclasses.replace(model, notes=(*model.notes, kept.provenance), remarks=(kept.provenance,))
 
 
@@ -442,15 +439,23 @@ def _with_precision(document: Document, model: Model, table: Any) -> Model:
 
 
 def _user_model(path: Path) -> Model:
+    if path.suffix == ".gguf":
+        return read_gguf_model(path)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelConfigError(f"{path}: the directory holds no config.json")
-        path = path / "config.json"
+        return with_checkpoint(_configured_model(path / "config.json"), path)
+    if path.suffix == ".safetensors":
+        if not (path.parent / "config.json").is_file():
+            raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
+        return with_file(_configured_model(path.parent / "config.json"), path)
+    return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
+
+
+def _configured_model(path: Path, model_id: str = "") -> Model:
     document = read_file(path)
-    if path.suffix != ".json":
-        return read_model(document)
     try:
-        return parse_config(document.table, str(path))
+        return parse_config(document.table, model_id or str(path))
     except ModelConfigError as error:
         raise document.error("", str(error), ModelConfigError) from None
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from computeledger.errors import UnknownIdError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import model_ids, model_index, normal_id, shipped_file
+from computeledger.facts.formats import format_name
+from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.reading import read_file
-from computeledger.facts.schema import PRECISION_BYTES
 
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(huggingface\.co|hf\.co|modelscope\.cn/models|modelscope\.ai/models)/(.*)"
@@ -94,6 +95,7 @@ class Variant:
         else:
             formats = (self.precision,) * 3
             how = f", weights in {self.precision} as its name says"
+            how += "; --precision gguf-... counts the tensors that are wider" if "gguf" in self.endings else ""
         attention, dense, experts = formats
         return replace(
             model, id=self.id, weight_precision=attention, dense_precision=dense, expert_precision=experts,
@@ -174,10 +176,12 @@ def _without_endings(name: str, endings: Mapping[re.Pattern[str], str]) -> tuple
 
 
 def _known(name: str, said: str) -> str:
-    """A format by the name that formats have here."""
-    plain = {"gguf-bf16": "bf16", "gguf-f16": "bf16"}.get(said, said)
-    if plain not in PRECISION_BYTES:
-        raise UnknownIdError(
-            f"model {name!r}: its name says {said}, a format that is not known; --precision takes others"
-        )
-    return plain
+    """A format by the name that formats have here; of a GGUF file that mixes several, the one of most tensors."""
+    mix = mix_named(said) if said.startswith("gguf-") else None
+    if mix is not None:
+        return mix.rest
+    try:
+        return format_name(said)
+    except UnknownIdError:
+        told = f"model {name!r}: its name says {said}, a format that is not known; --precision takes others"
+        raise UnknownIdError(told) from None

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from computeledger.arrays import Range
-from computeledger.errors import ModelConfigError, QuantityError, nearest
+from computeledger.errors import ModelConfigError, QuantityError, UnknownIdError, nearest
 from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
 from computeledger.facts.catalog import shipped_file
+from computeledger.facts.formats import format_name
 from computeledger.facts.reading import read_file
-from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.units import GIGA, MEGA, MULTIPLIERS, PETA, format_count, format_si, parse_quantity
 
 _SIZES = re.compile(r"\s*([\d.]+)\s*([MBT])(?:[-_ ]?A([\d.]+)([MBT]))?(?=[\s,]|$)[\s,]*", re.IGNORECASE)
@@ -157,10 +157,15 @@ def _read(text: str) -> _Asked:
         written[name] = value
     given = {name: _number(text, name, value) for name, value in written.items() if name != "precision"}
     canonical = " ".join([said, *(f"{name}={value}" for name, value in written.items())])
-    precision = written.get("precision", "bf16")
-    if precision not in PRECISION_BYTES:
-        raise ModelConfigError(f"model {text!r}: precision: {precision!r}; {nearest(precision, PRECISION_BYTES)}")
+    precision = _format(text, written.get("precision", "bf16"))
     return _Asked(canonical, total, active or total, given, precision)
+
+
+def _format(text: str, given: str) -> str:
+    try:
+        return format_name(given)
+    except UnknownIdError as error:
+        raise ModelConfigError(f"model {text!r}: precision: {error}") from None
 
 
 def _size(text: str, number: str | None, unit: str | None) -> float:
