@@ -19,6 +19,7 @@ import click
 
 from computeledger.economics.plan.keys import KINDS, NEEDED, SECTIONS, TOP, TRAFFIC
 from computeledger.economics.prices.points import open_models
+from computeledger.facts.formats import FORMATS
 from computeledger.fields import Field, said_default
 from computeledger.frontier.epoch_files import COPY_DATE, CREDIT, shipped_sites
 from computeledger.frontier.fits import weights_fractions
@@ -83,6 +84,8 @@ def citations() -> dict[str, dict[str, list[str]]]:
                 groups.setdefault(_GROUPS.get(kind, _OTHER), []).append(label)
     for model in open_models().values():
         out[model.source].setdefault(_GROUPS["models"], []).append(model.name)
+    for one in FORMATS.values():
+        out[one.source].setdefault(_GROUPS["models"], []).append(one.name)
     return out
 
 

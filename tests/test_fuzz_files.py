@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from computeledger.errors import InputError
-from tests import stored
+from tests import headers, stored
 from tests.actuals import samples
 from tests.commands import Main, call
 from tests.damaged import damaged
@@ -65,7 +65,7 @@ def plans() -> Iterator[Target]:
     from computeledger.actuals.plan_calibration import read_calibration
     from computeledger.economics.prices.sheets import read_sheet
     from computeledger.facts.editions import load_ownership, load_prices, load_tiers
-    from computeledger.facts.load import load_accelerator, load_system
+    from computeledger.facts.load import load_accelerator, load_model, load_system
     from computeledger.frontier.growth import load_scenarios
     from computeledger.interfaces.cli import main
 
@@ -78,6 +78,11 @@ def plans() -> Iterator[Target]:
     yield Target("sheet.toml", beside[0][1], lambda path: keep(read_sheet(path)))
     config = (EXAMPLES / "frontier-moe" / "config.json").read_bytes()
     yield Target("config.json", config, command(main, "facts", "model", "FILE", "--json"))
+    header = headers.gguf(headers.LLAMA_8B, headers.llama_tensors(layers=2))
+    yield Target("model.gguf", header, reader_by_name(load_model))
+    tensors = {"model.layers.0.self_attn.q_proj.weight": ("BF16", (64, 64), 8192), "lm_head.weight": ("F32", (8,), 32)}
+    beside = [("config.json", config)]
+    yield Target("model.safetensors", headers.safetensors(tensors), reader_by_name(load_model), beside)
     calibration = (
         b'schema = "plan-calibration/1"\ndate = "2026-11-01"\n[pretraining]\nmodel = "meta-llama/Meta-Llama-3.1-8B"\n'
         b'accelerator = "h100-sxm5-80gb"\ngpu_hours = 8.0\nunplanned_fraction = 0.1\ndata = ["a.log"]\n'

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.rl.returns import rl_returns
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serving.answer import serve
+    from computeledger.questions.answers.serving.memory import memory
     from computeledger.questions.answers.serving.sweep import sweep
     from computeledger.questions.answers.simulation.rl import simulate_rl
     from computeledger.questions.answers.simulation.serving import simulate_serve
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         SystemsQuestion,
     )
     from computeledger.questions.invert import InvertQuestion
+    from computeledger.questions.memory import MemoryQuestion
     from computeledger.questions.plan import PlanQuestion
     from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
     from computeledger.questions.reconcile import ReconcileQuestion
@@ -95,6 +97,7 @@ _HOMES = {
     "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl.answer": ("rl",),
     "questions.answers.serving.answer": ("serve",),
+    "questions.answers.serving.memory": ("memory",),
     "questions.answers.serving.sweep": ("sweep",),
     "questions.answers.validate": ("validate",),
     "questions.reconcile": ("ReconcileQuestion",),
@@ -139,6 +142,7 @@ _HOMES = {
     "questions.allocate": ("AllocateQuestion",),
     "workloads.questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
+    "questions.memory": ("MemoryQuestion",),
     "questions.sweep": ("SweepQuestion",),
     "questions.validate": ("ValidateQuestion",),
     "physics.calibration.efficiency": ("Efficiency", "efficiency"),
@@ -179,6 +183,7 @@ __all__ = [
     "Layout",
     "Ledger",
     "Machine",
+    "MemoryQuestion",
     "Model",
     "Plan",
     "PlanQuestion",
@@ -231,6 +236,7 @@ __all__ = [
     "load_prices",
     "load_system",
     "load_tiers",
+    "memory",
     "parse_layout",
     "parse_precision",
     "plan",

@@ -12,6 +12,7 @@ import pytest
 
 from computeledger.economics.prices.points import open_models
 from computeledger.errors import FactError
+from computeledger.facts.formats import FORMATS
 from computeledger.facts.reading import ASSUMPTION, dimension_of
 from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.physics.calibration.training import load_training_factors
@@ -65,6 +66,7 @@ def test_every_source_is_cited() -> None:
     used |= {factor.source for factor in load_training_factors().values()}
     used |= {factor.source for factor in load_rl_factors().values()}
     used |= {model.source for model in open_models().values()}
+    used |= {one.source for one in FORMATS.values()}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 

@@ -12,8 +12,18 @@ from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, OperationKind, Precision, parse_precision, parse_training_precision
+from computeledger.physics.roofline import (
+    UNPACKED_FRACTION,
+    Machine,
+    OperationKind,
+    Precision,
+    parse_precision,
+    parse_training_precision,
+)
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.serving.operations import Step, forward
+from computeledger.physics.transformer import n_params_total
+from computeledger.physics.weights import precision_of
 from computeledger.validation.serving.points import sort_points
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import KNOWN, NEW, interval_class
@@ -45,11 +55,14 @@ INT8 = {"num_bits": 8, "type": "int"}
         (group(8, "int", INT8), "int8"),
         (group(8, "int", None), "w8a16"),
         (group(4, "float", {"num_bits": 4, "type": "float"}, 16), "fp4"),
-        (group(4, "float", {"num_bits": 8, "type": "float"}, 32), "fp4-a8"),
+        (group(4, "float", {"num_bits": 8, "type": "float"}, 32), "mxfp4-a8"),
+        (group(4, "float", None, 32), "mxfp4-a16"),
+        (group(4, "float", {"num_bits": 8, "type": "float"}, 16), "fp4-a8"),
+        ({"quant_method": "mxfp8"}, "mxfp8"),
         (group(4, "float", None, 16), "fp4-a16"),
         ({"quant_algo": "NVFP4"}, "fp4"),
         ({"quant_algo": "W4A16_NVFP4"}, "fp4-a16"),
-        ({"quant_algo": "W4A8_MXFP4_MXFP8"}, "fp4-a8"),
+        ({"quant_algo": "W4A8_MXFP4_MXFP8"}, "mxfp4-a8"),
         (group(8, "float", {"num_bits": 8, "type": "float"}), "fp8"),
         ({"quant_algo": "W4A16_AWQ"}, "int4"),
         ({"quant_algo": "W4A8_AWQ"}, "w4a8"),
@@ -83,8 +96,8 @@ def test_weight_only_formats_read_little_and_multiply_in_16_bits(system: str) ->
         (narrow_s, narrow_read_s), (wide_s, wide_read_s) = (
             products(one, Step(1.0, 0.0, 4096.0, decode=False)) for one in (weights, "bf16")
         )
-        assert narrow_s == wide_s
-        assert narrow_read_s / wide_read_s == pytest.approx(PRECISION_BYTES[weights] / 2)
+        assert wide_s / narrow_s == pytest.approx(UNPACKED_FRACTION), "unpacking costs a little of both rates"
+        assert narrow_read_s / wide_read_s == pytest.approx(PRECISION_BYTES[weights] / 2 / UNPACKED_FRACTION)
 
 
 def test_four_bit_floats_multiply_in_what_their_activations_have() -> None:
@@ -93,7 +106,7 @@ def test_four_bit_floats_multiply_in_what_their_activations_have() -> None:
     assert [chip.native_precision(one) for one in ("fp4", "fp4-a8", "fp4-a16")] == ["fp4", "fp8", "bf16"]
     model = load_model("nvidia/Qwen3.6-27B-NVFP4")
     assert (model.weight_precision, model.dense_precision) == ("fp8", "fp4-a16")
-    assert load_model("moonshotai/Kimi-K3").expert_precision == "fp4-a16"
+    assert load_model("moonshotai/Kimi-K3").expert_precision == "mxfp4-a16"
 
 
 def test_int8_runs_on_integer_units_where_they_are_faster() -> None:
@@ -109,6 +122,61 @@ def test_integer_weights_are_never_a_deployment_that_was_measured_in_another_for
     assert interval_class(deepseek, "fp8", load_system("h200-nvl8"), "sglang") == KNOWN
     for weights in ("int4", "int8", "w4a8", "bf16", "fp4-a16"):
         assert interval_class(deepseek, weights, load_system("h200-nvl8"), "sglang") == NEW
+
+
+#: Bits per weight that llama.cpp prints of Llama 3.1 8B: llama-cpp-gguf, tools/quantize/README.md, table of sizes.
+LLAMA_8B_BITS = {
+    "IQ1_S": 2.0042, "IQ1_M": 2.1460, "IQ2_XXS": 2.3824, "IQ2_XS": 2.5882, "IQ2_S": 2.7403, "IQ2_M": 2.9294,
+    "IQ3_XXS": 3.2548, "IQ3_XS": 3.4977, "IQ3_S": 3.6606, "IQ3_M": 3.7628, "IQ4_XS": 4.4597, "IQ4_NL": 4.6818,
+    "Q2_K_S": 2.9697, "Q2_K": 3.1593, "Q3_K_S": 3.6429, "Q3_K_L": 4.2979, "Q4_K_S": 4.6672, "Q4_K_M": 4.8944,
+    "Q5_K_S": 5.5704, "Q5_K_M": 5.7036, "Q6_K": 6.5633, "Q8_0": 8.5008,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "bits"), LLAMA_8B_BITS.items())
+def test_a_gguf_file_weighs_what_llama_cpp_says(file: str, bits: float) -> None:
+    model = load_model("llama-3.1-8b")
+    stored = float(weights_bytes_per_gpu(model, Layout(), precision_of(model, f"gguf-{file}")))
+    assert 8 * stored / n_params_total(model) == pytest.approx(bits, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("nvfp4", "fp4"), ("MXFP4", "mxfp4"), ("awq", "int4"), ("gptq", "int4"), ("w8a8", "int8"), ("fp16", "bf16")],
+)
+def test_other_names_mean_a_format(written: str, name: str) -> None:
+    assert parse_precision(written) == parse_precision(name)
+
+
+def test_exact_bits_with_scales() -> None:
+    """Blocks as their sources have them: 8 bits for 32 values in the MX formats, 32 for 128 x 128, ggml's structs."""
+    bits = {"mxfp4": 4.25, "fp4": 4.5, "mxfp8": 8.25, "bfp8": 8.5, "q8_0": 8.5, "q6_k": 6.5625, "iq4_xs": 4.25}
+    assert {name: 8 * PRECISION_BYTES[name] for name in bits} == bits
+    assert PRECISION_BYTES["fp8-block"] == 1 + 4 / 128**2
+
+
+def test_gpt_oss_is_read_in_its_own_format_and_multiplied_wide_on_hopper() -> None:
+    """17 bytes for 32 values; Hopper has no 4-bit units, and its engines keep activations in 16 bits."""
+    assert load_model("gpt-oss-120b").expert_precision == "mxfp4"
+    assert load_accelerator("h100-sxm5-80gb").native_precision("mxfp4") == "bf16"
+    assert load_accelerator("b200-sxm").native_precision("mxfp4") == "fp4"
+
+
+def test_the_head_is_read_in_its_own_format() -> None:
+    machine, model = Machine(load_system("h100-nvl8")), load_model("llama-3.1-8b")
+
+    def head(precision: Precision) -> float:
+        operations = forward(model, Step(1.0, 1024.0), Layout(), precision, machine)
+        return float(next(one for one in operations if one.kind == OperationKind.OUTPUT_HEAD).bytes)
+
+    assert head(precision_of(model, "q4_k_m")) / head(precision_of(model, "fp8")) == pytest.approx(6.5625 / 16)
+
+
+@pytest.mark.parametrize(("kv", "bits"), [("fp16", 16), ("int8", 8), ("q8_0", 8.5), ("q4_0", 4.5), ("nvfp4", 4.5)])
+def test_a_cache_has_exact_bits(kv: str, bits: float) -> None:
+    assert 8 * PRECISION_BYTES[parse_precision("bf16", kv=kv).kv] == bits
+    with pytest.raises(InputError, match="unknown precision 'q6_k'"):
+        parse_precision("bf16", kv="q6_k")
 
 
 def test_training_takes_no_integers() -> None:
@@ -138,5 +206,5 @@ def test_int4_decodes_faster_and_prefills_no_faster_than_16_bits() -> None:
     narrow = replace(wide, precision=parse_precision("int4"))
     assert estimate_serving(narrow, machine).decode_s < 0.6 * estimate_serving(wide, machine).decode_s
     assert estimate_serving(narrow, machine).prefill_s == pytest.approx(
-        float(estimate_serving(wide, machine).prefill_s), rel=0.02
+        float(estimate_serving(wide, machine).prefill_s), rel=0.05
     )

@@ -28,7 +28,7 @@ ROW = dict.fromkeys(NEEDED, "") | {
     ("changes", "reason"),
     [
         ({"accelerator": "rtx-4099"}, "hardware"),
-        ({"weights": "gguf-q4_k_m"}, "weight format not known"),
+        ({"weights": "ternary"}, "weight format not known"),
         ({"concurrency": "", "requests_per_s": "2"}, "load"),
         ({"metric": "tpot", "statistic": "p90"}, "tails"),
         ({"model": "llama-3.1-70b"}, "do not fit"),
@@ -49,7 +49,7 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     experts = open_case(
         ROW | {"model": "qwen3-30b-a3b", "weights": "fp8", "expert_weights": "mxfp4", "n_accelerators": "1"}
     ).scenario.precision
-    assert (experts.experts, experts.attention) == ("fp4", "fp8")
+    assert (experts.experts, experts.attention) == ("mxfp4", "fp8")
     cached = open_case(ROW | {"cached_fraction": "0.75"}).scenario
     assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
 

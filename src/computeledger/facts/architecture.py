@@ -87,6 +87,26 @@ class VisionEncoder:
     tokens_per_image: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WeightBytes:
+    """Bytes of stored weights by kind: of all of a kind in ``Model.stored``, of one on average in ``Precision.mixed``.
+
+    Attributes
+    ----------
+    attention, dense, experts, head, embedding : float
+        Of all weights of a kind, or of one [byte].
+    rest_bytes : float
+        Of all norms, biases and whatever else is stored [byte].
+    """
+
+    attention: float
+    dense: float
+    experts: float
+    head: float
+    embedding: float
+    rest_bytes: float = 0.0
+
+
 @dataclass(frozen=True)
 class Model:
     """A language model's shape and the figures published about it.
@@ -105,6 +125,10 @@ class Model:
         Longest context the configuration allows [token].
     weight_precision, dense_precision, expert_precision : str
         Precision of the stored weights: mixers; dense and shared MLPs; routed experts.
+    head_precision, embedding_precision : str
+        Of the output head, and of the input embedding where it is apart.
+    stored : WeightBytes or None
+        Bytes of all weights by kind, of a checkpoint whose headers were read.
     n_mtp_layers : int
         Multi-token-prediction modules; excluded from parameter counts of the model proper.
     norm_params_per_layer : int
@@ -128,6 +152,9 @@ class Model:
     weight_precision: str = "bf16"
     dense_precision: str = "bf16"
     expert_precision: str = "bf16"
+    head_precision: str = "bf16"
+    embedding_precision: str = "bf16"
+    stored: WeightBytes | None = None
     n_mtp_layers: int = 0
     norm_params_per_layer: int = 0
     vision: VisionEncoder | None = None

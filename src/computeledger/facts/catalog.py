@@ -155,7 +155,7 @@ def user_path(given: str) -> Path | None:
     if not user_files_allowed():
         return None
     path = Path(given).expanduser()
-    if path.suffix in (".toml", ".json"):
+    if path.suffix in (".toml", ".json", ".gguf", ".safetensors"):
         return path
     separated = os.sep in given or "/" in given
     return path if separated and path.exists() else None

@@ -29,6 +29,7 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
+from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
 from computeledger.facts.counted import compact, counted, in_node, read_counted
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
@@ -371,13 +372,21 @@ def _with_precision(document: Document, model: Model, table: Any) -> Model:
 
 
 def _user_model(path: Path) -> Model:
+    if path.suffix == ".gguf":
+        return read_gguf_model(path)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelConfigError(f"{path}: the directory holds no config.json")
-        path = path / "config.json"
+        return with_checkpoint(_configured_model(path / "config.json"), path)
+    if path.suffix == ".safetensors":
+        if not (path.parent / "config.json").is_file():
+            raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
+        return with_file(_configured_model(path.parent / "config.json"), path)
+    return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
+
+
+def _configured_model(path: Path) -> Model:
     document = read_file(path)
-    if path.suffix != ".json":
-        return read_model(document)
     try:
         return parse_config(document.table, str(path))
     except ModelConfigError as error:

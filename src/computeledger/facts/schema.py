@@ -10,41 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from computeledger.arrays import Range, Uncertain
+from computeledger.facts.formats import FORMATS
 
-#: Bytes of one stored value with its scales, by format. NVFP4 has an 8-bit scale for 16 values; int4 a 16-bit scale and
-#: a 4-bit zero point for 128 (AWQ, GPTQ), without the zero point for 64 or 32 (``-g64``, ``-g32``); w8a16 a 16-bit
-#: scale for 128. fp8 and int8 have one for a block, row or column, which is left out.
-PRECISION_BYTES = {
-    "bf16": 2.0,
-    "fp8": 1.0,
-    "fp4": 0.5625,
-    "fp4-a8": 0.5625,
-    "fp4-a16": 0.5625,
-    "int8": 1.0,
-    "w8a16": 1.0 + 2 / 128,
-    "int4": 0.5 + 2.5 / 128,
-    "int4-g64": 0.5 + 2 / 64,
-    "int4-g32": 0.5 + 2 / 32,
-    "w4a8": 0.5 + 2.5 / 128,
-}
+#: Bytes of one stored value with its scales, by the name of its format.
+PRECISION_BYTES: Mapping[str, float] = {name: one.bits / 8 for name, one in FORMATS.items()}
 #: Formats that products are quoted in and trained in, and those of a cache.
 FLOAT_PRECISIONS = ("bf16", "fp8", "fp4")
-KV_PRECISIONS = (*FLOAT_PRECISIONS, "int8", "int4")
-#: Units that multiply a stored format, the format's own first: fp4-a16, int4 and w8a16 are weight-only, their products
-#: run in 16 bits; fp4-a8 and w4a8 (weights in int4) multiply in fp8.
-_UNITS = {
-    "bf16": ("bf16",),
-    "fp8": ("fp8", "bf16"),
-    "fp4": ("fp4", "fp8", "bf16"),
-    "fp4-a8": ("fp8", "bf16"),
-    "fp4-a16": ("bf16",),
-    "int8": ("int8", "bf16"),
-    "w8a16": ("bf16",),
-    "int4": ("bf16",),
-    "int4-g64": ("bf16",),
-    "int4-g32": ("bf16",),
-    "w4a8": ("fp8", "bf16"),
-}
+KV_PRECISIONS = (*FLOAT_PRECISIONS, "int8", "int4", "q8_0", "q4_0")
 #: What a peak may be quoted for.
 PEAK_PRECISIONS = (*FLOAT_PRECISIONS, "int8")
 
@@ -168,7 +140,7 @@ class Accelerator:
         str
             The first of the format's units that the chip has; every chip has bf16.
         """
-        found = next((name for name in _UNITS[precision] if name in self.peak_flop_per_s), "bf16")
+        found = next((name for name in FORMATS[precision].units if name in self.peak_flop_per_s), "bf16")
         is_slower = self.peak_flop_per_s[found].value < self.peak_flop_per_s["bf16"].value
         return "bf16" if is_slower else found
 

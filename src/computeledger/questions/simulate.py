@@ -27,7 +27,10 @@ class SimulateServeQuestion(Simulated):
     system: str = shared(ServeQuestion, "system")
     layout: str | None = shared(ServeQuestion, "layout", help="Parallel layout of one replica.", metavar="tp8-ep8")
     precision: str | None = shared(
-        ServeQuestion, "precision", help="bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", blank="as stored"
+        ServeQuestion,
+        "precision",
+        help="As `serve` takes it: bf16, fp8, int4, gguf-q4_k_m, ...",
+        blank="as stored",
     )
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     price: Uncertain | None = shared(ServeQuestion, "price")

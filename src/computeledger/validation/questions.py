@@ -18,8 +18,14 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import FLOAT_PRECISIONS, PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision, parse_training_precision
+from computeledger.physics.roofline import (
+    Machine,
+    Precision,
+    parse_precision,
+    parse_training_precision,
+)
 from computeledger.physics.training.batch import Stack
+from computeledger.physics.weights import stored_precision
 from computeledger.units import KILO
 from computeledger.validation.rl.rows import RLRun
 from computeledger.validation.serving.points import Point
@@ -183,7 +189,7 @@ def _same_model(model: Model) -> str:
 
 def _precision_text(model: Model, precision: Precision) -> str | None:
     """How a question says a precision: none where weights are as stored."""
-    if precision == Precision(model.weight_precision, model.dense_precision, model.expert_precision, precision.kv):
+    if precision == stored_precision(model, precision.kv):
         return None
     for text in PRECISION_BYTES:
         if parse_precision(text, model.is_moe, precision.kv) == precision:

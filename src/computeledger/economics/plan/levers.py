@@ -25,6 +25,7 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active, n_params_total
+from computeledger.physics.weights import stored_precision
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 
 #: Returns within this factor are called equal; ledgers within a factor of ten are of one order.
@@ -195,7 +196,7 @@ def ledger_levers(model_id: str, system_id: str, traffic: Traffic | None = None)
     """
     use = traffic or Traffic()
     model, machine = load_model(model_id), Machine(load_system(system_id), efficiency())
-    weights = Precision(model.weight_precision, model.dense_precision, model.expert_precision, "bf16")
+    weights = stored_precision(model)
     base = ServingScenario(
         model, _layout(model, machine), weights, use.input_tokens, use.output_tokens, use.decode_batch
     )

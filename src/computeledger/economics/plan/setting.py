@@ -21,7 +21,8 @@ from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.parallelism import parse_layout
-from computeledger.physics.roofline import Machine, Precision, parse_training_precision, precision_of
+from computeledger.physics.roofline import Machine, Precision, parse_training_precision
+from computeledger.physics.weights import precision_of
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term, fact_term

@@ -14,14 +14,14 @@ from computeledger.facts.schema import PRECISION_BYTES
 _DTYPES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "float8_e4m3fn": "fp8", "auto": "bf16"}
 #: Precision of a whole method; None where the method's own fields say it.
 _METHODS: dict[str, str | None] = {
-    "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4", "modelopt": None,
+    "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp8": "mxfp8", "mxfp4": "mxfp4", "nvfp4": "fp4", "modelopt": None,
     "modelopt_fp4": "fp4", "compressed-tensors": None, "awq": None, "gptq": None, "bitsandbytes": None,
 }  # fmt: skip
 _ALGORITHMS = {
-    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "W8A8": "int8",
+    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "mxfp8", "W8A8": "int8",
     "W8A8_SQ_PER_CHANNEL": "int8", "W8A16": "w8a16", "W8A16_GPTQ": "w8a16", "NVFP4": "fp4", "NVFP4_AWQ": "fp4",
-    "MXFP4": "fp4", "W4A8_NVFP4_FP8": "fp4-a8", "W4A8_MXFP4_MXFP8": "fp4-a8", "W4A8_MXFP4_FP8": "fp4-a8",
-    "W4A16_NVFP4": "fp4-a16", "W4A16_MXFP4": "fp4-a16",
+    "MXFP4": "mxfp4", "W4A8_NVFP4_FP8": "fp4-a8", "W4A8_MXFP4_MXFP8": "mxfp4-a8", "W4A8_MXFP4_FP8": "mxfp4-a8",
+    "W4A16_NVFP4": "fp4-a16", "W4A16_MXFP4": "mxfp4-a16",
     "W4A16": "int4", "W4A16_AWQ": "int4", "W4A16_GPTQ": "int4", "W4A8_AWQ": "w4a8",
 }  # fmt: skip
 _LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules")
@@ -30,6 +30,8 @@ _BITS = {4: "fp4", 8: "fp8", 16: "bf16"}
 _GROUPED = {32: "int4-g32", 64: "int4-g64", 128: "int4"}
 #: Values that share a scale in bitsandbytes' 4-bit weights.
 _BITSANDBYTES_GROUP = 64
+#: Values that share a scale in the MX formats; NVFP4 has 16.
+_MX_GROUP = 32
 
 _MIXER = re.compile(r"(self_attn|linear_attn|\battn|mixer|self_attention)[.*)]*$")
 _SHARED = re.compile(r"shared_experts?[.*)]*$")
@@ -128,10 +130,12 @@ def _integer(q: Mapping[str, Any], bits: int) -> tuple[str, tuple[str, ...]]:
 
 def _float4(q: Mapping[str, Any]) -> str:
     """Weights of 4-bit floats by what multiplies them: activations in 4 bits, in 8, or as they are."""
-    activations = _group_parts(q)[0].get("input_activations")
+    group = _group_parts(q)[0]
+    activations = group.get("input_activations")
+    name = "mxfp4" if group["weights"].get("group_size") == _MX_GROUP else "fp4"
     if not isinstance(activations, Mapping):
-        return "fp4-a16"
-    return "fp4-a8" if activations.get("num_bits") == _FP8_BITS else "fp4"
+        return f"{name}-a16"
+    return f"{name}-a8" if activations.get("num_bits") == _FP8_BITS else name
 
 
 def _algorithm(name: object) -> str:

@@ -16,6 +16,7 @@ _HOME = "computeledger.interfaces.cli"
 COMMANDS = {
     "plan": (f"{_HOME}.plan:plan", "A model's life: training, RL and inference in FLOP and GPU-hours"),
     "serve": (f"{_HOME}.serving:serve", "Serve a model: TTFT, TPOT, memory, cost, the best layout"),
+    "memory": (f"{_HOME}.memory:memory", "Will it fit: formats over systems, on how few GPUs"),
     "sweep": (f"{_HOME}.sweep:sweep", "Serving over lists of models, systems, formats and layouts"),
     "pretrain": (f"{_HOME}.training:pretrain", "Pretrain: step time, MFU, memory, the best layout"),
     "rl": (f"{_HOME}.rl:rl", "An RL run: generation, training, weight sync, beta"),

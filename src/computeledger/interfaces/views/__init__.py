@@ -28,6 +28,7 @@ _MODULES = {
     "InvertAnswer": "invert",
     "LabAnswer": "frontier",
     "LawsAnswer": "allocate",
+    "MemoryAnswer": "memory",
     "ModelAnswer": "facts",
     "PlanAnswer": "plan",
     "PoolsAnswer": "serve",

@@ -9,11 +9,11 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, System
-from computeledger.physics import transformer
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
 from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.physics.weights import weight_counts
 from computeledger.units import GIGA
 
 #: Share of the HBM that weights, activations and workspace leave which a serving engine gives to the cache, and what
@@ -55,8 +55,8 @@ class ServingMemory:
 def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
     """Stored weights on the busiest GPU.
 
-    Mixers and dense parts are cut over TP and replicated over attention-DP; experts are cut over the whole stage; the
-    embedding and the head stay in bf16.
+    Mixers and dense parts are cut over TP and replicated over attention-DP; experts are cut over the whole stage.
+    Norms and biases are kept in 16 bits where the checkpoint says nothing else.
 
     Parameters
     ----------
@@ -78,16 +78,15 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
     >>> round(float(weights_bytes_per_gpu(load_model("llama-3.1-8b"), Layout(), Precision())) / 1e9, 2)
     16.06
     """
-    mixers = dense = experts = 0.0
-    for group in model.layers:
-        mixers += group.count * mixer_of(group.attention).params(model.hidden_size)
-        dense += group.count * transformer.always_active_params(group.feed_forward, model.hidden_size)
-        part = group.feed_forward
-        experts += group.count * part.n_experts * transformer.expert_params(part, model.hidden_size)
-    tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2) * PRECISION_BYTES["bf16"]
-    norms = model.n_layers * model.norm_params_per_layer * PRECISION_BYTES["bf16"]
-    kept = mixers * PRECISION_BYTES[precision.attention] + dense * PRECISION_BYTES[precision.dense]
-    spread = experts * PRECISION_BYTES[precision.experts]
+    counts, each = weight_counts(model), precision.weights
+    mixers, dense = counts["attention"], counts["dense"]
+    tables = counts["head"] * each.head + counts["embedding"] * each.embedding
+    # the last norm stands behind all layers
+    norms = (model.n_layers * model.norm_params_per_layer + model.hidden_size) * PRECISION_BYTES["bf16"]
+    if precision.mixed is not None:
+        norms = each.rest_bytes
+    kept = mixers * each.attention + dense * each.dense
+    spread = counts["experts"] * each.experts
     return (kept + tables) / layout.tp / layout.pp + norms / layout.pp + spread / layout.n_gpus_per_stage / layout.pp
 
 

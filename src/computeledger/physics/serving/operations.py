@@ -141,7 +141,7 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
         _activations(model, cut, layout, machine),
-        _head(model, step, cut, layout, machine),
+        _head(model, step, cut, layout, (precision, machine)),
     ]
     return [
         *exposed(work, machine.efficiency.overlap_fraction),
@@ -206,9 +206,9 @@ def _mixer_operations(
     yield Operation(
         Kind.ATTENTION_PROJECTIONS,
         flop=2 * weights * cut.tokens,
-        bytes=weights * PRECISION_BYTES[precision.attention],
+        bytes=weights * precision.weights.attention,
         flop_per_s=machine.gemm_flop_per_s(precision.attention),
-        bytes_per_s=machine.weight_bytes_per_s,
+        bytes_per_s=machine.weight_bytes_per_s * machine.unpacked_fraction(precision.attention),
     )
     for kind in (Kind.ATTENTION, Kind.LATENT_ATTENTION):
         if np.any(flop.get(kind, 0.0)):
@@ -238,9 +238,9 @@ def _feed_forward_operations(
         yield Operation(
             Kind.DENSE_MLP,
             flop=2 * weights * cut.tokens,
-            bytes=weights * PRECISION_BYTES[precision.dense],
+            bytes=weights * precision.weights.dense,
             flop_per_s=machine.gemm_flop_per_s(precision.dense),
-            bytes_per_s=machine.weight_bytes_per_s,
+            bytes_per_s=machine.weight_bytes_per_s * machine.unpacked_fraction(precision.dense),
         )
     for count, part in model.feed_forwards:
         if not part.n_experts:
@@ -253,9 +253,9 @@ def _feed_forward_operations(
         yield Operation(
             Kind.ROUTED_EXPERTS,
             flop=2 * held * (part.n_experts_active * uneven * cut.stage_tokens + eff.expert_tile_tokens / 2 * hit),
-            bytes=held * PRECISION_BYTES[precision.experts] * hit,
+            bytes=held * precision.weights.experts * hit,
             flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
-            bytes_per_s=machine.expert_bytes_per_s,
+            bytes_per_s=machine.expert_bytes_per_s * machine.unpacked_fraction(precision.experts),
         )
 
 
@@ -321,15 +321,16 @@ def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> O
     )
 
 
-def _head(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+def _head(model: Model, step: Step, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]) -> Operation:
+    precision, machine = made_of
     weights = model.vocab_size * model.hidden_size / layout.tp
     return Operation(
         Kind.OUTPUT_HEAD,
         # a prompt needs the scores of its last token only, drafts those of each
         flop=2 * weights * (cut.tokens if step.decode else cut.sequences),
-        bytes=weights * PRECISION_BYTES["bf16"],
-        flop_per_s=machine.gemm_flop_per_s("bf16"),
-        bytes_per_s=machine.weight_bytes_per_s,
+        bytes=weights * precision.weights.head,
+        flop_per_s=machine.gemm_flop_per_s(precision.head),
+        bytes_per_s=machine.weight_bytes_per_s * machine.unpacked_fraction(precision.head),
     )
 
 

@@ -16,6 +16,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
+from computeledger.physics.weights import stored_precision
 from computeledger.units import GIGA, KIB, KILO, MEGA
 from computeledger.validation.compare import MOST_MEASURED
 
@@ -203,7 +204,7 @@ def _precision(model: Model, text: str) -> Precision:
     kv = "fp8" if "bf16 kv" not in words and re.search(r"fp8 (kv|attention)|modelopt", words) else "bf16"
     scores = "fp8" if "fp8 attention" in words else "bf16"
     if not words or model.id.startswith("openai/gpt-oss"):
-        return Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv, scores)
+        return stored_precision(model, kv, scores)
     if "fp4" in words:
         is_moe = model.is_moe
         mixers = "fp8" if "fp8 attention" in words else "bf16" if is_moe else "fp4"

@@ -22,8 +22,9 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
 from computeledger.physics.calibration.serving import GENERIC
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
@@ -63,7 +64,9 @@ _SAID = {
 ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
 _PER_GPU = re.compile(r"(\d+) req/GPU")
 #: Formats as sources name them. gpt-fast quantises weights alone, in groups of 32 where it is int4.
-_FORMATS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "fp8": "fp8", "bf16": "bf16", "int4": "int4", "int8": "int8"}
+_FORMATS = {
+    one: one for one in ("nvfp4", "mxfp4", "fp4", "fp8", "bf16", "int4", "int8", "gguf-q4_k_m", "gguf-q8_0")
+} | {"nvfp4": "fp4"}
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 
 
@@ -188,12 +191,16 @@ def _rounds(row: Row) -> float:
 
 def _precision(row: Row, model: Model) -> Precision:
     """The stored formats where they are as narrow as the row's, else the row's throughout."""
-    named = _OF_ENGINE.get((row["engine"], row["weights"]), _FORMATS.get(row.get("expert_weights") or row["weights"]))
-    if named is None:
+    named = _OF_ENGINE.get((row["engine"], row["weights"]), _FORMATS.get(row["weights"]))
+    experts = _FORMATS.get(row.get("expert_weights") or row["weights"])
+    if named is None or experts is None:
         raise Unpredictable("weight format not known")
     kv = _FORMATS.get(row["kv_cache"] or "bf16", "bf16")
-    stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision, kv)
-    return stored if stored.name == named else parse_precision(named, model.is_moe, kv)
+    stored = stored_precision(model, kv)
+    if stored.name == (experts if row.get("expert_weights") else named):
+        return stored
+    asked = precision_of(model, named, kv)
+    return replace(asked, experts=experts) if row.get("expert_weights") else asked
 
 
 def predict_open(case: OpenCase, machine: Machine) -> Num:

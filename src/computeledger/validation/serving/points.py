@@ -21,6 +21,7 @@ from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.weights import stored_precision
 from computeledger.units import SMALLEST
 from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_rows
@@ -186,7 +187,7 @@ def _point(row: Mapping[str, str]) -> Point | str:
     precision = _precision(model, row)
     if precision is None:
         return "weight format not known"
-    if engines()[row["backend"]].has_narrow_cache and precision.name in ("fp8", "fp4"):
+    if engines()[row["backend"]].has_narrow_cache and precision.name in ("fp8", "fp4", "mxfp4"):
         precision = Precision(precision.attention, precision.dense, precision.experts, "fp8")
     for pool in {"aggregated": ("",)}.get(kind, ("prefill_", "decode_")):
         weights = weights_bytes_per_gpu(model, _layout(row, pool), precision)
@@ -247,7 +248,7 @@ def _precision(model: Model, row: Mapping[str, str]) -> Precision | None:
     gemm, moe = (_FORMATS.get(row[f"{kind}_quant_mode"]) for kind in ("gemm", "moe"))
     if gemm is None or moe is None:
         return None
-    stored = Precision(model.weight_precision, model.dense_precision, model.expert_precision)
+    stored = stored_precision(model)
     if not gemm or stored.name.partition("-")[0] == (moe or gemm) == "int4":  # the publisher's own checkpoint
         return stored
     mixers = "bf16" if model.is_moe and gemm in ("fp4", "int4") else gemm
@@ -257,7 +258,7 @@ def _precision(model: Model, row: Mapping[str, str]) -> Precision | None:
 #: Weight formats as these tables name them.
 _FORMATS = {
     "": "", "bf16": "bf16", "float16": "bf16", "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8",
-    "fp8_static": "fp8", "fp8_ootb": "fp8", "nvfp4": "fp4", "fp4": "fp4", "mxfp4": "fp4",
-    "w4a16_mxfp4": "fp4-a16", "w4a8_mxfp4_mxfp8": "fp4-a8",
+    "fp8_static": "fp8", "fp8_ootb": "fp8", "nvfp4": "fp4", "fp4": "fp4", "mxfp4": "mxfp4",
+    "w4a16_mxfp4": "mxfp4-a16", "w4a8_mxfp4_mxfp8": "mxfp4-a8",
     "int4": "int4", "int4_wo": "int4", "w4afp8": "w4a8", "int8": "int8", "sq": "int8", "int8_wo": "w8a16",
 }  # fmt: skip

@@ -45,7 +45,7 @@ class RLQuestion(OnSystem):
         "text", "Layout of the trainer.", metavar="tp2-pp4", label="Training layout", group="How", blank="searched"
     )
     precision: str | None = asked(
-        "text", "Precision of rollouts: bf16, fp8, fp4, int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", metavar="P",
+        "text", "Precision of rollouts, as `serve` takes it: bf16, fp8, int4, ...", metavar="P",
         blank="as stored",
     )  # fmt: skip
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P")

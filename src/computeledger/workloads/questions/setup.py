@@ -42,7 +42,7 @@ class OnSystem(Sampled):
         "text", "Parallel layout.", metavar="tp8-pp1-dp1-ep1", label="Layout", group="What", blank="searched"
     )
     precision: str | None = asked(
-        "text", "bf16, fp8, fp4; to serve also int8, int4, w8a16, w4a8, fp4-a16, fp4-a8.", metavar="P",
+        "text", "bf16, fp8, fp4; to serve also mxfp4, int8, int4, awq, w4a8, gguf-q4_k_m, ...", metavar="P",
         label="Weights", group="How", blank="as stored, bf16 to pretrain",
     )  # fmt: skip
     price: Uncertain | None = asked(

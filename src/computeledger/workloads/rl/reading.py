@@ -16,7 +16,8 @@ from computeledger.files import MOST_VALUES, read_user_lines
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, parse_training_precision, precision_of
+from computeledger.physics.roofline import Machine, parse_training_precision
+from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import rl_class, rl_factors_of

@@ -13,7 +13,8 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.roofline import Machine
+from computeledger.physics.weights import precision_of
 from computeledger.units import format_si
 from computeledger.workloads.engines import reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion

@@ -20,7 +20,8 @@ from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.roofline import Machine
+from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.document import (

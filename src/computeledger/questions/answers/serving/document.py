@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, median
+from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.roofline import BOUNDS, Operation, OperationKind, Precision, bound, bound_times_s, total_s
@@ -23,16 +24,20 @@ from computeledger.workloads.serving.pool_search import PoolOption
 from computeledger.workloads.serving.pools import DisaggregatedResult
 from computeledger.workloads.serving.search import Fleet, PriceOfSpeed, ServingOption
 
+#: Kinds of value whose format an answer states.
+WIDTHS = ("attention", "dense", "experts", "head", "kv")
+
 
 def wider_products(precision: Precision, system: System) -> list[str]:
-    """A note where a chip has no units for a precision: its products run in the next wider one."""
-    asked = {precision.attention, precision.dense, precision.experts}
-    peaks = system.accelerator.peak_flop_per_s
-    return [
-        f"{name}: {system.accelerator.id} has no {name} units; weights are stored in it, products run wider"
-        for name in ("fp8", "fp4", "int8")
-        if name in asked and name not in peaks
-    ]
+    """What multiplies weights that the chip has no units for, or that are narrow on purpose."""
+    chip, out = system.accelerator, []
+    for name in dict.fromkeys((precision.attention, precision.dense, precision.experts)):
+        one, native = FORMATS[name], chip.native_precision(name)
+        if one.is_weight_only:
+            out.append(f"{name}: weights alone are narrow: {one.bits:.4g} bits are read, products run in {native}")
+        elif native != one.units[0]:
+            out.append(f"{name}: {chip.id} multiplies it fastest in {native}: products run in that")
+    return out
 
 
 def dear_reads(result: ServingResult) -> list[str]:
@@ -71,7 +76,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "input_tokens": quantity(scenario.input_tokens, "tokens"),
         "cached_tokens": quantity(scenario.cached_tokens, "tokens"),
         "output_tokens": quantity(scenario.output_tokens, "tokens"),
-        "precision": {name: getattr(scenario.precision, name) for name in ("attention", "dense", "experts", "kv")},
+        "precision": {name: getattr(scenario.precision, name) for name in WIDTHS},
         **quantities(serve_figures(result)),
         **_first_tokens(result),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
@@ -307,7 +312,6 @@ def pools_document(
     """Serving by two pools, and its physical limit."""
     result = answer[0]
     one = result.scenario.decode
-    widths = ("attention", "dense", "experts", "kv")
     prompts = int(chosen.prefill_layout.dp * chosen.prefill_layout.pp)
     staged = max(chosen.prefill_layout.pp, chosen.decode_layout.pp) > 1
     workers = (
@@ -326,7 +330,7 @@ def pools_document(
         "input_tokens": quantity(one.input_tokens, "tokens"),
         "cached_tokens": quantity(one.cached_tokens, "tokens"),
         "output_tokens": quantity(one.output_tokens, "tokens"),
-        "precision": {name: getattr(one.precision, name) for name in widths},
+        "precision": {name: getattr(one.precision, name) for name in WIDTHS},
         **quantities(_pools_figures(*answer)),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "pools": {

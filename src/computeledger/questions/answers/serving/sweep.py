@@ -17,7 +17,8 @@ from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.roofline import Machine
+from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.setup import price_of

@@ -15,7 +15,8 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine, precision_of
+from computeledger.physics.roofline import Machine
+from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document

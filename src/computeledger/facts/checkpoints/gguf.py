@@ -1,0 +1,259 @@
+"""Headers of GGUF files: metadata and tensors, never their values. The layout is that of ``llama-cpp-gguf``."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from computeledger.errors import ModelConfigError, nearest
+from computeledger.facts.formats import FORMATS
+from computeledger.files import open_user_file
+from computeledger.units import MIB
+
+#: Most bytes of a header (a vocabulary of 300,000 words takes 10 MB), of a text in it, and most entries.
+MOST_HEADER_BYTES, MOST_TEXT_BYTES, MOST_ENTRIES = int(64 * MIB), int(4 * MIB), 100_000
+#: Most dimensions of a tensor, and most values of one.
+_MOST_DIMENSIONS, _MOST_VALUES = 4, 2**52
+_VERSIONS = (2, 3)
+
+Value = int | float | bool | str | None
+
+#: Kinds of metadata: how each number is packed.
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
+#: Types of tensors: the name of the format, and what the file calls it where that differs.
+_TYPES = {
+    0: "f32", 1: "bf16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k",
+    13: "q5_k", 14: "q6_k", 16: "iq2_xxs", 17: "iq2_xs", 18: "iq3_xxs", 19: "iq1_s", 20: "iq4_nl", 21: "iq3_s",
+    22: "iq2_s", 23: "iq4_xs", 26: "f32", 29: "iq1_m", 30: "bf16", 34: "tq1_0", 35: "tq2_0", 39: "mxfp4-a16",
+    40: "fp4-a16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a checkpoint: its name, format and bytes, and whether it is a vector."""
+
+    name: str
+    format: str
+    bytes: float
+    is_vector: bool
+    columns: int = 0
+
+
+class _Header:
+    """Reads a header front to back and stops at its bounds."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream, self._name, self._at = stream, name, 0
+
+    def error(self, what: str) -> ModelConfigError:
+        return ModelConfigError(f"{self._name}: byte {self._at}: {what}")
+
+    def take(self, n: int) -> bytes:
+        if self._at + n > MOST_HEADER_BYTES:
+            raise self.error(f"the header is longer than {MOST_HEADER_BYTES // MIB:.0f} MiB")
+        got = self._stream.read(n)
+        if len(got) < n:
+            raise self.error("the header ends early: the file is cut off")
+        self._at += n
+        return got
+
+    def number(self, code: str) -> int | float | bool:
+        packed = struct.Struct("<" + code)
+        value: int | float | bool = packed.unpack(self.take(packed.size))[0]
+        return value
+
+    def count(self, what: str, code: str = "Q", most: int = MOST_ENTRIES) -> int:
+        n = int(self.number(code))
+        if n > most:
+            raise self.error(f"{n} {what}; at most {most} are read")
+        return n
+
+    def text(self) -> str:
+        return self.take(self.count("characters", most=MOST_TEXT_BYTES)).decode("utf-8", "replace")
+
+    def value(self) -> Value:
+        kind = self.count("kinds of values", "I", most=2**31)
+        if kind == _ARRAY:
+            return self._array()
+        return self._plain(kind)
+
+    def _plain(self, kind: int) -> Value:
+        if kind == _TEXT:
+            return self.text()
+        if kind not in _NUMBERS:
+            raise self.error(f"{kind} is no kind of value")
+        return self.number(_NUMBERS[kind])
+
+    def _array(self) -> Value:
+        """The value of an array whose entries are all alike; None of any other."""
+        kind = self.count("kinds of values", "I", most=2**31)
+        n = self.count("entries of an array", most=MOST_HEADER_BYTES)
+        if kind == _TEXT:
+            for _ in range(n):
+                self.take(self.count("characters", most=MOST_TEXT_BYTES))
+            return None
+        if kind not in _NUMBERS:
+            raise self.error(f"arrays of kind {kind} are not read")
+        size = struct.calcsize("<" + _NUMBERS[kind])
+        raw = self.take(n * size)
+        first = raw[:size]
+        if n and n <= MOST_ENTRIES and raw == first * n:
+            value: Value = struct.unpack("<" + _NUMBERS[kind], first)[0]
+            return value
+        return None
+
+
+def read_header(path: Path) -> tuple[dict[str, Value], list[Tensor]]:
+    """Metadata and tensors of one file; a list that differs from entry to entry is None."""
+    with open_user_file(path) as stream:
+        header = _Header(stream, str(path))
+        if header.take(4) != b"GGUF":
+            raise ModelConfigError(f"{path}: not a GGUF file: it does not begin with GGUF")
+        version = int(header.number("I"))
+        if version not in _VERSIONS:
+            swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+            why = "big-endian files are not read" if swapped in _VERSIONS else f"version {version}; 2 and 3 are read"
+            raise ModelConfigError(f"{path}: {why}")
+        n_tensors, n_values = header.count("tensors"), header.count("keys")
+        metadata: dict[str, Value] = {}
+        for _ in range(n_values):
+            key = header.text()
+            metadata[key] = header.value()
+        return metadata, [_tensor(header) for _ in range(n_tensors)]
+
+
+def _tensor(header: _Header) -> Tensor:
+    name = header.text()
+    shape = [int(header.number("Q")) for _ in range(header.count("dimensions", "I", most=_MOST_DIMENSIONS))]
+    kind = int(header.number("I"))
+    header.number("Q")
+    values = math.prod(shape)
+    if kind not in _TYPES:
+        raise header.error(f"{name[:80]!r}: ggml type {kind} is not known")
+    one = FORMATS[_TYPES[kind]]
+    if not shape or not 0 < values <= _MOST_VALUES or shape[0] % one.block_values:
+        raise header.error(f"{name[:80]!r}: a shape of {shape} does not go with {one.name}")
+    rows = shape[1] if len(shape) > 1 else 0
+    return Tensor(name, one.name, values * one.bits / 8, sum(n > 1 for n in shape) < 2, rows)
+
+
+_SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+
+
+def read_gguf(path: Path) -> tuple[dict[str, Value], list[Tensor]]:
+    """Metadata of a file, and the tensors of all its parts."""
+    found = _SPLIT.search(path.name)
+    if found is None:
+        return read_header(path)
+    parts = [
+        path.with_name(f"{path.name[: found.start()]}-{i + 1:05d}-of-{found[2]}.gguf") for i in range(int(found[2]))
+    ]
+    metadata: dict[str, Value] = {}
+    tensors: list[Tensor] = []
+    for part in parts:
+        more, own = read_header(part)
+        metadata, tensors = more | metadata, tensors + own
+    return metadata, tensors
+
+
+_Keys = dict[str, tuple[str, ...]]
+#: Fields of a configuration by the metadata that says them, the first that stands in the file.
+_FIELDS: _Keys = {
+    "num_hidden_layers": ("block_count",),
+    "hidden_size": ("embedding_length",),
+    "intermediate_size": ("feed_forward_length", "expert_feed_forward_length"),
+    "num_attention_heads": ("attention.head_count",),
+    "num_key_value_heads": ("attention.head_count_kv", "attention.head_count"),
+    "head_dim": ("attention.key_length",),
+    "max_position_embeddings": ("context_length",),
+}
+_WINDOW: _Keys = {"sliding_window": ("attention.sliding_window",)}
+_ROUTED: _Keys = {"num_experts_per_tok": ("expert_used_count",), "num_experts": ("expert_count",)}
+_WIDTH: _Keys = {"moe_intermediate_size": ("expert_feed_forward_length",)}
+_AFTER_DENSE: _Keys = _ROUTED | _WIDTH | {
+    "n_shared_experts": ("expert_shared_count",),
+    "first_k_dense_replace": ("leading_dense_block_count",),
+    "n_group": ("expert_group_count",),
+    "topk_group": ("expert_group_used_count",),
+}  # fmt: skip
+_LATENT: _Keys = _AFTER_DENSE | {
+    "q_lora_rank": ("attention.q_lora_rank",),
+    "kv_lora_rank": ("attention.kv_lora_rank",),
+    "qk_rope_head_dim": ("rope.dimension_count",),
+    "v_head_dim": ("attention.value_length_mla", "attention.value_length"),
+    "qk_nope_head_dim": ("attention.key_length_mla", "attention.key_length"),
+}  # fmt: skip
+#: Architectures: the model type whose reader knows the shape, and the fields that it needs beside the common ones.
+_FAMILIES: Mapping[str, tuple[str, _Keys]] = {
+    "llama": ("llama", {}),
+    "mistral3": ("mistral", {}),
+    "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {}),
+    "qwen3moe": ("qwen3_moe", _ROUTED | _WIDTH),
+    "gemma2": ("gemma2", _WINDOW),
+    "gemma3": ("gemma3_text", _WINDOW),
+    "phi3": ("phi3", _WINDOW),
+    "olmo2": ("olmo2", _WINDOW),
+    "gpt-oss": ("gpt_oss", _ROUTED | _WINDOW),
+    "glm4moe": ("glm4_moe", _AFTER_DENSE),
+    "deepseek2": ("deepseek_v3", _LATENT),
+}
+
+
+def config_of(metadata: Mapping[str, Value], tensors: list[Tensor], name: str) -> dict[str, object]:
+    """The configuration that a file's metadata amounts to, in Hugging Face's fields."""
+    family = str(metadata.get("general.architecture"))
+    if family not in _FAMILIES:
+        known = ", ".join(sorted(_FAMILIES))
+        hint = nearest(family, _FAMILIES)
+        near = f"{hint} " if hint.startswith("did you mean") else ""
+        raise ModelConfigError(f"{name}: general.architecture: {family[:80]!r} is not known; {near}known: {known}")
+    kind, more = _FAMILIES[family]
+    if family == "llama" and metadata.get("llama.expert_count"):
+        kind, more = "mixtral", _ROUTED
+    config: dict[str, object] = {"model_type": kind}
+    for field, keys in (_FIELDS | more).items():
+        if value := next(_values(metadata, family, keys, name), None):
+            config[field] = value
+    return config | _from_tensors(kind, config, metadata, tensors)
+
+
+def _values(metadata: Mapping[str, Value], family: str, keys: tuple[str, ...], name: str) -> Iterator[int]:
+    for key in (f"{family}.{one}" for one in keys):
+        if key not in metadata:
+            continue
+        value = metadata[key]
+        if not isinstance(value, int) or value < 0:
+            raise ModelConfigError(f"{name}: {key}: one whole number is needed; lists by layer are not read")
+        yield value
+
+
+def _from_tensors(
+    kind: str, config: Mapping[str, object], metadata: Mapping[str, Value], tensors: list[Tensor]
+) -> dict[str, object]:
+    """What the names and shapes of tensors tell, and differences of meaning between the two sets of fields."""
+    names = {one.name: one for one in tensors}
+    embedding = names.get("token_embd.weight")
+    out: dict[str, object] = {"tie_word_embeddings": "output.weight" not in names}
+    if embedding is not None:
+        out["vocab_size"] = embedding.columns
+    later = metadata.get(f"{metadata['general.architecture']}.nextn_predict_layers")
+    if isinstance(later, int) and later:
+        layers = config.get("num_hidden_layers")
+        out |= {"num_hidden_layers": int(str(layers)) - later, "num_nextn_predict_layers": later}
+    if kind in ("llama", "gpt_oss", "glm4_moe", "qwen3", "qwen3_moe"):
+        out["attention_bias"] = "blk.0.attn_q.bias" in names
+    if kind == "glm4_moe":
+        out["use_qk_norm"] = "blk.0.attn_q_norm.weight" in names
+    if "qk_nope_head_dim" in config and "qk_rope_head_dim" in config:
+        out["qk_nope_head_dim"] = int(str(config["qk_nope_head_dim"])) - int(str(config["qk_rope_head_dim"]))
+    if "head_dim" not in config and {"hidden_size", "num_attention_heads"} <= config.keys():
+        out["head_dim"] = int(str(config["hidden_size"])) // int(str(config["num_attention_heads"]))
+    return out

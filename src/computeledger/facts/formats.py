@@ -1,0 +1,122 @@
+"""Formats of stored values, declared once: exact bits with their scales, what multiplies them, other names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from computeledger.errors import UnknownIdError, nearest
+
+#: Units that multiply a stored format, the format's own first. Of a weight-only format they are wider than its values.
+_WIDE = ("bf16",)
+_EIGHT = ("fp8", "bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of stored values.
+
+    Attributes
+    ----------
+    name : str
+        As answers write it.
+    block_size, block_values : int
+        Bits of one block with its scales, and the values that it holds.
+    units : tuple of str
+        Units that multiply it, the format's own first.
+    layout : str
+        What is stored, in words.
+    source : str
+        Key of the source of the layout.
+    aliases : tuple of str
+        Other names that are read.
+    """
+
+    name: str
+    block_size: int
+    block_values: int
+    units: tuple[str, ...]
+    layout: str
+    source: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def bits(self) -> float:
+        """Bits of one value, its share of the scales included."""
+        return self.block_size / self.block_values
+
+    @property
+    def is_weight_only(self) -> bool:
+        """Whether values are read narrow and multiplied in 16 bits."""
+        return self.units == _WIDE and self.bits < _WIDE_BITS
+
+
+_WIDE_BITS = 16
+_GGML = "llama-cpp-gguf"
+_MX = "modular-fp4"
+_INT = "gptqmodel-packing"
+_VLLM = "vllm-quant-utils"
+
+_FLOATS = (
+    Format("bf16", 16, 1, _WIDE, "16-bit floats; fp16 has the same width and rate", _GGML, ("fp16", "f16", "half")),
+    Format("fp8", 8, 1, _EIGHT, "8-bit floats; the scale of a tensor or channel is left out", _VLLM),
+    Format("fp8-block", 8 * 128 * 128 + 32, 128 * 128, _EIGHT, "a 32-bit scale for 128 x 128 values", _VLLM),
+    Format("mxfp8", 8 * 32 + 8, 32, _EIGHT, "an 8-bit scale for 32 values", _MX),
+    Format("bfp8", 8 * 16 + 8, 16, _EIGHT, "an 8-bit exponent for 16 values", "tenstorrent-formats", ("bfp8_b",)),
+    Format("fp4", 4 * 16 + 8, 16, ("fp4", *_EIGHT), "NVFP4: an 8-bit scale for 16 values", _MX, ("nvfp4",)),
+    Format("mxfp4", 4 * 32 + 8, 32, ("fp4", "bf16"), "an 8-bit scale for 32 values", _MX),
+    Format("fp4-a8", 4 * 16 + 8, 16, _EIGHT, "NVFP4 beside activations in 8 bits", _MX, ("w4a8-fp4",)),
+    Format("fp4-a16", 4 * 16 + 8, 16, _WIDE, "NVFP4 weights alone", _MX, ("w4a16-fp4",)),
+    Format("mxfp4-a8", 4 * 32 + 8, 32, _EIGHT, "MXFP4 beside activations in 8 bits", _MX),
+    Format("mxfp4-a16", 4 * 32 + 8, 32, _WIDE, "MXFP4 weights alone", _MX),
+)  # fmt: skip
+_INTEGERS = (
+    Format("int8", 8, 1, ("int8", "bf16"), "weights and activations; a channel's scale is left out", _INT, ("w8a8",)),
+    Format("w8a16", 8 * 128 + 16, 128, _WIDE, "weights alone, a 16-bit scale for 128 values", _INT, ("int8-wo",)),
+    Format("int4", 4 * 128 + 20, 128, _WIDE, "weights alone, a 16-bit scale and a 4-bit zero for 128 values", _INT,
+           ("int4-g128", "awq", "gptq", "w4a16", "int4-wo")),
+    Format("int4-g64", 4 * 64 + 16, 64, _WIDE, "weights alone, a 16-bit scale for 64 values", _INT),
+    Format("int4-g32", 4 * 32 + 16, 32, _WIDE, "weights alone, a 16-bit scale for 32 values", _INT),
+    Format("w4a8", 4 * 128 + 20, 128, _EIGHT, "int4 weights beside activations in 8 bits", _INT, ("int4-a8",)),
+)  # fmt: skip
+#: Types of ggml: bytes of a block, values in it.
+_GGML_BLOCKS = {
+    "f32": (4, 1), "q4_0": (18, 32), "q4_1": (20, 32), "q5_0": (22, 32), "q5_1": (24, 32), "q8_0": (34, 32),
+    "q2_k": (84, 256), "q3_k": (110, 256), "q4_k": (144, 256), "q5_k": (176, 256), "q6_k": (210, 256),
+    "iq1_s": (50, 256), "iq1_m": (56, 256), "iq2_xxs": (66, 256), "iq2_xs": (74, 256), "iq2_s": (82, 256),
+    "iq3_xxs": (98, 256), "iq3_s": (110, 256), "iq4_nl": (18, 32), "iq4_xs": (136, 256), "tq1_0": (54, 256),
+    "tq2_0": (66, 256),
+}  # fmt: skip
+#: What llama.cpp multiplies its types in differs by chip and batch; 16 bits is an assumption.
+_GGML_TYPES = tuple(
+    Format(name, 8 * size, values, _WIDE, f"ggml block of {size} bytes for {values} values", _GGML)
+    for name, (size, values) in _GGML_BLOCKS.items()
+)
+
+#: Every format by its name.
+FORMATS: Mapping[str, Format] = {one.name: one for one in (*_FLOATS, *_INTEGERS, *_GGML_TYPES)}
+
+
+def format_key(text: str) -> str:
+    """A name as names are compared: ``gguf-Q4_K_M`` and ``q4-k-m`` are one."""
+    return text.strip().lower().replace("_", "-").removeprefix("gguf-")
+
+
+@functools.cache
+def _index() -> Mapping[str, str]:
+    return {format_key(name): one.name for one in FORMATS.values() for name in (one.name, *one.aliases)}
+
+
+def format_name(text: str, kind: str = "precision") -> str:
+    """The name of the format that a text means, in any case and under any of its names.
+
+    Examples
+    --------
+    >>> format_name("NVFP4"), format_name("awq"), format_name("gguf-Q8_0")
+    ('fp4', 'int4', 'q8_0')
+    """
+    known = _index()
+    if format_key(text) not in known:
+        raise UnknownIdError(f"unknown {kind} {text!r}: {nearest(text, FORMATS)}")
+    return known[format_key(text)]

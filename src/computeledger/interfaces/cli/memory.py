@@ -1,0 +1,26 @@
+"""The command ``memory``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import json_option
+from computeledger.questions.memory import MemoryQuestion
+
+
+@click.command()
+@question_options(MemoryQuestion)
+@report_option
+@json_option
+def memory(**options: Any) -> None:
+    """Will it fit: formats over systems, on how few GPUs, with which context and batch.
+
+    Prints the bytes of each component on the busiest GPU, the longest context and largest batch that fit, and the
+    command that starts it.
+    """
+    from computeledger.questions.answers.serving.memory import answer_memory
+
+    show_answer(answer_memory(asked_by(MemoryQuestion, options)), options)

@@ -1,0 +1,233 @@
+"""Answer where a model fits: over formats and systems, on how few GPUs, with which context and batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import compared_systems, system_ids
+from computeledger.facts.counted import read_counted
+from computeledger.facts.gguf_mixes import mix_named
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
+from computeledger.fields import Given
+from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
+from computeledger.physics.roofline import Precision
+from computeledger.physics.serving.memory import CACHE_FRACTION, ServingMemory, serving_memory
+from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.physics.weights import precision_of, stored_precision
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.serving.document import serving_assumptions
+from computeledger.questions.answers.serving.launch import MOST_FRACTION
+from computeledger.questions.memory import MemoryQuestion
+from computeledger.workloads.engines import engines
+from computeledger.workloads.engines.engine import Engine, Launch
+
+#: Formats beside the stored one where none are named.
+_USUAL = ("fp8", "int4", "gguf-q4_k_m")
+#: Scale-up domains of one replica at most.
+_MOST_DOMAINS = 4
+#: Longest context that is looked for where the configuration names none [token].
+_LONGEST_CONTEXT = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One format on one system: the fewest GPUs that hold the batch, or the most that were tried."""
+
+    system: str
+    precision: str
+    fits: bool
+    layout: Layout
+    memory: ServingMemory
+    largest_batch: int
+    longest_context_tokens: int
+    launch: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        held = self.memory
+        return {
+            "system": self.system,
+            "precision": self.precision,
+            "fits": self.fits,
+            "n_gpus": int(self.layout.n_gpus),
+            "layout": str(self.layout),
+            "memory_bytes": {
+                "weights": float(held.weights_bytes),
+                "kv_cache": float(held.kv_cache_bytes),
+                "activations": float(held.activations_bytes),
+                "workspace": float(held.workspace_bytes),
+                "total": float(held.total_bytes),
+                "capacity": held.capacity_bytes,
+            },
+            "largest_batch": self.largest_batch,
+            "longest_context_tokens": self.longest_context_tokens,
+            "launch": self.launch,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class MemoryAnswer(Answer):
+    """Formats over systems, and the whole model's bytes by format."""
+
+    question: MemoryQuestion
+    model: Model
+    fits: tuple[Fit, ...]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger memory --json`` prints it; the parts are its working."""
+        del working
+        return {
+            "model": self.model.id,
+            "context_tokens": self.question.context_tokens,
+            "batch": self.question.batch,
+            "kv_precision": self.question.kv_precision,
+            "fits": [one.to_dict() for one in self.fits],
+            "assumptions": serving_assumptions(),
+        }
+
+
+def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryAnswer:
+    """Where a model fits: formats over systems, on how few GPUs, with which context and batch.
+
+    Parameters
+    ----------
+    question : MemoryQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or sequence
+        Fields of :class:`~computeledger.questions.memory.MemoryQuestion`.
+
+    Returns
+    -------
+    MemoryAnswer
+        One :class:`Fit` for each format on each system.
+
+    Raises
+    ------
+    InputError
+        For bad input.
+
+    Examples
+    --------
+    >>> answer = memory(model="llama-3.1-70b", system="h100-nvl8", precision="bf16,int4")
+    >>> [(one.precision, int(one.layout.n_gpus)) for one in answer.fits]
+    [('bf16', 4), ('int4', 1)]
+    """
+    return from_python(MemoryQuestion, answer_memory, question, given)
+
+
+def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
+    """Answer ``computeledger memory``."""
+    model = load_model(question.model)
+    systems = {one: load_system(one) for one in question.system or compared_systems("model_weights")}
+    most = {one: question.gpus or _most_gpus(one, system) for one, system in systems.items()}
+    fits = [
+        _fit((question, most[one]), model, text, system)
+        for text in _formats(question, model)
+        for one, system in systems.items()
+    ]
+    return MemoryAnswer(question, model, tuple(fits))
+
+
+def _formats(question: MemoryQuestion, model: Model) -> tuple[str | None, ...]:
+    """The formats asked for; else the stored one and the usual ones that are narrower."""
+    if question.precision:
+        return question.precision
+    stored = stored_precision(model).weights
+    mean = stored.experts if model.is_moe else stored.dense
+    means = {text: precision_of(model, text).weights for text in _USUAL}
+    return (None, *(text for text, each in means.items() if (each.experts if model.is_moe else each.dense) < mean))
+
+
+def _most_gpus(given: str, system: System) -> int:
+    """GPUs of one replica at most: as many as were counted, else some domains [-]."""
+    domain, counted = int(system.n_gpus_scale_up.value), read_counted(given)
+    if counted is None or counted.n is None:
+        return _MOST_DOMAINS * domain
+    return counted.n * (domain if counted.name in system_ids() else 1)
+
+
+def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, system: System) -> Fit:
+    """The fewest GPUs of a system that hold the batch; of their layouts, the one that holds most."""
+    question, most = asked
+    precision = precision_of(model, text, question.kv_precision)
+    domain = int(system.n_gpus_scale_up.value)
+    name = text or _stored_name(model)
+    engine = _engine(model, name)
+    layouts = [one for one in serving_layouts(model, _power_of_two(most), domain) if engine.problem(one) is None]
+    sizes = np.array([int(one.n_gpus) for one in layouts])
+    load = (float(question.batch), float(question.context_tokens))
+    held = serving_memory(model, system, stack_layouts(layouts), precision, load)
+    batches = np.ravel(np.broadcast_to(held.largest_batch, (len(layouts), 1)))
+    holds = batches >= question.batch
+    among = sizes == (sizes[holds].min() if holds.any() else sizes.max())
+    chosen = layouts[int(np.argmax(np.where(among, batches, -1.0)))]
+    held = serving_memory(model, system, chosen, precision, load)
+    return Fit(
+        system=system.id,
+        precision=name,
+        fits=bool(holds.any()),
+        layout=chosen,
+        memory=held,
+        largest_batch=int(held.largest_batch),
+        longest_context_tokens=_longest_context(question, model, system, (chosen, precision)),
+        launch=_launch(question, model, name, (chosen, precision, held)),
+    )
+
+
+def _engine(model: Model, name: str) -> Engine:
+    """llama.cpp for GGUF files, else vLLM."""
+    return engines()["llama.cpp" if model.id.endswith(".gguf") or mix_named(name) else "vllm"]
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << (n.bit_length() - 1)
+
+
+def _stored_name(model: Model) -> str:
+    kinds = dict.fromkeys((model.weight_precision, model.expert_precision if model.is_moe else model.dense_precision))
+    return "/".join(kinds)
+
+
+def _longest_context(question: MemoryQuestion, model: Model, system: System, cut: tuple[Layout, Precision]) -> int:
+    """The longest context at which the batch fits, by halving; 0 where none does [token]."""
+    layout, precision = cut
+    low, high = 0, model.max_context_tokens or _LONGEST_CONTEXT
+    while low < high:
+        middle = (low + high + 1) // 2
+        held = serving_memory(model, system, layout, precision, (float(question.batch), float(middle)))
+        low, high = (middle, high) if held.largest_batch >= question.batch else (low, middle - 1)
+    return low
+
+
+def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout, Precision, ServingMemory]) -> str:
+    """The command that starts it: llama.cpp's for a GGUF file, else vLLM's."""
+    layout, precision, held = cut
+    engine, stored = _engine(model, name), stored_precision(model)
+    online = {stored.attention, stored.dense, stored.experts} == {"bf16"} and name == "fp8"
+    if precision.kv not in engine.caches:
+        return ""
+    beside = float(held.total_bytes - held.kv_cache_bytes)
+    whole = (beside + CACHE_FRACTION * max(held.capacity_bytes - beside, 0.0)) / held.capacity_bytes
+    launch = Launch(
+        model=model.id,
+        layout=layout,
+        batch=question.batch,
+        context_tokens=question.context_tokens,
+        cached=False,
+        kv=precision.kv,
+        online_fp8=online,
+        role="",
+        whole_fraction=min(whole, MOST_FRACTION),
+        static_fraction=min(whole, MOST_FRACTION),
+        cache_fraction=CACHE_FRACTION,
+        chunk_tokens=int(CHUNK_TOKENS),
+        weights=name,
+    )
+    other = engine.id == "vllm" and not online and name != _stored_name(model)
+    note = [f"# the checkpoint of {model.id} in {name}"] if other else []
+    return "\n".join([*note, *engine.launched(launch)])

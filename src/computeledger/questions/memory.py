@@ -1,0 +1,31 @@
+"""The question of ``computeledger memory``: what of a model fits where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from computeledger.fields import Asked, asked, shared
+from computeledger.workloads.questions.serve import ServeQuestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryQuestion(Asked):
+    """On how few GPUs a model fits, by format and system, and what takes the memory."""
+
+    model: str = shared(ServeQuestion, "model")
+    system: tuple[str, ...] = asked(
+        "text", "System ids, or paths.", (), is_list=True, metavar="A,B", label="Systems", group="What",
+        blank="domains of several generations",
+    )  # fmt: skip
+    precision: tuple[str, ...] = shared(
+        ServeQuestion, "precision", help="Formats of the weights, as `serve` takes them.", default=(), is_list=True,
+        metavar="P,P", blank="as stored, fp8, int4 and gguf-q4_k_m where narrower",
+    )  # fmt: skip
+    context_tokens: int = asked(
+        "whole", "Tokens that a sequence holds at its end.", 8192, least=1, metavar="N", label="Context", group="Load"
+    )
+    batch: int = asked(
+        "whole", "Sequences held at once by a replica.", 1, least=1, metavar="B", label="Batch", group="Load"
+    )
+    kv_precision: str = shared(ServeQuestion, "kv_precision")
+    gpus: int | None = shared(ServeQuestion, "gpus", blank="as few as hold it")
