@@ -99,6 +99,34 @@ class Range:
             return self.low * np.exp(math.log(self.high / self.low) * share)
         return self.low + (self.high - self.low) * share
 
+    def widened(self, spread: float) -> Range:
+        """The range with another uncertainty of the same quantity, in quadrature of the logarithms.
+
+        Parameters
+        ----------
+        spread : float
+            Standard deviation of the logarithm [-].
+
+        Returns
+        -------
+        Range
+            Around the same median, in the range's own unit.
+
+        Examples
+        --------
+        >>> wide = Range(0.5, 2.0).widened(0.5)
+        >>> round(wide.low, 3), round(wide.high, 3)
+        (0.341, 2.932)
+        """
+        mid = float(self.quantile(0.0))
+
+        def moved(end: float, score: float) -> float:
+            distance = math.log(end / mid)
+            return mid * math.exp(math.copysign(math.hypot(distance, score * spread), distance))
+
+        inner = self.inner and (moved(self.inner[0], Z_90), moved(self.inner[1], Z_90))
+        return Range(moved(self.low, Z_95), moved(self.high, Z_95), mid=self.mid, inner=inner)
+
     def _through_five(self, z: NDArray[np.float64], mid: float, inner: tuple[float, float]) -> Num:
         """The quantile function through five known quantiles."""
         scores = (-Z_95, -Z_90, 0.0, Z_90, Z_95)

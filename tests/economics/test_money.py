@@ -22,7 +22,6 @@ from computeledger.economics.prices.inversion import PriceClues, invert_prices
 from computeledger.economics.prices.markup import Markup, fit_markup
 from computeledger.economics.prices.physics import Cell, Served, ServingPrior, Supposed, _Stretched, serve_supposed
 from computeledger.economics.prices.points import (
-    OpenModel,
     PricePoints,
     SizeFit,
     open_models,
@@ -328,7 +327,7 @@ def test_hypotheses_that_cannot_be_say_why() -> None:
     assert any("one sequence" in text or "does not" in text or "no batch" in text for text in why)
     assert all(h.weight == 0 for h in found.hypotheses if h.rejected)
     with pytest.raises(InputError, match="no hypothesis is left: no batch of one fits beside the weights"):
-        invert_prices(PriceClues(500.0, 2500.0), n_samples=5000)
+        invert_prices(PriceClues(5000.0, 25000.0), n_samples=5000)
 
 
 def test_far_from_open_models_sizes_stay_in_order() -> None:
@@ -344,7 +343,7 @@ def test_a_supposed_model_of_a_known_shape_costs_what_serve_says() -> None:
         one = open_models()[name]
         sizes = (one.n_params_active, one.n_params_total, one.kv_bytes_per_token)
         supposed = Supposed(*(np.full(3, size) for size in sizes))
-        stretched = _Stretched((one, load_model(one.shape)), supposed, machine, "fp8")
+        stretched = _Stretched((Supposed(*map(np.array, sizes)), load_model(one.shape)), supposed, machine, "fp8")
         layout, _ = stretched.layout(np.array([0, 1, 2]))
         batch, context = np.array([16.0, 64.0, 256.0]), np.array([2000.0, 8000.0, 16000.0])
         asked = ServingScenario(load_model(one.shape), layout, stretched.precision, context, 2.0, batch)
@@ -358,10 +357,9 @@ def test_a_supposed_model_fills_the_memory_as_serve_fills_it(layout: Layout) -> 
     for name in ("llama-3.1-405b", "deepseek-v3"):
         model, system = load_model(name), load_system("h200-nvl8")
         active, total = transformer.n_params_active(model), transformer.n_params_total(model)
-        one = OpenModel(name, total, active, float(transformer.kv_bytes_per_token(model, 2.0)), name, "", "")
-        sizes = (one.n_params_active, one.n_params_total, one.kv_bytes_per_token)
-        supposed = Supposed(*(np.full(1, size) for size in sizes))
-        stretched = _Stretched((one, model), supposed, Machine(system, efficiency()), "fp8")
+        sizes = (float(active), float(total), float(transformer.kv_bytes_per_token(model, 2.0)))
+        known, supposed = Supposed(*map(np.array, sizes)), Supposed(*(np.full(1, size) for size in sizes))
+        stretched = _Stretched((known, model), supposed, Machine(system, efficiency()), "fp8")
         expected = serving_memory(model, system, layout, stretched.precision, (1.0, 8192.0)).largest_batch
         found = stretched.largest_batch(np.array([8192.0]), layout)
         assert np.floor(found / layout.dp) * layout.dp == pytest.approx(expected), (name, str(layout))

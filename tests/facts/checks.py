@@ -31,7 +31,7 @@ GOLDEN: dict[str, Any] = tomllib.loads(Path(__file__).with_name("golden.toml").r
 
 #: What a publisher's active count includes; the others count the output head and no input embedding.
 WITH_EMBEDDINGS = ("Llama-4", "Mixtral-8x7B", "Qwen3-", "Qwen3.5-122B", "Qwen3.5-397B", "DeepSeek-V3", "DeepSeek-R1",
-                   "Kimi", "Nano-30B")  # fmt: skip
+                   "Kimi", "Nano-30B", "Ring-flash")  # fmt: skip
 WITHOUT_HEAD = ("MiniMax", "GLM", "Qwen3-Next")
 
 #: Estimates that do not follow the rule: the base model and the rounded count that they were made with.

@@ -141,6 +141,10 @@ class Model:
         Other ids of the same model.
     notes : tuple of str
         What the reader of the configuration should know.
+    remarks : tuple of str
+        Those of the notes that every answer shows: what was taken from the name, assumed or fetched.
+    guessed : tuple of str
+        What a rule filled of a shape that is given by numbers; empty for a model with a configuration.
     """
 
     id: str
@@ -161,6 +165,8 @@ class Model:
     published: Mapping[str, Fact] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
 
     @property
     def is_moe(self) -> bool:

@@ -31,10 +31,14 @@ from computeledger.facts.catalog import (
 )
 from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
 from computeledger.facts.counted import compact, counted, in_node, read_counted
+from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
+from computeledger.facts.naming import Address, Variant, is_hub_id, read_address, variant_of, without_mirror
 from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
+from computeledger.facts.shape_rule import is_numbers, model_from_numbers
+from computeledger.files import user_files_allowed, without_user_files
 from computeledger.units import format_si
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "load_node",
     "load_system",
     "model_ids",
+    "model_name",
     "offered_systems",
     "system_ids",
     "system_named_in",
@@ -199,13 +204,18 @@ def load_node(stem: str) -> Node:
     return built(document, Node, None, record_values(document, Node, None, ("id", "name")))
 
 
-def load_model(given: str) -> Model:
-    """Load a model by Hugging Face id or short alias, or from a config.json, a TOML file or a model directory.
+def load_model(given: str, online: bool = False) -> Model:
+    """Load a model by its name, from a file of the user's, or from numbers.
 
     Parameters
     ----------
     given : str
-        ``deepseek-ai/DeepSeek-V3``, ``deepseek-v3`` (case does not matter), or a path.
+        An id or alias (``deepseek-ai/DeepSeek-V3``, ``deepseek-v3``; case does not matter), a mirror or a quantised
+        checkpoint of a bundled model (``unsloth/Qwen3-8B-GGUF``), an address on huggingface.co, an id in the local
+        Hugging Face cache, the path of a config.json, a TOML file or a model directory, or numbers (``70B``,
+        ``100B-A10B``, ``2T-A100B layers=61 kv=2KB/token``).
+    online : bool
+        Whether the configuration of a model that is not bundled may be fetched from huggingface.co.
 
     Returns
     -------
@@ -223,11 +233,68 @@ def load_model(given: str) -> Model:
     --------
     >>> load_model("DeepSeek-V3").published["tokens_pretraining"].given
     '14.8 T tokens'
+    >>> load_model("Qwen/Qwen3-14B-AWQ").weight_precision, load_model("100B-A10B").is_moe
+    ('int4', True)
     """
     path = user_path(given)
     if path is not None:
         return _user_model(path)
-    return _shipped_model(shipped_model_id(given), unread_alias(normal_id(given)))
+    if is_numbers(given):
+        return _numbers(given)
+    with online_allowed(online):
+        return _named(read_address(given))
+
+
+def model_name(given: str) -> str:
+    """Id of the model that a name or numbers mean; no file of that name is looked at, and nothing is fetched.
+
+    Examples
+    --------
+    >>> model_name("deepseek-v3"), model_name("100b-a10b")
+    ('deepseek-ai/DeepSeek-V3', '100B-A10B')
+    """
+    with without_user_files():
+        return load_model(given).id
+
+
+_numbers = functools.lru_cache(maxsize=256)(model_from_numbers)
+
+
+def _named(address: Address) -> Model:
+    """A bundled model, the cache's, one that may be fetched, or the bundled one that the name is a variant of."""
+    if normal_id(address.id) in model_index():
+        return _shipped_model(shipped_model_id(address.id), unread_alias(normal_id(address.id)))
+    variant = variant_of(address.id)
+    kept = _of_hub(address, variant) if is_hub_id(address.id) else None
+    if kept is not None:
+        return _hub_model(address.id, kept)
+    if variant is not None:
+        return variant.of_model(_shipped_model(variant.of))
+    try:
+        return _shipped_model(shipped_model_id(without_mirror(address.id)))
+    except UnknownIdError as error:
+        if not is_hub_id(address.id) or not user_files_allowed():
+            raise
+        how = "not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
+        raise UnknownIdError(f"{error} ({how})") from None
+
+
+def _of_hub(address: Address, variant: Variant | None) -> HubConfig | None:
+    """The configuration of the local cache, or of the hub; a variant that the hub lacks has its name to go by."""
+    kept = cached_config(address)
+    if kept is not None or not is_online():
+        return kept
+    try:
+        return fetch_config(address)
+    except UnknownIdError:
+        if variant is None:
+            raise
+        return None
+
+
+def _hub_model(model_id: str, kept: HubConfig) -> Model:
+    model = _configured_model(kept.path, model_id)
+    return dataclasses.replace(model, notes=(*model.notes, kept.provenance), remarks=(kept.provenance,))
 
 
 def shipped_model_id(given: str) -> str:
@@ -385,10 +452,10 @@ def _user_model(path: Path) -> Model:
     return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
 
 
-def _configured_model(path: Path) -> Model:
+def _configured_model(path: Path, model_id: str = "") -> Model:
     document = read_file(path)
     try:
-        return parse_config(document.table, str(path))
+        return parse_config(document.table, model_id or str(path))
     except ModelConfigError as error:
         raise document.error("", str(error), ModelConfigError) from None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from, said_default
-from computeledger.interfaces.options import print_json
+from computeledger.interfaces.options import online_option, print_json
 from computeledger.writing import check_unread
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ _Q = TypeVar("_Q", bound=Record)
 _LAST = ("samples", "seed", "workers", "cluster")
 #: What stands for a value in the help, where its field does not say.
 _METAVARS = {"whole": "N", "count": "N", "fraction": "F", "s": "T"}
+
+#: Fields that name a model, or a file that does.
+_NAMES_MODELS = {"model", "plan"}
 
 report_option = click.option("--html", metavar="FILE", help="Write the report as one self-contained HTML file.")
 
@@ -36,7 +39,7 @@ def question_options(question: type[Record], leave_out: tuple[str, ...] = ()) ->
             for alias in one.aliases:
                 command = _option(one, f"--{alias.replace('_', '-')}", hidden=True)(command)
             command = _option(one, one.option)(command)
-        return command
+        return online_option(command) if _NAMES_MODELS & set(fields_of(question)) else command
 
     return decorate
 

@@ -18,6 +18,22 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
+
+
+def _allow_online(context: click.Context, _parameter: click.Parameter, is_allowed: bool) -> None:
+    from computeledger.facts.hub import online_allowed
+
+    if is_allowed:
+        context.with_resource(online_allowed())
+
+
+online_option = click.option(
+    "--online",
+    is_flag=True,
+    expose_value=False,
+    callback=_allow_online,
+    help="Fetch the configuration of a model that is not bundled from huggingface.co.",
+)
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of the sampling.")
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from computeledger.arrays import Num
 from computeledger.display import Displayed, drawing
 from computeledger.errors import InputError, shown
+from computeledger.facts.catalog import user_path
+from computeledger.facts.load import load_model
 from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.questions.document import document
 from computeledger.workloads.result import quantity
@@ -99,6 +101,11 @@ class Answer(Displayed):
         parts = [part for value in given for part in (value if isinstance(value, tuple) else (value,))]
         return tuple(part for part in parts if isinstance(part, str))
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was taken from the name of a model, assumed of its shape, or fetched; its document repeats it."""
+        return remarks_of(getattr(getattr(self, "question", None), "model", None))
+
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
         return drawing("view")(self, working)
@@ -106,6 +113,24 @@ class Answer(Displayed):
     def to_html(self, path: str | Path) -> None:
         """Write the report: one file that needs nothing from the network."""
         write_file(str(path), drawing("page")(self), self.read_from)
+
+
+def remarks_of(models: object) -> tuple[str, ...]:
+    """Remarks of the models that a question names: one, several or none.
+
+    Examples
+    --------
+    >>> [one.split(";")[0] for one in remarks_of(("qwen3-8b", "qwen3-14b-awq"))]
+    ['qwen3-14b-awq: its own configuration was not read']
+    """
+    named = (models,) if isinstance(models, str) else models if isinstance(models, tuple) else ()
+    texts = [one for one in dict.fromkeys(named) if user_path(str(one)) is None]  # a file is not read twice
+    return tuple(dict.fromkeys(remark for one in texts for remark in load_model(str(one)).remarks))
+
+
+def remarked(document: dict[str, Any], remarks: tuple[str, ...]) -> dict[str, Any]:
+    """A document with remarks, where there are any."""
+    return document | {"remarks": [*document.get("remarks", ()), *remarks]} if remarks else document
 
 
 def from_python(record: type[_Q], answer: Callable[[_Q], _A], question: _Q | None, given: Mapping[str, Given]) -> _A:

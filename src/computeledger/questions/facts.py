@@ -12,5 +12,5 @@ from computeledger.workloads.questions.serve import ServeQuestion
 class ModelQuestion(Asked):
     """A model's parameters, cache and shape, read from its configuration."""
 
-    model: str = asked("text", "Model id, or path to a config.json.", ..., metavar="PATH_OR_ID")
+    model: str = asked("text", "Model id, path to a config.json, or numbers: 100B-A10B.", ..., metavar="PATH_OR_ID")
     kv_precision: str = shared(ServeQuestion, "kv_precision")

@@ -28,7 +28,7 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
-from computeledger.workloads.serving.intervals import interval_class, interval_of, is_measured_chip
+from computeledger.workloads.serving.intervals import interval_for, is_measured_chip
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -199,7 +199,7 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     kind = "spread" if is_spread else "aggregated"
     model = load_model(str(ids.pop()))
     weights = _precision(plan, section, model).name
-    found = interval_of(interval_class(model, weights, system, DEFAULT_ENGINE, kind))
+    found = interval_for(model, weights, system, DEFAULT_ENGINE, kind)
     return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.economics.prices.points import OpenModel, open_models
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import compared_systems
 from computeledger.facts.editions import load_prices
@@ -37,13 +36,14 @@ from computeledger.physics.serving.memory import (
     weights_bytes_per_gpu,
 )
 from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
+from computeledger.physics.transformer import kv_bytes_per_token, n_params_active, n_params_total
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
 Floats = NDArray[np.float64]
 
-#: Open models whose shapes stand for others: dense and sparse, with plain, latent, windowed and linear attention.
-SHAPES = ("Llama-3.1-8B", "Qwen3-32B", "Llama-3.1-70B", "gpt-oss-20b", "gpt-oss-120b", "MiniMax-M2",
-          "Qwen3.5-397B-A17B", "DeepSeek-V3", "Kimi-K3")  # fmt: skip
+#: Sizes whose shapes by rule stand for others: dense, and with experts (assumption).
+SHAPES = ("8B", "32B", "70B", "400B", "20B-A4B", "30B-A3B", "120B-A5B", "100B-A10B", "230B-A10B", "400B-A17B",
+          "400B-A40B", "700B-A37B", "1000B-A32B", "2000B-A50B", "2800B-A100B")  # fmt: skip
 #: Chips a price may come from, and precisions of the weights.
 SYSTEMS = compared_systems("token_prices")
 PRECISIONS = ("bf16", "fp8", "fp4")
@@ -219,8 +219,14 @@ def lognormal(ends: tuple[float, float], rng: np.random.Generator, n: int) -> Fl
 
 
 @cache
-def _shapes() -> tuple[tuple[OpenModel, Model], ...]:
-    return tuple((open_models()[name], load_model(open_models()[name].shape)) for name in SHAPES)
+def _shapes() -> tuple[tuple[Supposed, Model], ...]:
+    return tuple((_sizes(model), model) for model in map(load_model, SHAPES))
+
+
+def _sizes(model: Model) -> Supposed:
+    """Sizes of a model as samples have them: all parameters of a dense one are active."""
+    total, cache = (np.array(float(count)) for count in (n_params_total(model), kv_bytes_per_token(model, 2.0)))
+    return Supposed(np.array(float(n_params_active(model))) if model.is_moe else total, total, cache)
 
 
 def nearest_shape(supposed: Supposed) -> NDArray[np.intp]:
@@ -240,12 +246,11 @@ def nearest_shape(supposed: Supposed) -> NDArray[np.intp]:
     --------
     >>> one = Supposed(*(np.array([value]) for value in (37e9, 671e9, 70e3)))
     >>> SHAPES[int(nearest_shape(one)[0])]
-    'DeepSeek-V3'
+    '700B-A37B'
     """
     active, total = np.log(supposed.n_params_active), np.log(supposed.n_params_total)
     apart = [
-        (active - math.log(one.n_params_active)) ** 2 + (total - math.log(one.n_params_total)) ** 2
-        for one, _ in _shapes()
+        (active - np.log(one.n_params_active)) ** 2 + (total - np.log(one.n_params_total)) ** 2 for one, _ in _shapes()
     ]
     return np.asarray(np.argmin(np.stack(apart), axis=0), np.intp)
 
@@ -314,7 +319,7 @@ class _Drawn:
 class _Stretched:
     """Samples that share a shape, on one kind of machine."""
 
-    def __init__(self, shape: tuple[OpenModel, Model], supposed: Supposed, machine: Machine, precision: str) -> None:
+    def __init__(self, shape: tuple[Supposed, Model], supposed: Supposed, machine: Machine, precision: str) -> None:
         known, self.model = shape
         self.moe = self.model.is_moe
         self.latent = any(mixer_of(mixer).decode_operation is Kind.LATENT_ATTENTION for _, mixer in self.model.mixers)

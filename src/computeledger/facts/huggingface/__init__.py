@@ -13,7 +13,7 @@ from typing import Any
 
 from computeledger.errors import ModelConfigError, nearest
 from computeledger.facts.architecture import Model
-from computeledger.facts.huggingface import hybrid, latent, standard
+from computeledger.facts.huggingface import hybrid, latent, plain, standard
 from computeledger.facts.huggingface.fields import Fields
 from computeledger.facts.huggingface.parts import Shape
 from computeledger.facts.huggingface.precision import read_precision
@@ -21,7 +21,9 @@ from computeledger.facts.huggingface.vision import read_vision
 
 __all__ = ["KNOWN_MODEL_TYPES", "parse_config"]
 
-_READERS: dict[str, Callable[[Fields], Shape]] = {**standard.READERS, **latent.READERS, **hybrid.READERS}
+_READERS: dict[str, Callable[[Fields], Shape]] = {
+    **standard.READERS, **plain.READERS, **latent.READERS, **hybrid.READERS,
+}  # fmt: skip
 
 #: Multimodal types, and the type of the text model where ``text_config`` does not name it.
 _WRAPPERS = {
@@ -30,6 +32,7 @@ _WRAPPERS = {
     "kimi_k25": "kimi_k2",
     "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
+    "mistral3": "mistral",
     "minimax_m3_vl": "minimax_m3",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
@@ -49,14 +52,15 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
     if not isinstance(config, Mapping):
         raise ModelConfigError(f"a configuration is an object of fields, not {type(config).__name__}")
     family, text = _language_part(config)
-    f = Fields(text, "" if text is config else "text_config.", family)
+    text, outer_text = plain.renamed(family, text), text
+    f = Fields(text, "" if outer_text is config else "text_config.", family)
     shape = _READERS[family](f)
     hidden, vocabulary = f.integer("hidden_size"), f.integer("vocab_size", default=shape.default_vocab_size)
     n_mtp = next((f.integer(name, minimum=0) for name in _MTP_DEPTHS if f.has(name)), 0)
     tied = _tied(config, f, shape)
     f.ignore(*_MTP_DEPTHS, *_OUTER_ONLY)
     f.refuse_unread()
-    if text is not config:
+    if outer_text is not config:
         outer = Fields(config, "", str(config.get("model_type")))
         outer.ignore(*_OUTER_ONLY)
         outer.refuse_unread()

@@ -175,6 +175,7 @@ READERS: dict[str, Callable[[Fields], Shape]] = {
     "deepseek_v3": _deepseek,
     "deepseek_v32": _deepseek_sparse,
     "deepseek_v4": _deepseek_v4,
+    "glm4_moe_lite": _deepseek,
     "glm_moe_dsa": _deepseek_sparse,
     "kimi_k2": _deepseek,
     "kimi_linear": _kimi_linear,

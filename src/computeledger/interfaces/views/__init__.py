@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
+from computeledger.questions.answer import Answer
 
 #: Module of this folder that makes the view of each kind of answer.
 _MODULES = {
@@ -65,7 +67,9 @@ def view_of(answer: object, working: bool = False) -> View:
     if name is None:
         raise ComputeLedgerError(f"{type(answer).__name__}: an answer without a view")
     view: View = importlib.import_module(f"{__name__}.{name}").view(answer, working)
-    return view
+    remarks = answer.remarks if isinstance(answer, Answer) else ()
+    unsaid = tuple(one for one in remarks if one not in (*view.notes, *view.grounds))
+    return dataclasses.replace(view, notes=(*view.notes, *unsaid)) if unsaid else view
 
 
 def has_view(result: object) -> bool:

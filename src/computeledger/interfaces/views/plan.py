@@ -72,7 +72,10 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         title=document["title"],
         asked=_asked(document),
         headline=_headline(document),
-        notes=tuple(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
+        notes=(
+            *(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
+            *document.get("remarks", ()),
+        ),
         facts=tuple(_facts(document)),
         tiles=tuple(_tile(document, *one) for one in _TILES),
         plots=_plots(document, ledger),

@@ -14,7 +14,7 @@ from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
-from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of
 from computeledger.questions.document import UNITS, picked, unit_of
 from computeledger.questions.grounds import efficiency_document, figure_document, term_document
 from computeledger.questions.plan import PlanQuestion
@@ -47,7 +47,16 @@ class PlanAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
-        return plan_document(self.ledger, working=working)
+        return remarked(plan_document(self.ledger, working=working), self.remarks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Of the models of its phases."""
+        plan = self.ledger.plan
+        sections = [plan.top, *(one for one in plan.sections.values() if "skip" not in one)]
+        return remarks_of(
+            tuple(text for one in sections for part in (one, *one.traffic) if (text := part.text("model")))
+        )
 
 
 def plan(

@@ -46,7 +46,8 @@ MODELS = {
     "qwen317b": "qwen3-1.7b",
     "qwen306b": "qwen3-0.6b",
     "qwen257b": "qwen2.5-7b",
-    "qwen25math7b": "qwen2.5-7b",
+    "qwen25math7b": "qwen2.5-math-7b",
+    "qwen257binstructretoolsft": "qwen2.5-7b-instruct",
     "qwen2572b": "qwen2.5-72b",
 }
 #: What no row states (assumptions): tokens of a prompt, and how batches are split over prompts.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, Range, sample
-from computeledger.errors import ComputeLedgerError
+from computeledger.errors import ComputeLedgerError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
@@ -100,9 +100,7 @@ def open_case(row: Row) -> OpenCase:
         raise Unpredictable("quantity not predicted")
     if quantity == "tpot" and row["statistic"] not in ("mean", "median"):
         raise Unpredictable("tails of the time per output token are not predicted")
-    system = _systems().get(row["accelerator"])
-    if system is None:
-        raise Unpredictable("hardware not bundled as a system")
+    system = _system(row)
     if is_whole:
         measured /= _number(row, "n_accelerators")
     scenario = _scenario(row, system)
@@ -179,7 +177,7 @@ def _batch(row: Row) -> float:
 def _layout(row: Row) -> Layout:
     """The layout; experts counted by the dies of a chip are spread over its packages."""
     layout = parse_layout(row["layout"])
-    chip = load_system(_systems()[row["accelerator"]]).accelerator
+    chip = load_system(_system(row)).accelerator
     if layout.ep == chip.dies * layout.n_gpus_per_stage:
         return replace(layout, ep=layout.n_gpus_per_stage)
     return layout
@@ -311,6 +309,15 @@ def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machi
         accepted = tokens_of_step(float(np.ravel(case.scenario.draft_tokens)[0]), draws["acceptance"])
         case = replace(case, scenario=replace(case.scenario, tokens_per_step=accepted))
     return case, Machine(system, efficiency(constants_of(case.engine, system.accelerator), draws))
+
+
+def _system(row: Row) -> str:
+    """The bundled system of a row's accelerator, else as many of it as the row has in its usual node."""
+    counted = f"{_number(row, 'n_accelerators'):.0f}x{row['accelerator']}"
+    try:
+        return _systems().get(row["accelerator"]) or load_system(counted).id
+    except InputError:
+        raise Unpredictable("hardware not bundled") from None
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import numpy as np
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import LayerGroup, Model
+from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_accelerator, load_model, load_system, system_named_in
 from computeledger.facts.schema import System
 from computeledger.physics.attention import mixer_of
@@ -82,6 +83,21 @@ MODELS = {
     "gpt 310.1b": "megatron-gpt-310.1b",
     "gpt 529.6b": "megatron-gpt-530b",
     "gpt 1008.0b": "megatron-gpt-1t",
+    "gpt-3 175b": "megatron-gpt-175b",
+    "internlm 7b": "internlm-7b",
+    "internlm 20b": "internlm-20b",
+    "nemotron-4 340b": "nemotron-4-340b-base",
+    "nemotron-4 15b": "nemotron-4-15b",
+    "grok-1": "grok-1",
+    "llama 4 maverick": "llama-4-maverick-17b-128e",
+    "llama 4 scout": "llama-4-scout-17b-16e",
+    "llama 3 70b": "meta-llama/Meta-Llama-3-70B",
+    "llama 3 8b": "meta-llama/Meta-Llama-3-8B",
+    "llama 2 7b": "meta-llama/Llama-2-7b-hf",
+    "llama 2 13b": "meta-llama/Llama-2-13b-hf",
+    "llama 2 70b": "meta-llama/Llama-2-70b-hf",
+    "mistral 7b": "mistralai/Mistral-7B-v0.3",
+    "bloom-176b": "bigscience/bloom",
 }
 
 
@@ -188,8 +204,16 @@ def _noted(notes: str, pattern: str) -> float | None:
     return float(found[1]) if found else None
 
 
+#: A shape that a row states in its own words.
+_STATED = re.compile(r"bloom-like .*\(d=(?P<hidden>\d+), l=(?P<layers>\d+), (?P<heads>\d+) heads\)")
+
+
 def _model(row: Mapping[str, str]) -> Model:
     name = row["model"].strip().lower()
+    if "lora" in name:
+        raise SkippedRunError("adapters whose rank is not stated")
+    if (stated := _STATED.fullmatch(name)) is not None:
+        return _bloom_like(stated)
     wanted = next((model for word, model in MODELS.items() if word in name), None)
     if name.startswith("mpt-"):
         wanted = f"mosaicml/{name}"
@@ -201,6 +225,14 @@ def _model(row: Mapping[str, str]) -> Model:
         raise SkippedRunError("model not known") from None
     truncated = re.search(r"truncated to (\d+) layers", name)
     return _truncated(model, int(truncated[1])) if truncated else model
+
+
+def _bloom_like(stated: re.Match[str]) -> Model:
+    """BLOOM with other widths: layers, heads and hidden size as a row states them."""
+    vocabulary = load_model("bigscience/bloom").vocab_size
+    hidden, layers, heads = (int(stated[name]) for name in ("hidden", "layers", "heads"))
+    fields = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
+    return parse_config({"model_type": "bloom", "vocab_size": vocabulary, **fields}, stated[0])
 
 
 def _truncated(model: Model, n_layers: int) -> Model:

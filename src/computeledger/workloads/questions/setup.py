@@ -30,7 +30,9 @@ class Sampled(Asked):
 class OnSystem(Sampled):
     """A question about a model on a system."""
 
-    model: str = asked("text", "Model id, or path to a config.json.", ..., label="Model", group="What")
+    model: str = asked(
+        "text", "Model id, path to a config.json, or numbers: 100B-A10B.", ..., label="Model", group="What"
+    )
     system: str = asked(
         "text", "System id, a count (2xl40s, 4xh100-nvl8), or path to a system TOML.", ..., label="System", group="What"
     )

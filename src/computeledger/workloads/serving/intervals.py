@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
+from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.local import is_measured_kind, load_local, local_engines
 from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 
@@ -236,6 +237,45 @@ def interval_of(name: str) -> Interval:
         for part in ("between_runs", "within_run")
     )
     return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"][0]["n"]))
+
+
+def interval_for(model: Model, weights: str, system: System, backend: str, kind: str = "aggregated") -> Interval:
+    """Load the interval of a question: that of its class, wider where a rule guessed the model's shape.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    weights : str
+        Format of its narrowest weights.
+    system : System
+        Where.
+    backend : str
+        By which engine.
+    kind : str
+        As :func:`interval_class` takes it.
+
+    Returns
+    -------
+    Interval
+        Ratios of measured over predicted time, the rule's own spread on open models added in quadrature.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> where = ("fp8", load_system("h200-nvl8"), "vllm")
+    >>> guessed, real = (interval_for(load_model(name), *where) for name in ("70B", "phi-4"))
+    >>> guessed.name == real.name, guessed.tpot.high > real.tpot.high
+    (True, True)
+    """
+    found = interval_of(interval_class(model, weights, system, backend, kind))
+    if not model.guessed:
+        return found
+    spread = {name: shape_rule().spread_of(name, model) for name in ("tpot", "ttft")}
+    between = {name: math.hypot(found.between_runs[name], spread[name]) for name in spread}
+    ranges: dict[str, Range] = {name: getattr(found, name).widened(spread[name]) for name in spread}
+    sentence = f"{found.sentence}; a rule gave the model's shape, whose spread on open models is in the interval"
+    return replace(found, sentence=sentence, tpot=ranges["tpot"], ttft=ranges["ttft"], between_runs=between)
 
 
 def _widest(quantiles: Sequence[Sequence[float]]) -> Range:

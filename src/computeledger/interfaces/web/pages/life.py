@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.economics.plan.read import read_plan
-from computeledger.facts.load import bundled_system_id, load_model, model_ids, offered_systems, shipped_model_id
+from computeledger.facts.load import bundled_system_id, load_model, model_ids, model_name, offered_systems
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.views.plan import ledger_view
 from computeledger.interfaces.views.published import published_hours
@@ -18,7 +18,7 @@ from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
 
 _SCENARIO = (
-    Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=shipped_model_id,
+    Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=model_name,
             group="What"),
     Control("system", "System", "choice", choices=tuple(offered_systems()), choice_of=bundled_system_id,
             group="What"),

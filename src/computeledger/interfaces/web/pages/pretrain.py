@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from computeledger.facts.load import bundled_system_id, model_ids, offered_systems, shipped_model_id
+from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
@@ -10,7 +10,7 @@ from computeledger.questions.answers.pretraining.answer import answer_pretrain
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 _CONTROLS = controls_of(PretrainQuestion, {
-    "model": choices(model_ids, shipped_model_id, "deepseek-ai/DeepSeek-V3"),
+    "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
     "system": choices(offered_systems, bundled_system_id, "h800-nvl8"),
     "gpus": {"default": "2048", "unit": "GPUs", "is_power": True},
     "tokens": {"default": "14.8T", "whole": False},

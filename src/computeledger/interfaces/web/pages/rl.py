@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from computeledger.facts.load import bundled_system_id, model_ids, offered_systems, shipped_model_id
+from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
@@ -11,7 +11,7 @@ from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.setup import BACKENDS
 
 _CONTROLS = controls_of(RLQuestion, {
-    "model": choices(model_ids, shipped_model_id, "Qwen/Qwen3-8B"),
+    "model": choices(model_ids, model_name, "Qwen/Qwen3-8B"),
     "system": choices(offered_systems, bundled_system_id, "h100-nvl8"),
     "gpus": {"default": "64", "unit": "GPUs", "is_power": True},
     "rollout_tokens": {"name": "rollout", "default": "4K..8K"},

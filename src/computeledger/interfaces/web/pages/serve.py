@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from computeledger.facts.load import bundled_system_id, model_ids, offered_systems, shipped_model_id
+from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
@@ -11,7 +11,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import BACKENDS
 
 _CONTROLS = controls_of(ServeQuestion, {
-    "model": choices(model_ids, shipped_model_id, "deepseek-ai/DeepSeek-V3"),
+    "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
     "system": choices(offered_systems, bundled_system_id, "h200-nvl8"),
     "gpus": {"is_power": True},
     "layout": {"help": "Such as tp8 or tp1-dp32-ep32; empty: searched."},

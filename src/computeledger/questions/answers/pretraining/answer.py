@@ -11,7 +11,7 @@ from computeledger.errors import DoesNotFitError, InputError
 from computeledger.fields import Given
 from computeledger.physics.critical_batch import growing_batch
 from computeledger.physics.parallelism import Layout
-from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.pretraining import document as documents
 from computeledger.questions.answers.pretraining.anchor import anchored_result
 from computeledger.questions.answers.pretraining.setting import Setting, read_setting
@@ -153,7 +153,7 @@ class PretrainAnswer(Answer):
             document["efficiency"] = efficiency_document()
             taken_apart = step_working(self.result, setting.typical)
             document["step"] = documents.step_document(taken_apart, self.result)
-        return document
+        return remarked(document, self.remarks)
 
 
 def _beside(answer: PretrainAnswer) -> dict[str, Any]:

@@ -46,6 +46,11 @@ class InvertAnswer(Answer):
     result: Inversion
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """None: its model is one of a price list, whose shape nobody states."""
+        return ()
+
+    @property
     def n_params_active(self) -> Quantity:
         """Parameters multiplied per token [params]."""
         return _quantity(self.result.n_params_active)

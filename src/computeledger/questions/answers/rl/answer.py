@@ -17,7 +17,7 @@ from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.physics.roofline import Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
-from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.rl import document as documents
 from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_setting
 from computeledger.questions.grounds import working_document
@@ -138,7 +138,7 @@ class RLAnswer(Answer):
         if working:
             document["working"] = working_document(rl_figures(run), setting.price_ground)
             document["efficiency"] = _factors()
-        return document
+        return remarked(document, self.remarks)
 
     def _demand(self) -> dict[str, Any]:
         """What a budget of FLOP asks for."""

@@ -54,7 +54,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.breakdown import break_down_serving
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving.intervals import Interval, anchored, interval_class, interval_of
+from computeledger.workloads.serving.intervals import Interval, anchored, interval_for
 from computeledger.workloads.serving.margins import rivals_of
 from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.reading import (
@@ -193,7 +193,7 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
     ):
         return None
     one = answer.setting.at_median
-    sure = interval_of(interval_class(one.model, one.precision.name, typical.system, engine, "disaggregated"))
+    sure = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated")
     at_median = replace(typical.efficiency, serving_ratio=median_of(sure.tpot), first_token_ratio=median_of(sure.ttft))
     try:
         found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
@@ -323,7 +323,7 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     weights = precision_of(model, question.precision, question.kv_precision).name
     if constants in ("ideal", "assumed") or user_path(engine) is not None:
         return None
-    return interval_of(interval_class(model, weights, system, engine, kind))
+    return interval_for(model, weights, system, engine, kind)
 
 
 def _anchored(

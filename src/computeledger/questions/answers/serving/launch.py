@@ -11,6 +11,7 @@ from typing import Any
 
 from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
+from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.serving.memory import CACHE_FRACTION
 from computeledger.physics.serving.operations import CHUNK_TOKENS
@@ -40,6 +41,7 @@ def check_launcher(engine: str) -> None:
 def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     """Commands that start what a serving document describes; raises where the engine cannot run it."""
     check_launcher(engine)
+    _check_is_checkpoint(engine, document)
     pools = document.get("pools")
     if pools is None:
         return "\n".join([*_comments(engine, document), *_commands(engine, document, document, "")])
@@ -65,6 +67,13 @@ def _held(document: Mapping[str, Any], pool: Mapping[str, Any]) -> Mapping[str, 
     """Memory by tenant, of a pool's worker or of the replica."""
     held: Mapping[str, Any] = pool.get("memory_bytes", document["memory_bytes"])
     return held
+
+
+def _check_is_checkpoint(engine: str, document: Mapping[str, Any]) -> None:
+    if is_numbers(document["model"]):
+        raise InputError(
+            f"--emit {engine}: {document['model']} is a size, and no engine can load one: name a checkpoint"
+        )
 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:

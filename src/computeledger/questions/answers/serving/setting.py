@@ -106,7 +106,7 @@ def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[La
 def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
     """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
     own = load_model(question.model)
-    remarks = []
+    remarks = list(own.remarks)
     if model.max_context_tokens != own.max_context_tokens:
         remarks.append(
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "

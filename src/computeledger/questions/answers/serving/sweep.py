@@ -19,13 +19,13 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.weights import precision_of
-from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.workloads.serving.estimate import ServingScenario
-from computeledger.workloads.serving.intervals import Interval, interval_class, interval_of
+from computeledger.workloads.serving.intervals import Interval, interval_for
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption, cheapest_row
 from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
 from computeledger.workloads.sweep import Columns
@@ -66,7 +66,7 @@ class SweepAnswer(Answer):
             asdict(self.combinations[place]) | {name: documents.option_document(one)[name] for name in _KEPT}
             for place, one in sorted(self.best.items())
         ]
-        return {
+        return remarked({}, self.remarks) | {
             "n_questions": len(self.combinations),
             "n_options": self.n_options,
             "options_per_s": self.n_options / self.wall_s,
@@ -149,7 +149,7 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
 
 
 def _interval(scenario: ServingScenario, system: System) -> Interval:
-    return interval_of(interval_class(scenario.model, scenario.precision.name, system, DEFAULT_ENGINE))
+    return interval_for(scenario.model, scenario.precision.name, system, DEFAULT_ENGINE)
 
 
 def _machine(interval: Interval, system: System) -> Machine:

@@ -17,7 +17,7 @@ from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.weights import precision_of
-from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
@@ -86,7 +86,7 @@ class SimulateServeAnswer(Answer):
         document["load"]["requests_per_s"] = rate if np.isfinite(rate) else None
         document |= steady_document(rate, self.capacity, self.steady)
         limits = fleet.timed[-1].pool.limits
-        return document | {
+        return remarked(document, self.remarks) | {
             "saturated": self.is_saturated,
             "system": fleet.machine.system.id,
             "layouts": [str(one) for one in fleet.layouts],
