@@ -317,6 +317,7 @@ def test_a_precision_without_units_is_noted(run) -> None:
     asked = [*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "8"]
     assert "has no fp4 units" in run(*asked, "--precision", "fp4")
     assert "has no fp" not in run(*asked)
+    assert "weights alone are narrow: 4.5 bits are read, products run in bf16" in run(*asked, "--precision", "int4-g32")
 
 
 def test_a_launch_can_be_pasted(run, tmp_path: Path) -> None:

@@ -182,6 +182,7 @@ def test_a_cache_has_exact_bits(kv: str, bits: float) -> None:
 def test_training_takes_no_integers() -> None:
     with pytest.raises(InputError, match="precision of training 'int4': allowed: bf16, fp4, fp8"):
         parse_training_precision("int4")
+    assert parse_training_precision("nvfp4", moe=True) == parse_training_precision("fp4", moe=True)
 
 
 KIMI = {

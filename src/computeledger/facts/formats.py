@@ -113,7 +113,12 @@ def _index() -> Mapping[str, str]:
     return {format_key(name): one.name for one in FORMATS.values() for name in (one.name, *one.aliases)}
 
 
-def format_name(text: str, kind: str = "precision") -> str:
+def known_format(text: str) -> str | None:
+    """The name of the format that a text means; None where it means none."""
+    return _index().get(format_key(text))
+
+
+def format_name(text: str) -> str:
     """The name of the format that a text means, in any case and under any of its names.
 
     Examples
@@ -121,7 +126,7 @@ def format_name(text: str, kind: str = "precision") -> str:
     >>> format_name("NVFP4"), format_name("awq"), format_name("gguf-Q8_0")
     ('fp4', 'int4', 'q8_0')
     """
-    known = _index()
-    if format_key(text) not in known:
-        raise UnknownIdError(f"unknown {kind} {text!r}: {nearest(text, FORMATS)}")
-    return known[format_key(text)]
+    name = known_format(text)
+    if name is None:
+        raise UnknownIdError(f"unknown precision {text!r}: {nearest(text, FORMATS)}")
+    return name

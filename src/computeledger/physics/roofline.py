@@ -13,7 +13,7 @@ from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, check_kind, nearest
 from computeledger.facts.architecture import WeightBytes
-from computeledger.facts.formats import FORMATS, format_name
+from computeledger.facts.formats import FORMATS, format_name, known_format
 from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
@@ -345,10 +345,7 @@ def kv_format(text: str) -> str:
     ('bf16', 'q8_0')
     """
     check_kind(text, str, "a precision, such as 'fp8'")
-    try:
-        name = format_name(text)
-    except UnknownIdError:
-        name = text
+    name = known_format(text)
     if name not in KV_PRECISIONS:
         raise UnknownIdError(f"unknown precision {text!r}: {nearest(text, KV_PRECISIONS)}")
     return name
@@ -380,9 +377,10 @@ def parse_training_precision(text: str, moe: bool = False) -> Precision:
     Traceback (most recent call last):
     computeledger.errors.UnknownIdError: unknown precision of training 'int4': allowed: bf16, fp4, fp8
     """
-    if text not in FLOAT_PRECISIONS:
+    name = known_format(text) or text
+    if name not in FLOAT_PRECISIONS:
         raise UnknownIdError(f"unknown precision of training {text!r}: {nearest(text, FLOAT_PRECISIONS)}")
-    return parse_precision(text, moe)
+    return parse_precision(name, moe)
 
 
 @dataclass(frozen=True, slots=True)

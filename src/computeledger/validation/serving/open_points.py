@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, Range, sample
-from computeledger.errors import ComputeLedgerError
+from computeledger.errors import ComputeLedgerError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
@@ -62,8 +62,6 @@ _SAID = {
 #: Chance that a drafted token is accepted where a source does not state it: 2.4 tokens of a step with three drafts, as
 #: the runs of :mod:`computeledger.validation.serving.points` (assumption).
 ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
-#: Accelerators as sources count their cores.
-_VARIANTS = {"m1-max-32": "m1-max", "m2-ultra-76": "m2-ultra"}
 #: Data sheets print binary gigabytes of memory as decimal ones: what ran in them fits.
 BINARY = 2**30 / 10**9
 _PER_GPU = re.compile(r"(\d+) req/GPU")
@@ -103,9 +101,7 @@ def open_case(row: Row) -> OpenCase:
         raise Unpredictable("quantity not predicted")
     if quantity == "tpot" and row["statistic"] not in ("mean", "median"):
         raise Unpredictable("tails of the time per output token are not predicted")
-    system = _system_of(row["accelerator"])
-    if system is None:
-        raise Unpredictable("hardware not bundled as a system")
+    system = _system(row)
     if is_whole:
         measured /= _number(row, "n_accelerators")
     scenario = _scenario(row, system)
@@ -184,7 +180,7 @@ def _batch(row: Row) -> float:
 def _layout(row: Row) -> Layout:
     """The layout; experts counted by the dies of a chip are spread over its packages."""
     layout = parse_layout(row["layout"])
-    chip = load_system(_system_of(row["accelerator"]) or "").accelerator
+    chip = load_system(_system(row)).accelerator
     if layout.ep == chip.dies * layout.n_gpus_per_stage:
         return replace(layout, ep=layout.n_gpus_per_stage)
     return layout
@@ -320,23 +316,19 @@ def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machi
     return case, Machine(system, efficiency(constants_of(case.engine, system.accelerator), draws))
 
 
+def _system(row: Row) -> str:
+    """The bundled system of a row's accelerator, else as many of it as the row has in its usual node."""
+    counted = f"{_number(row, 'n_accelerators'):.0f}x{row['accelerator']}"
+    try:
+        return _systems().get(row["accelerator"]) or load_system(counted).id
+    except InputError:
+        raise Unpredictable("hardware not bundled") from None
+
+
 @functools.cache
 def _systems() -> dict[str, str]:
     """The bundled system of each accelerator."""
     return {load_system(one).accelerator.id: one for one in system_ids()}
-
-
-@functools.cache
-def _system_of(accelerator: str) -> str | None:
-    """The bundled system of an accelerator, or its own node."""
-    if accelerator in _systems():
-        return _systems()[accelerator]
-    name = f"1x{_VARIANTS.get(accelerator, accelerator)}"
-    try:
-        load_system(name)
-    except ComputeLedgerError:
-        return None
-    return name
 
 
 def _number(row: Row, name: str) -> float:

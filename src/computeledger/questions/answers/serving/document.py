@@ -30,14 +30,16 @@ WIDTHS = ("attention", "dense", "experts", "head", "kv")
 
 def wider_products(precision: Precision, system: System) -> list[str]:
     """What multiplies weights that the chip has no units for, or that are narrow on purpose."""
-    chip, out = system.accelerator, []
-    for name in dict.fromkeys((precision.attention, precision.dense, precision.experts)):
-        one, native = FORMATS[name], chip.native_precision(name)
-        if one.is_weight_only:
-            out.append(f"{name}: weights alone are narrow: {one.bits:.4g} bits are read, products run in {native}")
-        elif native != one.units[0]:
-            out.append(f"{name}: {chip.id} multiplies it fastest in {native}: products run in that")
-    return out
+    chip, each, out = system.accelerator, precision.weights, {}
+    kinds = ((precision.attention, each.attention), (precision.dense, each.dense), (precision.experts, each.experts))
+    for name, mean_bytes in kinds:
+        unit, native = FORMATS[name].units[0], chip.native_precision(name)
+        if FORMATS[name].is_weight_only:
+            out[name] = f"weights alone are narrow: {8 * mean_bytes:.3g} bits are read, products run in {native}"
+        elif native != unit:
+            has = f"is faster in {native}" if unit in chip.peak_flop_per_s else f"has no {unit} units"
+            out[name] = f"{chip.id} {has}; products run in {native}"
+    return [f"{name}: {said}" for name, said in out.items()]
 
 
 def dear_reads(result: ServingResult) -> list[str]:

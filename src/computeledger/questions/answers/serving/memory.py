@@ -134,9 +134,9 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
 
 
 def _formats(question: MemoryQuestion, model: Model) -> tuple[str | None, ...]:
-    """The formats asked for; else the stored one and the usual ones that are narrower."""
-    if question.precision:
-        return question.precision
+    """The formats asked for; else the stored one and the usual ones that are narrower, of no file that is at hand."""
+    if question.precision or model.stored is not None:
+        return question.precision or (None,)
     stored = stored_precision(model).weights
     mean = stored.experts if model.is_moe else stored.dense
     means = {text: precision_of(model, text).weights for text in _USUAL}
