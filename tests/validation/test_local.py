@@ -106,8 +106,9 @@ def test_several_requests_at_once_are_extrapolated_and_said_to_be() -> None:
 
 def test_a_local_engine_serves_through_time() -> None:
     """Its benchmarks have no host time: the simulation takes none rather than a negative one."""
-    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "requests": 50, "arrivals": "poisson:1"}
-    assert cl.simulate_serve(**asked, backend="llama.cpp").percentiles["ttft_s"]["p50"] > 0
+    asked: dict[str, str | float] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "requests": 50}
+    answer = cl.simulate_serve(**asked, arrivals="poisson:1", backend="llama.cpp")
+    assert answer.percentiles["ttft_s"]["p50"] > 0
 
 
 def test_a_local_engine_refuses_a_layout_that_it_cannot_run() -> None:
