@@ -97,6 +97,20 @@ def test_an_engine_on_a_kind_of_chip_never_measured_says_so_and_is_wider() -> No
     assert near["efficiency_profile"] == "llama.cpp on nvidia with hbm"
 
 
+def test_several_requests_at_once_are_extrapolated_and_said_to_be() -> None:
+    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "price": "$2/h", "backend": "llama.cpp"}
+    alone, several = (cl.serve(**asked, batch=batch) for batch in (1, 8))
+    assert several.to_dict()["interval"]["class"] == "local engine, several requests"
+    assert several.tpot_s.p95 / several.tpot_s.p05 > alone.tpot_s.p95 / alone.tpot_s.p05
+
+
+def test_a_local_engine_serves_through_time() -> None:
+    """Its benchmarks have no host time: the simulation takes none rather than a negative one."""
+    asked: dict[str, str | float] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "requests": 50}
+    answer = cl.simulate_serve(**asked, arrivals="poisson:1", backend="llama.cpp")
+    assert answer.percentiles["ttft_s"]["p50"] > 0
+
+
 def test_a_local_engine_refuses_a_layout_that_it_cannot_run() -> None:
     with pytest.raises(InputError, match=r"mlx.*one device"):
         cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp2", batch=1, backend="mlx")

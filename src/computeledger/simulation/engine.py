@@ -137,7 +137,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         shared_fraction=_filled(shared_fraction(fresh.prefill), chunks),
         busiest_prompts=_busiest(int(layout.dp)),
     )
-    host_s = float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s))
+    # a local engine has no host time that its half step of waiting would not cover
+    host_s = max(float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s)), 0.0)
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
     return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))

@@ -24,6 +24,7 @@ CHIP_POOLS, CHIP_SPREAD = f"{CHIP}, {POOLS}", f"{CHIP}, {SPREAD}"
 ENGINE = "engine never fitted"
 ENGINE_POOLS, ENGINE_SPREAD = f"{ENGINE}, {POOLS}", f"{ENGINE}, {SPREAD}"
 LOCAL, LOCAL_KIND = "local engine", "local engine, kind of chip never measured"
+LOCAL_SEVERAL = "local engine, several requests"
 #: Classes whose interval reaches as far as that of any of these.
 _WIDEST = {
     SPREAD: (POOLS,),
@@ -31,6 +32,7 @@ _WIDEST = {
     CHIP_SPREAD: (CHIP, POOLS),
     ENGINE_POOLS: (ENGINE, POOLS),
     ENGINE_SPREAD: (ENGINE, POOLS),
+    LOCAL_SEVERAL: (LOCAL, LOCAL_KIND, ENGINE),
 }
 
 _SENTENCES = {
@@ -51,8 +53,9 @@ _SENTENCES = {
     "certain than a step",
     ENGINE_SPREAD: "no measurement of this engine was fitted, and over several scale-up domains only separate pools "
     "were measured",
-    LOCAL: "this engine was measured on chips of this kind, one request at a time and without sampling and streaming: "
-    "more at once are extrapolated",
+    LOCAL: "this engine was measured on chips of this kind, one request at a time and without sampling and streaming",
+    LOCAL_SEVERAL: "this engine was measured with one request at a time: several at once are extrapolated, and the "
+    "interval is as wide as that of an engine never fitted",
     LOCAL_KIND: "this engine was not measured on chips of this kind: all kinds together stand for it, and the interval "
     "is that of kinds left out",
     INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
@@ -173,8 +176,8 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
     backend : str
         By which engine.
     kind : str
-        ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, or ``incomplete`` for a record that
-        lacks its worker counts.
+        ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, ``several`` requests at once on a
+        local engine, or ``incomplete`` for a record that lacks its worker counts.
 
     Returns
     -------
@@ -195,7 +198,8 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
     'engine never fitted'
     """
     if backend in local_engines():
-        return LOCAL if is_measured_kind(backend, system.accelerator) else LOCAL_KIND
+        alone = LOCAL if is_measured_kind(backend, system.accelerator) else LOCAL_KIND
+        return LOCAL_SEVERAL if kind == "several" else alone
     if backend not in calibrated_engines():
         return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):

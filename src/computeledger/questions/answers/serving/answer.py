@@ -164,7 +164,10 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:
-        out["launch"] = {"engine": question.emit, "text": launch_text(question.emit, {**document, **out})}
+        out["launch"] = {
+            "engine": question.emit,
+            "text": launch_text(question.emit, {**document, **out, "stored_as": question.precision}),
+        }
     return out
 
 
@@ -325,6 +328,8 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     constants = constants_of(engine, system.accelerator)
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"
+    if engine in local_engines() and question.batch != 1:
+        kind = "several"
     weights = precision_of(model, question.precision, question.kv_precision).name
     if constants in ("ideal", "assumed") or user_path(engine) is not None:
         return None

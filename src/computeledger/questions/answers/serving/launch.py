@@ -104,7 +104,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         static_fraction=_share((held["weights"] + cache) / capacity),
         cache_fraction=CACHE_FRACTION,
         chunk_tokens=int(CHUNK_TOKENS),
-        weights=precision["experts" if load_model(document["model"]).is_moe else "dense"],
+        weights=document.get("stored_as") or precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),
         is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
         n_layers=load_model(document["model"]).n_layers,
