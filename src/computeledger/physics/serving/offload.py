@@ -16,15 +16,16 @@ from computeledger.arrays import Num
 from computeledger.bounds import POSITIVE, check_record
 from computeledger.physics.roofline import Operation
 from computeledger.physics.roofline import OperationKind as Kind
+from computeledger.units import GIGA, TERA
 
 #: Bandwidth of a desktop's two channels of DDR5-5600, and what of a 16-lane PCIe 4.0 link copies reach [byte/s]
 #: (assumptions).
-HOST_BYTES_PER_S, LINK_BYTES_PER_S = 80e9, 25e9
+HOST_BYTES_PER_S, LINK_BYTES_PER_S = 80 * GIGA, 25 * GIGA
 #: Share of its memory's bandwidth that a host reaches while it multiplies quantised weights (assumption: public runs of
 #: llama.cpp with experts or layers on the CPU, of Qwen3-30B-A3B, Mistral Small and gpt-oss-120b, reach 0.25 to 0.5).
 HOST_FRACTION = 0.5
 #: What a desktop's cores multiply of quantised weights (assumption) [FLOP/s].
-HOST_FLOP_PER_S = 1e12
+HOST_FLOP_PER_S = TERA
 _OF_LAYERS = (Kind.ATTENTION_PROJECTIONS, Kind.DENSE_MLP)
 _OF_CACHE = (Kind.ATTENTION, Kind.LATENT_ATTENTION)
 

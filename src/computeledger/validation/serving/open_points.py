@@ -63,7 +63,7 @@ _SAID = {
 #: the runs of :mod:`computeledger.validation.serving.points` (assumption).
 ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
 #: Data sheets print binary gigabytes of memory as decimal ones: what ran in them fits.
-BINARY = 2**30 / 10**9
+BINARY = 1.074
 _PER_GPU = re.compile(r"(\d+) req/GPU")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}

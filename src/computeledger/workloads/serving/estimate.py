@@ -263,13 +263,10 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     """
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
-    model, layout, precision = scenario.model, scenario.layout, scenario.precision
-    eff = machine.efficiency
-    held = scenario.cached_tokens + scenario.input_tokens
+    eff, ranks = machine.efficiency, scenario.layout.dp * scenario.layout.pp
     step = _timed(scenario, _decoding(scenario), machine)
     step_s = _drafted_s(scenario, step)
     decode_s = step_s / scenario.tokens_per_step
-    ranks = layout.dp * layout.pp
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = _timed(scenario, prompt, machine)
     prefill_s = prompts.s
@@ -294,9 +291,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         ttft_s=eff.first_token_ratio * ttft_s,
         tpot_s=tpot_s,
         start_s=eff.first_token_ratio * longest_s,
-        memory=serving_memory(
-            model, machine.system, layout, precision, (scenario.batch, held + scenario.output_tokens), scenario.host
-        ),
+        memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
 
@@ -324,9 +319,12 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     >>> float(largest_batch(scenario, machine)), float(largest_batch(replace(scenario, layout=Layout(tp=4)), machine))
     (0.0, 365.0)
     """
-    load = (1.0, scenario.held_tokens)
+    return _memory(scenario, machine, 1.0).largest_batch
+
+
+def _memory(scenario: ServingScenario, machine: Machine, batch: Num) -> ServingMemory:
     made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
-    return serving_memory(*made_of, load, scenario.host).largest_batch
+    return serving_memory(*made_of, (batch, scenario.held_tokens), scenario.host)
 
 
 @dataclass(frozen=True, slots=True)
