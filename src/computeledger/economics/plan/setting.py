@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.cost import OwnedGpu
+from computeledger.economics.hosting.rent import hourly_price
 from computeledger.economics.plan.keys import SECTIONS, TRAFFIC
 from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, question_of
 from computeledger.errors import PlanError
@@ -66,13 +67,11 @@ def price_fact(system: System, kind: str) -> Fact:
     >>> price_fact(load_system("h100-nvl8"), "rent").unit
     'usd_per_hour'
     """
-    edition = load_prices()
-    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
-    if kind not in prices:
-        raise PlanError(
-            f"price edition {edition.id} has no {kind!r} price of {system.accelerator.id}: give price = '$2/h'"
-        )
-    return prices[kind]
+    fact = hourly_price(system.accelerator, kind)
+    if fact is None:
+        edition, chip = load_prices().id, system.accelerator.id
+        raise PlanError(f"price edition {edition} has no {kind!r} price of {chip}: give price = '$2/h'")
+    return fact
 
 
 def system_of(plan: Plan, section: Section) -> System:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from computeledger.arrays import Num
 from computeledger.facts.editions import load_tiers
-from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, model_ids
+from computeledger.facts.load import load_model, load_system, model_ids, system_ids
 from computeledger.facts.schema import PRECISION_BYTES, Accelerator
 from computeledger.physics.blackboard.context import kv_crossover_bytes_per_token
 from computeledger.physics.transformer import kv_bytes_per_sequence, n_params_active, state_bytes_per_sequence
@@ -43,7 +43,7 @@ def threshold_kv_bytes_per_token(
 ) -> Num:
     """Cache that a threshold would mean if it were a crossover, ``k = 2 N W / (F L*)``: an explanation, no estimator.
 
-    :func:`threshold_errors` tries it on every model, chip and precision that ships.
+    :func:`threshold_errors` tries it on every model and precision, and the chips of the bundled systems.
 
     References
     ----------
@@ -69,7 +69,7 @@ class ThresholdError:
 
 @functools.cache
 def threshold_errors(threshold_tokens: float) -> tuple[ThresholdError, ...]:
-    """Try the threshold formula on every model, chip and precision (bf16, fp8) that ships.
+    """Try the threshold formula on every model and precision (bf16, fp8), and the chips of the bundled systems.
 
     A model's cache is what it keeps of a prompt of that length, over its tokens: windows, latent and linear attention,
     shared caches and compression count as they are, the state that does not grow is left out. Models of one shape count
@@ -95,7 +95,8 @@ def threshold_errors(threshold_tokens: float) -> tuple[ThresholdError, ...]:
     found = [
         ThresholdError(name, chip.id, precision, cache[precision] / float(threshold_kv_bytes_per_token(
             active, chip.peak(precision), chip.hbm_bytes_per_s.value, threshold_tokens)))
-        for chip in map(load_accelerator, accelerator_ids()) for precision in _PRECISIONS
+        for chip in {load_system(one).accelerator.id: load_system(one).accelerator for one in system_ids()}.values()
+        for precision in _PRECISIONS
         if precision in chip.peak_flop_per_s for name, active, cache in shapes.values()
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda one: one.ratio))
@@ -106,7 +107,7 @@ def threshold_words(threshold_tokens: float, n_params_active: float, accelerator
 
     Examples
     --------
-    >>> words = threshold_words(200e3, 100e9, load_accelerator("h200-sxm5-141gb"), "fp8")
+    >>> words = threshold_words(200e3, 100e9, load_system("h200-nvl8").accelerator, "fp8")
     >>> words.partition(" per token")[0]
     'read as a crossover on h200-sxm5-141gb in fp8, the threshold means 2,425 bytes of cache'
     """

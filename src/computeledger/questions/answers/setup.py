@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, sample
+from computeledger.economics.hosting.rent import hourly_price
 from computeledger.errors import InputError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.schema import Accelerator, System
@@ -33,12 +34,10 @@ def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[s
     """A GPU-hour's price and where it comes from."""
     if given is not None:
         return given, {"origin": "given", "edition": None}
-    edition = load_prices()
-    prices = edition.usd_per_gpu_hour.get(system.accelerator.id, {})
-    if "rent" not in prices:
-        raise InputError(f"price edition {edition.id} has no rent of {system.accelerator.id}: give --price '$2/h'")
-    fact = prices["rent"]
-    return fact.uncertain, {"origin": "fact", "edition": edition.id, "kind": "rent", **fact_document(fact)}
+    fact, edition = hourly_price(system.accelerator), load_prices().id
+    if fact is None:
+        raise InputError(f"price edition {edition} has no rent of {system.accelerator.id}: give --price '$2/h'")
+    return fact.uncertain, {"origin": "fact", "edition": edition, "kind": "rent", **fact_document(fact)}
 
 
 def draw_machine(
