@@ -61,6 +61,25 @@ ARCHITECTURES: dict[str, dict[str, object]] = {
         "expert_shared_count": 1, "expert_feed_forward_length": 2048, "expert_group_count": 8,
         "expert_group_used_count": 4,
     },
+    "gemma-3-12b-it": {
+        "general.architecture": "gemma3", "block_count": 48, "context_length": 131072, "embedding_length": 3840,
+        "feed_forward_length": 15360, "attention.head_count": 16, "attention.head_count_kv": 8,
+        "attention.key_length": 256, "attention.sliding_window": 1024,
+    },
+    "mixtral-8x7b-v0.1": {
+        "general.architecture": "llama", "block_count": 32, "context_length": 32768, "embedding_length": 4096,
+        "feed_forward_length": 14336, "attention.head_count": 32, "attention.head_count_kv": 8,
+        "rope.dimension_count": 128, "expert_count": 8, "expert_used_count": 2,
+    },
+    "phi-4": {
+        "general.architecture": "phi3", "block_count": 40, "context_length": 16384, "embedding_length": 5120,
+        "feed_forward_length": 17920, "attention.head_count": 40, "attention.head_count_kv": 10,
+        "attention.sliding_window": 0,
+    },
+    "qwen2.5-7b": {
+        "general.architecture": "qwen2", "block_count": 28, "context_length": 131072, "embedding_length": 3584,
+        "feed_forward_length": 18944, "attention.head_count": 28, "attention.head_count_kv": 4,
+    },
     "glm-4.5-air": {
         "general.architecture": "glm4moe", "block_count": 47, "context_length": 131072, "embedding_length": 4096,
         "feed_forward_length": 10944, "attention.head_count": 96, "attention.head_count_kv": 8,
@@ -145,6 +164,8 @@ def test_a_checkpoint_folder_weighs_what_its_headers_say(tmp_path: Path) -> None
     ("name", "header", "message"),
     [
         ("a.gguf", b"PK\x03\x04", "does not begin with GGUF"),
+        ("a.gguf", gguf({"x": 1}, []), "architecture: missing"),
+        ("a.gguf", gguf({}, [])[:-8] + struct.pack("<QQsIIQ", 1, 1, b"a", 9, 8, 2_000_000), "texts in lists"),
         ("a.gguf", gguf(LLAMA_8B, llama_tensors())[:5000], "the file is cut off"),
         ("a.gguf", b"GGUF" + struct.pack("<IQQ", 3, 2**60, 1), "tensors; at most"),
         ("a.gguf", b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 2**62), "characters; at most"),

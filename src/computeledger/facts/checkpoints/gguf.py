@@ -16,7 +16,9 @@ from computeledger.files import open_user_file
 from computeledger.units import MIB
 
 #: Most bytes of a header (a vocabulary of 300,000 words takes 10 MB), of a text in it, and most entries.
-MOST_HEADER_BYTES, MOST_TEXT_BYTES, MOST_ENTRIES = int(64 * MIB), int(4 * MIB), 100_000
+MOST_HEADER_BYTES, MOST_TEXT_BYTES, MOST_ENTRIES = int(32 * MIB), int(4 * MIB), 100_000
+#: Most texts in lists: vocabularies and their merges have fewer than a million.
+_MOST_TEXTS = 1_500_000
 #: Most dimensions of a tensor, and most values of one.
 _MOST_DIMENSIONS, _MOST_VALUES = 4, 2**52
 _VERSIONS = (2, 3)
@@ -50,7 +52,7 @@ class _Header:
     """Reads a header front to back and stops at its bounds."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._stream, self._name, self._at = stream, name, 0
+        self._stream, self._name, self._at, self._texts = stream, name, 0, 0
 
     def error(self, what: str) -> ModelConfigError:
         return ModelConfigError(f"{self._name}: byte {self._at}: {what}")
@@ -96,6 +98,9 @@ class _Header:
         kind = self.count("kinds of values", "I", most=2**31)
         n = self.count("entries of an array", most=MOST_HEADER_BYTES)
         if kind == _TEXT:
+            self._texts += n
+            if self._texts > _MOST_TEXTS:
+                raise self.error(f"more than {_MOST_TEXTS} texts in lists")
             for _ in range(n):
                 self.take(self.count("characters", most=MOST_TEXT_BYTES))
             return None
@@ -209,7 +214,9 @@ _FAMILIES: Mapping[str, tuple[str, _Keys]] = {
 
 def config_of(metadata: Mapping[str, Value], tensors: list[Tensor], name: str) -> dict[str, object]:
     """The configuration that a file's metadata amounts to, in Hugging Face's fields."""
-    family = str(metadata.get("general.architecture"))
+    family = metadata.get("general.architecture")
+    if not isinstance(family, str):
+        raise ModelConfigError(f"{name}: general.architecture: missing; it says how to read every other key")
     if family not in _FAMILIES:
         known = ", ".join(sorted(_FAMILIES))
         hint = nearest(family, _FAMILIES)
