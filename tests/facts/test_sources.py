@@ -14,6 +14,7 @@ from computeledger.economics.prices.points import open_models
 from computeledger.errors import FactError
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.reading import ASSUMPTION, dimension_of
+from computeledger.physics.calibration.local import load_local
 from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.sources import load_sources, read_sources
@@ -66,7 +67,7 @@ def test_every_source_is_cited() -> None:
     used |= {factor.source for factor in load_training_factors().values()}
     used |= {factor.source for factor in load_rl_factors().values()}
     used |= {model.source for model in open_models().values()}
-    used |= {one.source for one in FORMATS.values()}
+    used |= {one.source for one in FORMATS.values()} | {load_local().source}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 
