@@ -105,7 +105,7 @@ def test_the_table_says_what_the_document_says(repository: Path) -> None:
 
 def known_kinds() -> set[str]:
     importlib.import_module("computeledger.stores.books.store")
-    for module in pkgutil.iter_modules(answers.__path__, f"{answers.__name__}."):
+    for module in pkgutil.walk_packages(answers.__path__, f"{answers.__name__}."):
         importlib.import_module(module.name)
     found, waiting = set(), [Displayed]
     while waiting:

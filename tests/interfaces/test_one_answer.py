@@ -18,11 +18,12 @@ from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.efficiency import efficiency, load_factors
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE, calibrated_engines
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
 from computeledger.questions.answers.serving.document import serve_figures
+from computeledger.workloads.engines import backends
 from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.pretraining.lora import TARGETS
 from computeledger.workloads.pretraining.megatron import FRAMEWORKS
@@ -350,4 +351,4 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     assert {name: pretrain[name].choices for name in choices} == choices
     controls = {one.name: one for one in PAGE.controls}
     assert float(controls["verifier-cores"].default) == VERIFIER_CORES
-    assert set(controls["backend"].choices) == {*calibrated_engines(), "ideal"}
+    assert set(controls["backend"].choices) == set(backends())
