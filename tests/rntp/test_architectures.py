@@ -20,9 +20,7 @@ from tests.rntp.test_scoring import apart, rollouts
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gpt2": {"n_positions": 128, "n_embd": 32, "n_layer": 2, "n_head": 4},
-    "gpt_neox": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64},
-    "opt": {"hidden_size": 32, "word_embed_proj_dim": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-            "ffn_dim": 64, "max_position_embeddings": 128},
+    "persimmon": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64},
     "smollm3": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
                 "intermediate_size": 64},
 }  # fmt: skip

@@ -181,7 +181,7 @@ class SearchAnswer(Answer):
         return {"query": self.query, "results": results, **({"searched": dict(self.searched)} if self.searched else {})}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class ChipsAnswer(Answer):
     """Shipped accelerators whose name, maker or family has every word of a query."""
 
