@@ -115,7 +115,7 @@ def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryA
     --------
     >>> answer = memory(model="llama-3.1-70b", system="h100-nvl8", precision="bf16,int4")
     >>> [(one.precision, int(one.layout.n_gpus)) for one in answer.fits]
-    [('bf16', 4), ('int4', 1)]
+    [('bf16', 2), ('int4', 1)]
     """
     return from_python(MemoryQuestion, answer_memory, question, given)
 
