@@ -23,7 +23,7 @@ from computeledger.physics.roofline import (
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.serving.operations import Step, forward
 from computeledger.physics.transformer import n_params_total
-from computeledger.physics.weights import precision_of
+from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.validation.serving.points import sort_points
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import KNOWN, NEW, interval_class
@@ -209,3 +209,12 @@ def test_int4_decodes_faster_and_prefills_no_faster_than_16_bits() -> None:
     assert estimate_serving(narrow, machine).prefill_s == pytest.approx(
         float(estimate_serving(wide, machine).prefill_s), rel=0.05
     )
+
+
+@pytest.mark.parametrize(("name", "precision", "bits"), [("70B", "q4_k_m", 4.8), ("100B-A10B", "q8_0", 8.5)])
+def test_a_model_of_numbers_has_widths_that_blocks_fit(name: str, precision: str, bits: float) -> None:
+    """Its rule gives an MLP of 27,652, which no block of 256 divides; a GGUF file of it was twice too large."""
+    model = load_model(name)
+    n_params = sum(weight_counts(model).values())
+    held = weights_bytes_per_gpu(model, Layout(), precision_of(model, precision))
+    assert 8 * float(held) / n_params == pytest.approx(bits, rel=0.02)

@@ -121,3 +121,12 @@ def test_an_engine_that_cannot_run_a_layout_says_why() -> None:
 def test_an_engine_that_is_named_goes_before_its_publisher(source: str, engine: str) -> None:
     """A model's maker in the notes does not decide which engine ran it; where none is named, the default."""
     assert engine_of({"source": source}) == engine
+
+
+@pytest.mark.parametrize(
+    ("backend", "system", "is_said"),
+    [("trtllm", "1xm4-max", True), ("trtllm", "h100-nvl8", False), ("vllm", "8xmi325x", False), ("atom", "1xl4", True)],
+)
+def test_an_engine_on_chips_that_it_does_not_run_on_is_remarked_on(backend: str, system: str, is_said: bool) -> None:
+    answer = cl.serve(model="qwen3-4b", system=system, layout="tp1", batch=1, backend=backend, samples=16)
+    assert any("nobody can run this" in one for one in answer.to_dict()["remarks"]) is is_said

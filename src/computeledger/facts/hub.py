@@ -12,7 +12,7 @@ from pathlib import Path
 
 from computeledger.errors import InputError, UnknownIdError
 from computeledger.facts.naming import Address
-from computeledger.files import user_files_allowed
+from computeledger.files import read_user_text, user_files_allowed
 
 _online: ContextVar[bool] = ContextVar("online", default=False)
 _NAME = "config.json"
@@ -74,7 +74,7 @@ def cached_config(address: Address) -> HubConfig | None:
 def _revision(folder: Path, name: str) -> str:
     """The commit that a branch's name stands for; a commit stands for itself."""
     reference = folder / "refs" / name
-    return reference.read_text("utf-8").strip() if reference.is_file() else name
+    return read_user_text(reference).strip() if reference.is_file() else name
 
 
 def fetch_config(address: Address) -> HubConfig:

@@ -187,9 +187,8 @@ def _named_accelerator(given: str) -> Accelerator:
         return named[compact(given)]
     if _family(given, accelerator_ids()):
         raise _no_exact("accelerator", given, given, accelerator_ids(), accelerator_ids())
-    raise unknown_id(
-        "accelerator", given, [*accelerator_ids(), *system_ids(), *(one.short_name for one in named.values())]
-    )
+    short = {one.short_name.lower() for one in named.values()}  # a name in capitals reads as the same choice twice
+    raise unknown_id("accelerator", given, {*accelerator_ids(), *system_ids(), *short})
 
 
 def _node(chip: Accelerator) -> Node | System:

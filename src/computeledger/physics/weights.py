@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from computeledger.facts.architecture import Attention, FeedForward, Model, WeightBytes
+from computeledger.facts.formats import FORMATS
 from computeledger.facts.gguf_mixes import Mix, bytes_of_row, mean_bytes, mix_named
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import transformer
@@ -20,6 +21,8 @@ _SHARED_HEADS = 4
 _LAYERS_OF_70B = 80
 #: Routed experts of what it takes for Mixtral, whose keys and values get 8 bits and whose outputs 5.
 _MIXTRAL_EXPERTS = 8
+#: Values of the longest block of a GGUF file.
+_BLOCK = FORMATS["q4_k"].block_values
 _MIXTRAL_OUTPUT = (
     "q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m", "iq3_xs", "iq3_xxs", "iq3_s", "iq3_m", "iq4_nl", "iq4_xs",
 )  # fmt: skip
@@ -142,6 +145,7 @@ def mixed_weights(model: Model, mix: Mix) -> WeightBytes:
     >>> round(8 * mixed_weights(load_model("llama-3.1-8b"), MIXES["q4_k_m"]).dense, 2)
     4.84
     """
+    model = _in_blocks(model)
     held: dict[str, list[float]] = {"attention": [0.0, 0.0], "dense": [0.0, 0.0], "experts": [0.0, 0.0]}
 
     def add(kind: str, weights: float, bytes_: float) -> None:
@@ -158,6 +162,28 @@ def mixed_weights(model: Model, mix: Mix) -> WeightBytes:
     embedding = bytes_of_row(mix.embedding or mix.dense or mix.rest, model.hidden_size)
     rest = (model.n_layers * model.norm_params_per_layer + model.hidden_size) * _F32
     return WeightBytes(means[0], means[1], means[2], head, embedding, rest)
+
+
+def _in_blocks(model: Model) -> Model:
+    """A model whose shape a rule gave, in widths that blocks fit, as those of real models are."""
+    if not model.guessed:
+        return model
+    groups = []
+    for group in model.layers:
+        part, mixer = group.feed_forward, group.attention
+        part = replace(
+            part,
+            width=_whole(part.width),
+            expert_width=_whole(part.expert_width),
+            shared_width=_whole(part.shared_width),
+        )
+        mixer = replace(mixer, qk_head_dim=_whole(mixer.qk_head_dim), v_head_dim=_whole(mixer.v_head_dim))
+        groups.append(replace(group, feed_forward=part, attention=mixer))
+    return replace(model, hidden_size=_whole(model.hidden_size), layers=tuple(groups))
+
+
+def _whole(width: int) -> int:
+    return -(-width // _BLOCK) * _BLOCK
 
 
 def _mixer_tensors(model: Model, shape: Attention, mix: Mix) -> list[tuple[float, float]]:

@@ -93,7 +93,7 @@ def _with_stamp(function: Callable[[Any], Any], stamp: str) -> Callable[[Any], A
 
 
 def _stamp() -> str:
-    """Fingerprint of the source of every module that holds kernels."""
+    """Fingerprint of the name and source of every module that holds kernels: what was compiled names them."""
     modules = sorted({function.__module__ for function in _KERNELS.values()})
-    sources = "".join(inspect.getsource(sys.modules[name]) for name in modules)
+    sources = "".join(name + inspect.getsource(sys.modules[name]) for name in modules)
     return hashlib.sha256(sources.encode()).hexdigest()

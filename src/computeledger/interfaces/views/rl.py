@@ -66,11 +66,16 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+#: Idle share from which the headline states it.
+_TOLD = 1e-3
+
+
 def _headline(document: Mapping[str, Any]) -> str:
     shares = {name: point(one["fraction"]) for name, one in document["phases"].items()}
     largest = max(shares, key=lambda name: shares[name])
     hours, tokens = words(point(document["gpu_hours"]), "GPU-hours"), words(point(document["tokens"]), "tokens")
-    idle = percent(point(document["idle_fraction"]))
+    idle_fraction = point(document["idle_fraction"])
+    idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     return (
         f"{hours} for {tokens} sampled; {largest} takes {percent(shares[largest])}, {idle} idles. Beta in GPU-time is "
         f"{words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."

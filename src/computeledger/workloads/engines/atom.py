@@ -25,6 +25,7 @@ def _commands(one: Launch) -> list[str]:
 
 ENGINE = Engine(
     "atom",
+    makers=("AMD",),
     names=("rocm atom",),
     reads_prompts_first=True,
     memory_share="--gpu-memory-utilization: the share of HBM for weights, activations, workspace and cache together",

@@ -85,6 +85,8 @@ class Engine:
         What a checkpoint is converted to before it runs, such as a GGUF file; empty where it reads checkpoints.
     caches : mapping of str to str
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
+    makers : tuple of str
+        Makers of the chips that it runs on; empty where it runs on most.
     refusal : callable
         Why it cannot run a layout; None where it can.
     commands : callable or None
@@ -101,6 +103,7 @@ class Engine:
     computes_on_host: bool = False
     own_files: str = ""
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
+    makers: tuple[str, ...] = ()
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from computeledger.workloads.engines.engine import Engine
 
-ENGINE = Engine("neuronx", names=("neuronx", "neuron"), quantises_on_loading=False)
+ENGINE = Engine("neuronx", makers=("Amazon",), names=("neuronx", "neuron"), quantises_on_loading=False)

@@ -22,6 +22,7 @@ def _commands(one: Launch) -> list[str]:
 
 ENGINE = Engine(
     "sglang-jax",
+    makers=("Google",),
     names=("sglang-jax", "sgl-jax"),
     reads_prompts_first=True,
     memory_share="--mem-fraction-static: the share of HBM for weights and cache; activations take the rest",

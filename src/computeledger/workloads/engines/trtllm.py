@@ -50,6 +50,7 @@ def _commands(one: Launch) -> list[str]:
 
 ENGINE = Engine(
     "trtllm",
+    makers=("NVIDIA",),
     names=("tensorrt", "trt-llm", "trtllm"),
     has_narrow_cache=True,
     memory_share="free_gpu_memory_fraction: the cache's share of the HBM that weights and workspace leave",

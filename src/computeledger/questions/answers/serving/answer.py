@@ -28,6 +28,7 @@ from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
     dear_reads,
+    foreign_engine,
     margins_document,
     meets_document,
     option_document,
@@ -146,8 +147,10 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if out["remarks"]:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
-    out["remarks"] += host_memory_remarks(setting.at_median.host)
-    out["remarks"] += wider_products(setting.at_median.precision, setting.machine.system) + dear_reads(answer.result)
+    out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
+        setting.at_median.host
+    )
+    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(answer.result)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]

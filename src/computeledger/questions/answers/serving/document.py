@@ -11,14 +11,16 @@ from computeledger.arrays import Num, median
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
-from computeledger.physics.roofline import BOUNDS, Operation, OperationKind, Precision, bound, bound_times_s, total_s
+from computeledger.physics.roofline import BOUNDS, Operation, OperationKind, bound, bound_times_s, total_s
 from computeledger.physics.serving import memory, operations
 from computeledger.physics.serving.memory import ServingMemory
+from computeledger.physics.weights import weight_counts
 from computeledger.questions.document import picked
+from computeledger.workloads.engines import engines
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving.breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
 from computeledger.workloads.serving.burst import STATISTICS
-from computeledger.workloads.serving.estimate import ServingResult
+from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.margins import DISTINGUISHABLE, Rival
 from computeledger.workloads.serving.pool_search import PoolOption
 from computeledger.workloads.serving.pools import DisaggregatedResult
@@ -28,18 +30,30 @@ from computeledger.workloads.serving.search import Fleet, PriceOfSpeed, ServingO
 WIDTHS = ("attention", "dense", "experts", "head", "kv")
 
 
-def wider_products(precision: Precision, system: System) -> list[str]:
+def wider_products(scenario: ServingScenario, system: System) -> list[str]:
     """What multiplies weights that the chip has no units for, or that are narrow on purpose."""
-    chip, each, out = system.accelerator, precision.weights, {}
-    kinds = ((precision.attention, each.attention), (precision.dense, each.dense), (precision.experts, each.experts))
-    for name, mean_bytes in kinds:
+    chip, precision, counts = system.accelerator, scenario.precision, weight_counts(scenario.model)
+    kinds = [kind for kind in ("attention", "dense", "experts") if counts[kind]]
+    out = {}
+    for name in dict.fromkeys(getattr(precision, kind) for kind in kinds):
         unit, native = FORMATS[name].units[0], chip.native_precision(name)
         if FORMATS[name].is_weight_only:
-            out[name] = f"weights alone are narrow: {8 * mean_bytes:.3g} bits are read, products run in {native}"
+            own = [kind for kind in kinds if getattr(precision, kind) == name]
+            read = sum(counts[kind] * getattr(precision.weights, kind) for kind in own)
+            bits = 8 * read / sum(counts[kind] for kind in own)
+            out[name] = f"weights alone are narrow: {bits:.3g} bits are read, products run in {native}"
         elif native != unit:
             has = f"is faster in {native}" if unit in chip.peak_flop_per_s else f"has no {unit} units"
             out[name] = f"{chip.id} {has}; products run in {native}"
     return [f"{name}: {said}" for name, said in out.items()]
+
+
+def foreign_engine(backend: str | None, system: System) -> list[str]:
+    """What an engine is asked to run on that it does not run on."""
+    engine, chip = engines().get(backend or ""), system.accelerator
+    if engine is None or not engine.makers or chip.vendor in engine.makers:
+        return []
+    return [f"{engine.id} runs on chips of {' and '.join(engine.makers)} alone: on {chip.name} nobody can run this"]
 
 
 def dear_reads(result: ServingResult) -> list[str]:

@@ -74,7 +74,7 @@ class PoolsAnswer(ServingAnswer):
         document |= model_document(question, model)
         if document["remarks"]:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
-        document["remarks"] += documents.wider_products(setting.scenario.precision, system)
+        document["remarks"] += documents.wider_products(setting.scenario, system)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         document |= speculation(question)
         if question.emit is not None:
