@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from tests.commands import call
+
+LOCAL_ROWS = resources.files("computeledger.validation").joinpath("data", "local_curated.csv")
 
 
 def test_fewest_gpus_by_format() -> None:
@@ -59,3 +64,19 @@ def test_the_command_is_the_function(tmp_path: Path) -> None:
     words = ["memory", "--model", "qwen3-14b", "--system", "h100-nvl8", "--batch", "4", "--json"]
     done = call(main, words, tmp_path)
     assert json.loads(done.stdout) == cl.memory(model="qwen3-14b", system="h100-nvl8", batch=4).to_dict()
+
+
+def test_what_was_run_on_a_desk_fits() -> None:
+    """Published runs of llama.cpp and MLX: their weights and contexts lay in the memory of the chips that they name."""
+    ran = {
+        (row["model"], f"{row['n_accelerators']}x{row['accelerator']}", row["weights"], int(float(row["input_tokens"])))
+        for row in map(dict[str, str], csv.DictReader(io.StringIO(LOCAL_ROWS.read_text("utf-8"))))
+        if row["weights"].startswith("gguf") and row["input_tokens"]
+    }
+    assert len(ran) > 150
+    refused = []
+    for model, system, weights, tokens in sorted(ran):
+        (one,) = cl.memory(model=model, system=[system], precision=[weights], context_tokens=max(tokens, 1)).fits
+        refused += [] if one.fits else [(model, system, weights, tokens)]
+    # 20.3 GB: datasheets' GB are taken as 1e9 bytes, and the card's are 2^30
+    assert refused == [("Qwen/Qwen3-32B", "1xrx-7900-xt", "gguf-q4_k_m", 64)]

@@ -34,7 +34,8 @@ def times(model: str, host: HostMemory, batch: float = 1.0) -> tuple[float, floa
 @given(less=FRACTION, more=FRACTION, streamed=st.booleans(), name=st.sampled_from(["weights", "experts", "kv"]))
 def test_more_in_host_memory_is_never_faster(less: float, more: float, streamed: bool, name: str) -> None:
     """While host and link are slower than the chip's memory, which they are by a factor of ten and more."""
-    hosts = [HostMemory(**{f"{name}_fraction": one}, is_streamed=streamed) for one in sorted((less, more))]
+    shares: list[dict[str, Any]] = [{f"{name}_fraction": one} for one in sorted((less, more))]
+    hosts = [HostMemory(**share, is_streamed=streamed) for share in shares]
     found = [times("qwen3-30b-a3b", host, 4.0) for host in hosts]
     for before, after in zip(*found, strict=True):
         assert after >= before * (1 - 1e-9)

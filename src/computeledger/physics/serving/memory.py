@@ -12,15 +12,11 @@ from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
-from computeledger.physics.serving.offload import ON_CHIP, HostMemory
-from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.physics.serving.offload import ON_CHIP, SERVER_BUFFERS, Buffers, HostMemory
 from computeledger.physics.weights import weight_counts
-from computeledger.units import GIGA
 
-#: Share of the HBM that weights, activations and workspace leave which a serving engine gives to the cache, and what
-#: graphs and workspace take (assumptions; engines' defaults are 0.85 to 0.9).
-CACHE_FRACTION = 0.9
-WORKSPACE_BYTES = 2 * GIGA
+#: What a server gives to the cache, and what its graphs and workspace take.
+CACHE_FRACTION, WORKSPACE_BYTES = SERVER_BUFFERS.cache_fraction, SERVER_BUFFERS.workspace_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +147,9 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
     return total / layout.pp
 
 
-def activations_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout) -> Num:
+def activations_bytes_per_gpu(
+    model: Model, context_tokens: Num, layout: Layout, buffers: Buffers = SERVER_BUFFERS
+) -> Num:
     """What a serving engine holds of a prompt's chunk while it passes a layer.
 
     Parameters
@@ -162,6 +160,8 @@ def activations_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout)
         Tokens of the prompt; beyond a chunk nothing is added [token].
     layout : Layout
         Integer degrees or arrays.
+    buffers : Buffers
+        Of the engine.
 
     Returns
     -------
@@ -181,14 +181,16 @@ def activations_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout)
         + group.feed_forward.n_shared_experts * group.feed_forward.shared_width
         for group in model.layers
     )
-    chunk = np.minimum(CHUNK_TOKENS, context_tokens)
+    chunk = np.minimum(buffers.chunk_tokens, context_tokens)
     return chunk * ACTIVATION_BYTES * (6 * model.hidden_size + 3 * widest / layout.tp)
 
 
-def cache_bytes_per_gpu(system: System, weights_bytes: Num, activations_bytes: Num) -> Num:
+def cache_bytes_per_gpu(
+    system: System, weights_bytes: Num, activations_bytes: Num, buffers: Buffers = SERVER_BUFFERS
+) -> Num:
     """Memory that a serving engine gives to the KV cache.
 
-    ``cache = 0.9 (HBM - weights - activations - workspace)``
+    ``cache = share (HBM - weights - activations - workspace)``
 
     Parameters
     ----------
@@ -196,6 +198,8 @@ def cache_bytes_per_gpu(system: System, weights_bytes: Num, activations_bytes: N
         Whose HBM it is.
     weights_bytes, activations_bytes : float or ndarray
         Of the busiest GPU [byte].
+    buffers : Buffers
+        Of the engine.
 
     Returns
     -------
@@ -208,8 +212,8 @@ def cache_bytes_per_gpu(system: System, weights_bytes: Num, activations_bytes: N
     >>> float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, 2e9)) / 1e9
     54.0
     """
-    free = system.accelerator.hbm_bytes.value - weights_bytes - activations_bytes - WORKSPACE_BYTES
-    return np.maximum(CACHE_FRACTION * free, 0.0)
+    free = system.accelerator.hbm_bytes.value - weights_bytes - activations_bytes - buffers.workspace_bytes
+    return np.maximum(buffers.cache_fraction * free, 0.0)
 
 
 def serving_memory(
@@ -235,7 +239,7 @@ def serving_memory(
     load : tuple of float or ndarray
         Sequences per replica, all attention-DP ranks together [-], and tokens each holds at its end [token].
     host : HostMemory
-        What stays in the host's memory instead.
+        What stays in the host's memory instead, and what the engine keeps.
 
     Returns
     -------
@@ -256,15 +260,15 @@ def serving_memory(
     weights = weights * (1 - host.weights_fraction) - experts * more
     one = sequence_bytes_per_gpu(model, context_tokens, layout, PRECISION_BYTES[precision.kv])
     one = one * (1 - host.kv_fraction)
-    activations = activations_bytes_per_gpu(model, context_tokens, layout)
+    activations = activations_bytes_per_gpu(model, context_tokens, layout, host.buffers)
     capacity = system.accelerator.hbm_bytes.value
     held = np.maximum(one, 1.0)  # a cache in host memory is bounded by nothing that is known here
-    largest = np.floor(cache_bytes_per_gpu(system, weights, activations) / held) * layout.dp
+    largest = np.floor(cache_bytes_per_gpu(system, weights, activations, host.buffers) / held) * layout.dp
     return ServingMemory(
         weights_bytes=weights,
         kv_cache_bytes=np.maximum(batch / layout.dp, 1.0) * one,
         activations_bytes=activations,
-        workspace_bytes=WORKSPACE_BYTES,
+        workspace_bytes=host.buffers.workspace_bytes,
         capacity_bytes=capacity,
         sequence_bytes=one,
         largest_batch=largest,

@@ -16,6 +16,7 @@ from computeledger.arrays import Num
 from computeledger.bounds import POSITIVE, check_record
 from computeledger.physics.roofline import Operation
 from computeledger.physics.roofline import OperationKind as Kind
+from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import GIGA, TERA
 
 #: Bandwidth of a desktop's two channels of DDR5-5600, and what of a 16-lane PCIe 4.0 link copies reach [byte/s]
@@ -31,8 +32,33 @@ _OF_CACHE = (Kind.ATTENTION, Kind.LATENT_ATTENTION)
 
 
 @dataclass(frozen=True, slots=True)
+class Buffers:
+    """What an engine keeps of a chip's memory beside weights and cache (assumptions).
+
+    Attributes
+    ----------
+    chunk_tokens : float
+        Tokens of a prompt that pass the layers together [token].
+    workspace_bytes : float
+        Graphs, libraries and workspace [byte].
+    cache_fraction : float
+        Share of the memory that all of these leave which goes to the cache [-].
+    """
+
+    chunk_tokens: float
+    workspace_bytes: float
+    cache_fraction: float
+
+
+#: A server's, whose defaults give the cache 0.85 to 0.9 of what is free; and those of an engine on the own desk, which
+#: takes a prompt in pieces of 512 tokens (llama.cpp's ``--ubatch-size``) and as much cache as it is told to.
+SERVER_BUFFERS = Buffers(CHUNK_TOKENS, 2 * GIGA, 0.9)
+LOCAL_BUFFERS = Buffers(512.0, 0.5 * GIGA, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class HostMemory:
-    """What stays in host memory, and how fast it is read there.
+    """What stays in host memory, how fast it is read there, and what the engine keeps on the chip.
 
     Attributes
     ----------
@@ -46,6 +72,8 @@ class HostMemory:
         Whether all of it is copied to the chip, and nothing multiplied by the host.
     host_bytes_per_s, link_bytes_per_s : float or ndarray
         Bandwidth of the host's memory, and of the link in one direction, per accelerator [byte/s].
+    buffers : Buffers
+        What the engine keeps on the chip.
     """
 
     weights_fraction: Num = 0.0
@@ -54,6 +82,7 @@ class HostMemory:
     is_streamed: bool = False
     host_bytes_per_s: Num = HOST_BYTES_PER_S
     link_bytes_per_s: Num = LINK_BYTES_PER_S
+    buffers: Buffers = SERVER_BUFFERS
 
     def __post_init__(self) -> None:
         check_record(self, host_bytes_per_s=POSITIVE, link_bytes_per_s=POSITIVE)

@@ -85,6 +85,8 @@ class Engine:
         What a checkpoint is converted to before it runs, such as a GGUF file; empty where it reads checkpoints.
     caches : mapping of str to str
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
+    is_local : bool
+        Whether it runs on its user's desk, with small buffers.
     makers : tuple of str
         Makers of the chips that it runs on; empty where it runs on most.
     refusal : callable
@@ -103,6 +105,7 @@ class Engine:
     computes_on_host: bool = False
     own_files: str = ""
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
+    is_local: bool = False
     makers: tuple[str, ...] = ()
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None

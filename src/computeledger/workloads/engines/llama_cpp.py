@@ -37,6 +37,7 @@ def _commands(one: Launch) -> list[str]:
 
 ENGINE = Engine(
     "llama.cpp",
+    is_local=True,
     names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
     computes_on_host=True,
     own_files="a GGUF file",

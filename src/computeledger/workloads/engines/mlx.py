@@ -25,6 +25,7 @@ def _commands(one: Launch) -> list[str]:
 
 ENGINE = Engine(
     "mlx",
+    is_local=True,
     names=("mlx",),
     own_files="an MLX checkpoint",
     memory_share="memory is shared with the CPU: iogpu.wired_limit_mb of macOS bounds what the GPU may hold",

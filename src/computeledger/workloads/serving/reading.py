@@ -14,7 +14,14 @@ from computeledger.facts.load import load_model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
+from computeledger.physics.serving.offload import (
+    HOST_BYTES_PER_S,
+    LINK_BYTES_PER_S,
+    LOCAL_BUFFERS,
+    SERVER_BUFFERS,
+    Buffers,
+    HostMemory,
+)
 from computeledger.physics.weights import precision_of
 from computeledger.units import format_si
 from computeledger.workloads.engines import engines, reads_prompts_first
@@ -98,7 +105,19 @@ def host_memory(question: ServeQuestion) -> HostMemory:
         is_streamed=question.engine in engines() and not engines()[question.engine].computes_on_host,
         host_bytes_per_s=question.host_bandwidth or HOST_BYTES_PER_S,
         link_bytes_per_s=question.host_link or LINK_BYTES_PER_S,
+        buffers=buffers_of(question.engine),
     )
+
+
+def buffers_of(engine: str) -> Buffers:
+    """What an engine keeps of a chip's memory beside weights and cache.
+
+    Examples
+    --------
+    >>> buffers_of("llama.cpp").workspace_bytes < buffers_of("vllm").workspace_bytes
+    True
+    """
+    return LOCAL_BUFFERS if engine in engines() and engines()[engine].is_local else SERVER_BUFFERS
 
 
 def check_request(scenario: ServingScenario) -> None:

@@ -131,7 +131,7 @@ class ServeAnswer(ServingAnswer):
         document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
         document |= host_memory_document(setting.at_median.host)
         document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
-        document["assumptions"] = documents.serving_assumptions()
+        document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
             document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         document |= parts_document(self, document, working)

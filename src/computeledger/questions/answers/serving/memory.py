@@ -17,6 +17,7 @@ from computeledger.fields import Given
 from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import CACHE_FRACTION, ServingMemory, serving_memory
+from computeledger.physics.serving.offload import LOCAL_BUFFERS, SERVER_BUFFERS, HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.questions.answer import Answer, from_python
@@ -25,6 +26,7 @@ from computeledger.questions.answers.serving.launch import MOST_FRACTION
 from computeledger.questions.memory import MemoryQuestion
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.engine import Engine, Launch
+from computeledger.workloads.serving.reading import buffers_of
 
 #: Formats beside the stored one where none are named.
 _USUAL = ("fp8", "int4", "gguf-q4_k_m")
@@ -78,6 +80,10 @@ class MemoryAnswer(Answer):
     model: Model
     fits: tuple[Fit, ...]
 
+    @property
+    def _all_local(self) -> bool:
+        return all(one.memory.workspace_bytes == LOCAL_BUFFERS.workspace_bytes for one in self.fits)
+
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the parts are its working."""
         del working
@@ -87,7 +93,7 @@ class MemoryAnswer(Answer):
             "batch": self.question.batch,
             "kv_precision": self.question.kv_precision,
             "fits": [one.to_dict() for one in self.fits],
-            "assumptions": serving_assumptions(),
+            "assumptions": serving_assumptions(LOCAL_BUFFERS if self._all_local else SERVER_BUFFERS),
         }
 
 
@@ -161,12 +167,13 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     layouts = [one for one in serving_layouts(model, _power_of_two(most), domain) if engine.problem(one) is None]
     sizes = np.array([int(one.n_gpus) for one in layouts])
     load = (float(question.batch), float(question.context_tokens))
-    held = serving_memory(model, system, stack_layouts(layouts), precision, load)
+    kept = HostMemory(buffers=buffers_of(engine.id))
+    held = serving_memory(model, system, stack_layouts(layouts), precision, load, kept)
     batches = np.ravel(np.broadcast_to(held.largest_batch, (len(layouts), 1)))
     holds = batches >= question.batch
     among = sizes == (sizes[holds].min() if holds.any() else sizes.max())
     chosen = layouts[int(np.argmax(np.where(among, batches, -1.0)))]
-    held = serving_memory(model, system, chosen, precision, load)
+    held = serving_memory(model, system, chosen, precision, load, kept)
     return Fit(
         system=system.id,
         precision=name,
@@ -174,7 +181,7 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
         layout=chosen,
         memory=held,
         largest_batch=int(held.largest_batch),
-        longest_context_tokens=_longest_context(question, model, system, (chosen, precision)),
+        longest_context_tokens=_longest_context(question, model, system, (chosen, precision, kept)),
         launch=_launch(question, model, name, (chosen, precision, held)),
     )
 
@@ -193,13 +200,15 @@ def _stored_name(model: Model) -> str:
     return "/".join(kinds)
 
 
-def _longest_context(question: MemoryQuestion, model: Model, system: System, cut: tuple[Layout, Precision]) -> int:
+def _longest_context(
+    question: MemoryQuestion, model: Model, system: System, cut: tuple[Layout, Precision, HostMemory]
+) -> int:
     """The longest context at which the batch fits, by halving; 0 where none does [token]."""
-    layout, precision = cut
+    layout, precision, kept = cut
     low, high = 0, model.max_context_tokens or _LONGEST_CONTEXT
     while low < high:
         middle = (low + high + 1) // 2
-        held = serving_memory(model, system, layout, precision, (float(question.batch), float(middle)))
+        held = serving_memory(model, system, layout, precision, (float(question.batch), float(middle)), kept)
         low, high = (middle, high) if held.largest_batch >= question.batch else (low, middle - 1)
     return low
 
@@ -211,8 +220,8 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
     online = {stored.attention, stored.dense, stored.experts} == {"bf16"} and name == "fp8"
     if precision.kv not in engine.caches:
         return ""
-    beside = float(held.total_bytes - held.kv_cache_bytes)
-    whole = (beside + CACHE_FRACTION * max(held.capacity_bytes - beside, 0.0)) / held.capacity_bytes
+    beside, share = float(held.total_bytes - held.kv_cache_bytes), buffers_of(engine.id).cache_fraction
+    whole = (beside + share * max(held.capacity_bytes - beside, 0.0)) / held.capacity_bytes
     launch = Launch(
         model=model.id,
         layout=layout,

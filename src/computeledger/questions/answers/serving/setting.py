@@ -135,7 +135,7 @@ def speculation(question: ServeQuestion) -> dict[str, float]:
 
 def host_memory_document(host: HostMemory) -> dict[str, Any]:
     """What stays in host memory, where something does."""
-    return {"host_memory": asdict(host)} if host.is_used else {}
+    return {"host_memory": {k: v for k, v in asdict(host).items() if k != "buffers"}} if host.is_used else {}
 
 
 def host_memory_remarks(host: HostMemory) -> list[str]:
