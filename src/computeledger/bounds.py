@@ -35,6 +35,26 @@ class Bound:
     is_open: bool = False
     is_endless: bool = False
 
+    def holds(self, value: float) -> bool:
+        """Whether a single number is inside; at the ends :meth:`problem` decides.
+
+        Parameters
+        ----------
+        value : float
+            In its own unit.
+
+        Returns
+        -------
+        bool
+            False for nan.
+
+        Examples
+        --------
+        >>> FRACTION.holds(0.0), POSITIVE.holds(0.0), POSITIVE.holds(np.nan)
+        (True, False, False)
+        """
+        return self.least < value < self.most or (value == self.least and not self.is_open)
+
     def problem(self, value: Any) -> str:
         """Say what is wrong with a number.
 
@@ -112,7 +132,7 @@ def check_record(record: _Record, **bounds: Bound) -> None:
     for name, kinds in _declared(type(record)):
         value = getattr(record, name)
         bound = bounds.get(name, NOT_NEGATIVE)
-        if type(value) is float and bound.least < value < bound.most and kinds & _REAL:
+        if type(value) in _SINGLE and kinds & _SINGLE[type(value)] and bound.holds(value):
             continue  # most numbers are single ones
         if isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, (bool, np.bool_)):
             _check_number(name, value, kinds, bound)
@@ -123,6 +143,8 @@ def check_record(record: _Record, **bounds: Bound) -> None:
 #: Annotations of numbers.
 _REAL = frozenset({"Num", "float", "Array"})
 _NUMBERS = _REAL | {"int"}
+#: Annotations that a single number may have, by its class.
+_SINGLE: dict[type, frozenset[str]] = {float: _REAL, int: _NUMBERS}
 
 
 @functools.cache
