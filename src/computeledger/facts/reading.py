@@ -148,9 +148,9 @@ def _plain_fact(document: Document, path: str, value: Any, dimension: str) -> Fa
     except QuantityError as error:
         raise document.error(path, str(error), QuantityError) from None
     low, high = (parsed.low, parsed.high) if isinstance(parsed, Range) else (None, None)
-    middle = parsed.quantile(0.0) if isinstance(parsed, Range) else parsed
+    median = parsed.quantile(0.0) if isinstance(parsed, Range) else parsed
     return Fact(
-        value=float(middle),
+        value=float(median),
         unit=dimension,
         given=str(value),
         source=USER,

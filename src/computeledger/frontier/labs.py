@@ -34,8 +34,8 @@ def user_of(text: str) -> tuple[str, str]:
     >>> user_of("OpenAI #confident"), user_of("")
     (('OpenAI', 'confident'), ('', ''))
     """
-    name, _, sure = text.partition("#")
-    return name.strip(), sure.strip()
+    name, _, confidence = text.partition("#")
+    return name.strip(), confidence.strip()
 
 
 def lab_names(chips: Sequence[ChipCount]) -> list[str]:

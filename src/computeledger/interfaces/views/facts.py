@@ -144,7 +144,7 @@ def _chips(answer: ChipsAnswer) -> View:
         for one in answer.found
     ]  # fmt: skip
     first = answer.found[0].id
-    table = Table("", ("id", "memory #", "reads #", "bf16 #", "W #", "stands in"), rows,
+    table = Table("", ("id", "memory #", "reads #", "bf16 #", "W #", "node"), rows,
                   note="bf16: dense FLOP/s, fp16 where there is no bf16; W: thermal design power.")  # fmt: skip
     return View(
         f"{format_count(len(answer.found), 'accelerator')}. --system takes a count of them, such as 2x{first}; "

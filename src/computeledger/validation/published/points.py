@@ -107,11 +107,11 @@ def engine_of(row: Row) -> str:
 
 
 def _draws(engine: str, kind: str, sampling: tuple[int, int]) -> dict[str, Num]:
-    sure = interval_of(kind)
+    interval = interval_of(kind)
     factors = {f"efficiency.{name}": factor.value for name, factor in load_factors(engine).items()}
-    factors |= {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+    factors |= {"efficiency.serving_ratio": interval.tpot, "efficiency.first_token_ratio": interval.ttft}
     if kind == INCOMPLETE:  # that class's width, not the shift of the pools it was found on
-        factors["efficiency.serving_ratio"] = _around_one(sure.tpot)
+        factors["efficiency.serving_ratio"] = _around_one(interval.tpot)
     return sample(factors, *sampling)
 
 

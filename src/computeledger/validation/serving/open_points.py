@@ -307,8 +307,8 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
 
 def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machine]:
     """A case and its machine along the sample axis: the class's ratios, and the acceptance where it is assumed."""
-    sure, system = interval_of(case.interval.partition(", acceptance")[0]), load_system(case.system)
-    inputs = {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
+    interval, system = interval_of(case.interval.partition(", acceptance")[0]), load_system(case.system)
+    inputs = {"efficiency.serving_ratio": interval.tpot, "efficiency.first_token_ratio": interval.ttft}
     draws = sample({**inputs, "acceptance": ACCEPTANCE}, n_samples, seed)
     if case.is_acceptance_assumed:
         accepted = tokens_of_step(float(np.ravel(case.scenario.draft_tokens)[0]), draws["acceptance"])

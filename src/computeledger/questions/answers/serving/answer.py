@@ -204,8 +204,9 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
     ):
         return None
     one = answer.setting.at_median
-    sure = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated")
-    at_median = replace(typical.efficiency, serving_ratio=median_of(sure.tpot), first_token_ratio=median_of(sure.ttft))
+    interval = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated")
+    ratios = {"serving_ratio": median_of(interval.tpot), "first_token_ratio": median_of(interval.ttft)}
+    at_median = replace(typical.efficiency, **ratios)
     try:
         found = search_pools(one, layouts, replace(typical, efficiency=at_median), min(gpus, MOST_TRIED))
     except DoesNotFitError:

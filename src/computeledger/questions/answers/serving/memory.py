@@ -207,9 +207,9 @@ def _longest_context(
     layout, precision, kept = cut
     low, high = 0, model.max_context_tokens or _LONGEST_CONTEXT
     while low < high:
-        middle = (low + high + 1) // 2
-        held = serving_memory(model, system, layout, precision, (float(question.batch), float(middle)), kept)
-        low, high = (middle, high) if held.largest_batch >= question.batch else (low, middle - 1)
+        halfway = (low + high + 1) // 2
+        held = serving_memory(model, system, layout, precision, (float(question.batch), float(halfway)), kept)
+        low, high = (halfway, high) if held.largest_batch >= question.batch else (low, halfway - 1)
     return low
 
 
