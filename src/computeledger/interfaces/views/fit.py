@@ -59,7 +59,16 @@ def _serving(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
     heads = ("left out", "kind", "points #", "time per output token #", "time to first token #")
     title = "Errors, predicted over measured - 1: median / mean / 90th percentile"
     note = "the data say: how much of the assumed range's variance the measurements removed"
-    return (Table("Constants", columns, constants, note=note), Table(title, heads, errors)), ()
+    sources = [
+        (one["source"], f"{one['n']:,}", f"{one['effect']:.2f} ±{percent(one['sd'])}",
+         *("-" if one[name] is None else _three(one[name]) for name in ("step", "ttft")))
+        for one in document["sources"]
+    ]  # fmt: skip
+    found = [Table("Constants", columns, constants, note=note), Table(title, heads, errors)]
+    if sources:
+        heads = ("source", "figures #", "slower than the recipes by #", "steps and rates #", "time to first token #")
+        found.append(Table("Other people's sources, each left out in turn", heads, sources))
+    return found, ()
 
 
 def _before_and_after(one: Document) -> tuple[str, str, str]:

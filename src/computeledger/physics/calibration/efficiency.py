@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from typing import Any
+
+import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain
 from computeledger.errors import FactError, QuantityError, nearest, unknown_id
@@ -60,6 +62,8 @@ class Efficiency:
         Floor of 4-bit experts on a chip with 4-bit units over the floor of others [-].
     floor_ratio : float or ndarray
         An engine's floors over the shared ones [-].
+    floor_gain_per_year : float or ndarray
+        Rate at which newer releases of the engines shrink these floors [1/year].
     host_step_s, host_sequence_s : float or ndarray
         Host time per decode step, and per sequence in it [s].
     prefill_layer_s, prefill_experts_s, prefill_mixer_s : float or ndarray
@@ -112,6 +116,7 @@ class Efficiency:
     sparse_floor_s: Num = 0.0
     fp4_floor_ratio: Num = 1.0
     floor_ratio: Num = 1.0
+    floor_gain_per_year: Num = 0.0
     host_step_s: Num = 0.0
     host_sequence_s: Num = 0.0
     prefill_layer_s: Num = 0.0
@@ -129,6 +134,26 @@ class Efficiency:
     activation_passes: Num = 0.0
     serving_ratio: Num = 1.0
     first_token_ratio: Num = 1.0
+
+    def after(self, years: Num) -> Efficiency:
+        """Efficiency of an engine's release so many years after the one that the constants describe.
+
+        Parameters
+        ----------
+        years : float or ndarray
+            Negative for an older release [year].
+
+        Returns
+        -------
+        Efficiency
+            Floors times ``exp(-gain years)``: newer releases fuse and overlap more kernels.
+
+        Examples
+        --------
+        >>> float(Efficiency(floor_ratio=1.0, floor_gain_per_year=0.2).after(-1.0).floor_ratio.round(2))
+        1.22
+        """
+        return replace(self, floor_ratio=self.floor_ratio * np.exp(-self.floor_gain_per_year * years))
 
     def gemm_fraction(self, precision: str) -> Num:
         """Factor for matrix products at a precision.
@@ -185,7 +210,7 @@ class Factor:
 
 
 #: Class of question whose interval holds where a question is not sorted into one.
-_FAR = "new pair or model"
+_FAR = "as people usually run it"
 _RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
 
 
@@ -382,7 +407,9 @@ def median_of(value: Uncertain) -> float:
     return float(value.quantile(0.0)) if isinstance(value, Range) else float(value)
 
 
-def efficiency(profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = None) -> Efficiency:
+def efficiency(
+    profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = None, years: Num | None = None
+) -> Efficiency:
     """Build the factors as numbers.
 
     Parameters
@@ -391,6 +418,9 @@ def efficiency(profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = 
         As for :func:`load_factors`.
     draws : mapping of str to float or ndarray, optional
         Samples by ``efficiency.NAME``; a factor without samples takes its median.
+    years : float or ndarray, optional
+        Of the engine's release after the calibration's reference month; that of the newest measurements when left out.
+        Constants of a machine, of a local engine and before any fit do not age [year].
 
     Returns
     -------
@@ -410,4 +440,7 @@ def efficiency(profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = 
     numbers = {
         name: given.get(f"efficiency.{name}", median_of(factor.value)) for name, factor in load_factors(profile).items()
     }
-    return Efficiency(**numbers)
+    found = Efficiency(**numbers)
+    if profile not in (*calibrated_engines(), GENERIC):
+        return found
+    return found.after(load_calibration().newest_years if years is None else years)

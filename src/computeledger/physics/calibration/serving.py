@@ -16,6 +16,9 @@ from computeledger.sources import check_date
 DEFAULT_ENGINE = "vllm"
 #: Stands for engines without constants of their own: the geometric means of the fitted ones.
 GENERIC = "generic"
+#: Whose deployment is asked for: as other people's measurements show it, or tuned like the public InferenceX recipes.
+TUNINGS = ("usual", "recipe")
+DEFAULT_TUNING = TUNINGS[0]
 #: Tables of the file that hold no engine's constants.
 _OTHER_TABLES = ("about", "shared", "intervals", "deployments")
 
@@ -57,6 +60,8 @@ class Calibration:
     ----------
     data, residual, date, source : str
         What it rests on.
+    reference_month, newest_month : str
+        Month whose releases the constants describe, and that of the newest release measured.
     constants : tuple of Constant
         All of them.
     intervals : mapping of str to mapping
@@ -71,10 +76,39 @@ class Calibration:
     residual: str
     date: str
     source: str
+    reference_month: str
+    newest_month: str
     constants: tuple[Constant, ...]
     intervals: Mapping[str, Mapping[str, Any]]
     deployments: frozenset[str]
     chips: frozenset[str]
+
+    @property
+    def newest_years(self) -> float:
+        """Years from the reference month to the newest release measured [year]."""
+        return self.years_of(self.newest_month)
+
+    def years_of(self, month: str) -> float:
+        """Years from the reference month to another.
+
+        Parameters
+        ----------
+        month : str
+            Such as ``2025-11``.
+
+        Returns
+        -------
+        float
+            Negative before the reference [year].
+
+        Examples
+        --------
+        >>> fit = load_calibration()
+        >>> fit.years_of(fit.reference_month), fit.years_of("2024-01") < -1
+        (0.0, True)
+        """
+        there, reference = (12 * int(one[:4]) + int(one[5:7]) for one in (month, self.reference_month))
+        return (there - reference) / 12
 
     def of(self, engine: str) -> dict[str, Constant]:
         """Constants that hold for an engine, its own and the shared ones.
@@ -160,6 +194,8 @@ def load_calibration() -> Calibration:
         residual=about["residual"],
         date=about["date"],
         source=about["source"],
+        reference_month=about["reference_month"],
+        newest_month=about["newest_month"],
         constants=constants,
         intervals=table["intervals"],
         deployments=frozenset(table["deployments"]["fitted"]),

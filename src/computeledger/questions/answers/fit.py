@@ -109,8 +109,7 @@ def answer_fit(question: FitQuestion) -> FitAnswer:
 
 
 def _fit_serving(folder: Path, quick: bool) -> tuple[ServingFit, str]:
-    left_out = () if quick else ("fifth", "pair", "model", "chip")
-    made = fit_serving.fit_serving(folder / "measured" / "serving_points.csv", left_out)
+    made = fit_serving.fit_serving(folder / "measured" / "serving_points.csv", () if quick else fit_serving.LEFT_OUT)
     return made, "" if quick else fit_serving.calibration_text(made)
 
 
@@ -170,7 +169,33 @@ def _serving(made: ServingFit) -> dict[str, Any]:
     ]
     if (beside := made.residuals["incomplete"]).size:
         errors.append(_of_two(_OF_SERVING["nothing"], "incomplete record, not fitted", beside))
-    return {"n": len(made.points), "n_constants": len(made.names), "constants": constants, "errors": errors}
+    return {
+        "n": len(made.points),
+        "n_constants": len(made.names),
+        "constants": constants,
+        "errors": errors,
+        "sources": _sources(made),
+    }
+
+
+def _sources(made: ServingFit) -> list[dict[str, Any]]:
+    """Other people's sources: their effect on the time of a step, and errors with each left out."""
+    others, n = made.others, len(made.names)
+    first = others.first_tokens
+    return [
+        {
+            "source": name,
+            "n": int(np.sum(others.places == place)),
+            "effect": float(np.exp(-made.fitted.change[n + place])),
+            "sd": float(made.fitted.sd[n + place]),
+            **{
+                quantity: _summary(rows) if len(rows) else None
+                for quantity, of_it in (("step", ~first), ("ttft", first))
+                for rows in [made.elsewhere[(others.places == place) & of_it]]
+            },
+        }
+        for place, name in enumerate(others.sources)
+    ]
 
 
 def _of_two(label: str, kind: str, rows: Array) -> dict[str, Any]:

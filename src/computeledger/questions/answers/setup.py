@@ -41,11 +41,12 @@ def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[s
 
 
 def draw_machine(
-    system: System, quantities: Mapping[str, Uncertain], profile: str, sampling: Sampled
+    system: System, quantities: Mapping[str, Uncertain], profile: str, sampling: Sampled, years: float | None = None
 ) -> tuple[dict[str, Num], Machine, Machine]:
     """Samples of the question's quantities, the machine with samples of its factors, and with their medians.
 
-    A quantity named ``efficiency.NAME`` stands in for the profile's own factor.
+    A quantity named ``efficiency.NAME`` stands in for the profile's own factor; ``years`` are those of the engine's
+    release, as :func:`~computeledger.physics.calibration.efficiency.efficiency` takes them.
     """
     profile = constants_of(profile, system.accelerator)
     factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
@@ -53,6 +54,6 @@ def draw_machine(
     draws = sample(inputs, sampling.samples, sampling.seed)
     typical = {name: median_of(value) for name, value in inputs.items() if name.startswith("efficiency.")}
     drawn, at_median = (
-        Machine(system, efficiency(profile, values), training_efficiency(draws=values)) for values in (draws, typical)
+        Machine(system, efficiency(profile, values, years), training_efficiency(draws=values)) for values in (draws, typical)
     )
     return draws, drawn, at_median

@@ -34,8 +34,8 @@ from computeledger.workloads.serving.intervals import (
     CHIP,
     CHIP_SPREAD,
     INCOMPLETE,
-    NEW,
-    SPREAD,
+    USUAL,
+    USUAL_SPREAD,
     interval_of,
     is_measured_chip,
 )
@@ -60,7 +60,7 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     draws = {
         (engine, kind): _draws(engine, kind, (n_samples, seed))
         for engine in calibrated_engines()
-        for kind in (NEW, SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
+        for kind in (USUAL, USUAL_SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
     }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
@@ -87,9 +87,9 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
         system = load_system(case.system)
         wide = case.layout.n_gpus > system.n_gpus_scale_up.value
         # a table of an offline run does not state its batch
-        near, far = (NEW, SPREAD) if is_measured_chip(system) else (CHIP, CHIP_SPREAD)
+        near, far = (USUAL, USUAL_SPREAD) if is_measured_chip(system) else (CHIP, CHIP_SPREAD)
         kind = INCOMPLETE if case.kind == "offline" else far if wide else near
-        machine = Machine(system, efficiency(engine, draws[engine, kind]))
+        machine = Machine(system, efficiency(engine, draws[engine, kind], 0.0))
         predicted[case.quantity][index] = predict(case, machine)
     return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
 
@@ -124,7 +124,7 @@ def _around_one(ratio: Range) -> Range:
 def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str], Explanation | None]:
     def explain(index: int, quantity: str) -> Explanation | None:
         case = cases[index]
-        machine = Machine(load_system(case.system), efficiency(engine_of(rows[index])))
+        machine = Machine(load_system(case.system), efficiency(engine_of(rows[index]), years=0.0))
         what, operations = _operations(case, quantity, machine)
         return explained(what, operations, case.assumed)
 

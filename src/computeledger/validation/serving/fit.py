@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Range
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency, load_factors, median_of
-from computeledger.physics.calibration.serving import GENERIC, calibrated_engines
+from computeledger.physics.calibration.serving import GENERIC, calibrated_engines, load_calibration
 from computeledger.physics.calibration.training import chip_family
 from computeledger.units import KILO
-from computeledger.validation.conformal import conformal_ratios, variance_parts
+from computeledger.validation.conformal import balanced_ratios, conformal_ratios, variance_parts
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
-from computeledger.validation.measured_table import read_rows
-from computeledger.validation.serving import open_points
+from computeledger.validation.serving.elsewhere import EFFECT_SD, Elsewhere, read_elsewhere
+from computeledger.validation.serving.open_points import OpenCase
 from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads.serving import intervals
@@ -103,12 +103,14 @@ def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
     return out
 
 
-def serving_fit(points: Sequence[Point], names: Sequence[Name]) -> Fit:
-    """State the fit: residuals of both times of every point.
+def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewhere) -> Fit:
+    """State the fit: residuals of both times of every point, then of other people's measurements.
+
+    What is fitted are the constants and, of each other source, one effect on the times of its steps.
 
     Examples
     --------
-    >>> serving_fit([], [Name("host_step_s", "vllm")]).scales.shape
+    >>> serving_fit([], [Name("host_step_s", "vllm")], Elsewhere([], [])).scales.shape
     (0,)
     """
     blocks: list[Block] = blocks_of(points)
@@ -116,28 +118,37 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name]) -> Fit:
         [[one.number(f"silicon_{name}_ms") / KILO for one in points] for name in ("tpot", "ttft")]
     ).reshape(2, -1, 1)
 
-    def residuals(changes: Array) -> Array:
-        predicted = predict_blocks(blocks, engines_of(names, changes), len(changes))
-        return np.asarray(np.concatenate([np.log(one) - truth for one, truth in zip(predicted, measured, strict=True)]))
+    first = others.first_tokens
 
+    def residuals(changes: Array) -> Array:
+        constants, effects = np.split(changes, [len(names)], axis=1)
+        engines = engines_of(names, constants)
+        predicted = predict_blocks(blocks, engines, len(changes))
+        own = [np.log(one) - truth for one, truth in zip(predicted, measured, strict=True)]
+        beside = others.residuals(engines, len(changes))
+        beside[~first] += effects.T[others.places[~first]]
+        return np.asarray(np.concatenate([*own, beside]))
+
+    kinds = np.concatenate([np.repeat([0, 1], len(points)), np.where(first, 1, 0)])
     return Fit(
         residuals=residuals,
-        scales=np.repeat([SCALES["tpot"], SCALES["ttft"]], len(points)),
-        weights=np.repeat([1.0, TTFT_WEIGHT], len(points)),
-        prior_sd=np.array([prior_sd(one.constant) for one in names]),
+        scales=np.array([SCALES["tpot"], SCALES["ttft"]])[kinds],
+        weights=np.array([1.0, TTFT_WEIGHT])[kinds] * np.concatenate([np.ones(2 * len(points)), others.weights]),
+        prior_sd=np.array([prior_sd(one.constant) for one in names] + [EFFECT_SD] * len(others.sources)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ServingFit:
-    """A finished fit, and what it predicts of points that it did not see."""
+    """A finished fit, and what it predicts of points, and of other people's sources, that it did not see."""
 
     points: Sequence[Point]
     incomplete: Sequence[Point]
     names: Sequence[Name]
     fitted: Fitted
     residuals: Mapping[str, Array]
-    elsewhere: Mapping[str, tuple[Array, list[str]]]
+    others: Elsewhere
+    elsewhere: Array
 
 
 def fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
@@ -152,7 +163,11 @@ def fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
     return np.array([order[label] for label in labels], dtype=np.int64)
 
 
-def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "model", "chip")) -> ServingFit:
+#: What is left out in turn.
+LEFT_OUT = ("fifth", "pair", "model", "chip", "source")
+
+
+def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFit:
     """Fit the serving constants and cross-validate them.
 
     Examples
@@ -164,13 +179,11 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
     every, _ = sort_points(read_points(table))
     points = [one for one in every if one.kind != "incomplete"]
     incomplete = [one for one in every if one.kind == "incomplete"]
+    others = read_elsewhere(Path(table).parent)
     names = names_to_fit()
-    fit = serving_fit(points, names)
+    fit = serving_fit(points, names, others)
     fitted = fit_constants(fit)
     n = len(points)
-    two = (2, n)
-    nothing, everything = fit.residuals(np.vstack([fitted.change, np.zeros(len(names))])).T
-    residuals = {"nothing": nothing.reshape(two), "everything": everything.reshape(two)}
     shuffled = np.random.default_rng(0).permutation(n) % RANDOM_FOLDS
     folds = {
         "fifth": shuffled.astype(np.int64),
@@ -178,12 +191,18 @@ def fit_serving(table: str | Path, leave: Sequence[str] = ("fifth", "pair", "mod
         "model": fold_of([one.family for one in points]),
         "chip": fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
     }
+    none, kept = np.full(len(others.rows), -1), np.full(2 * n, -1)
+    nothing, everything = fit.residuals(np.vstack([fitted.change, np.zeros(len(fit.prior_sd))])).T
+    residuals = {"nothing": nothing[: 2 * n].reshape(2, n), "everything": everything[: 2 * n].reshape(2, n)}
     for name in leave:
-        found = cross_validate(fit, np.concatenate([folds[name]] * 2), fitted.change)
-        residuals[name] = found.reshape(two)
-    beside = serving_fit(incomplete, names).residuals(fitted.change[None, :])
+        if name in folds:
+            found = cross_validate(fit, np.concatenate([folds[name], folds[name], none]), fitted.change)
+            residuals[name] = found[: 2 * n].reshape(2, n)
+    left_out = "source" in leave
+    elsewhere = cross_validate(fit, np.concatenate([kept, others.places]), fitted.change) if left_out else nothing
+    beside = serving_fit(incomplete, names, Elsewhere([], [])).residuals(fitted.change[None, : len(names)])
     residuals["incomplete"] = beside.reshape(2, len(incomplete))
-    return ServingFit(points, incomplete, names, fitted, residuals, _elsewhere(table, points, names, fitted))
+    return ServingFit(points, incomplete, names, fitted, residuals, others, elsewhere[2 * n :])
 
 
 def chips_of(points: Sequence[Point]) -> frozenset[str]:
@@ -195,15 +214,6 @@ def chips_of(points: Sequence[Point]) -> frozenset[str]:
     frozenset()
     """
     return frozenset(load_system(one.system).accelerator.id for one in points)
-
-
-def _elsewhere(
-    table: str | Path, points: Sequence[Point], names: Sequence[Name], fitted: Fitted
-) -> dict[str, tuple[Array, list[str]]]:
-    """Residuals on chips that were not fitted, where the folder has such figures."""
-    path = Path(table).parent / "serving_open.csv"
-    rows = read_rows(path, open_points.NEEDED) if path.is_file() else []
-    return open_points.open_residuals(rows, engines_of(names, fitted.change[None, :]), chips_of(points))
 
 
 #: Which residuals give a class its interval.
@@ -225,10 +235,13 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         "# Constants of serving, fitted: written by `computeledger fit serving`; edits are lost.",
         "",
         "[about]",
-        f'data = "{len(found.points):,} InferenceX points with a complete record"',
+        f'data = "{len(found.points):,} InferenceX points with a complete record, and {len(found.others.rows)} figures of '
+        f'{len(found.others.sources)} other sources"',
         f'residual = "{residual}, left out a fifth at a time"',
         f'date = "{date.today().isoformat()}"',
         f'source = "{source}"',
+        f'reference_month = "{load_calibration().reference_month}"',
+        f'newest_month = "{load_calibration().newest_month}"',
     ]
     for engine in ("shared", *calibrated_engines()):
         lines += ["", f"[{engine}]"]
@@ -239,7 +252,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
         lines += _interval_lines(name, found.residuals[left_out][:, chosen], runs[chosen])
-    lines += _chip_lines(found, runs, kinds == "aggregated")
+    lines += _elsewhere_lines(found, runs, kinds == "aggregated")
     lines += _interval_lines(
         intervals.INCOMPLETE, found.residuals["incomplete"], fold_of([one.run for one in found.incomplete])
     )
@@ -262,22 +275,41 @@ def _interval_lines(name: str, residuals: Array, runs: NDArray[np.int64]) -> lis
     return lines
 
 
-def _chip_lines(found: ServingFit, runs: NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[str]:
-    """The interval on a chip never measured: that of other chips, and at least that of a generation left out."""
-    left_out = found.residuals["chip"][:, chosen]
-    n = len(found.elsewhere["tpot"][0])
-    lines = ["", f'[intervals."{intervals.CHIP}"]', f"n = {n}"]
-    for quantity, own in zip(("tpot", "ttft"), left_out, strict=True):
-        residuals, sources = found.elsewhere[quantity]
-        wide, least = conformal_ratios(residuals), conformal_ratios(own)
-        # a few sources give a width; a shift of the median they do not
-        ratios = [*map(min, wide[:2], least[:2]), 1.0, *map(max, wide[3:], least[3:])]
-        parts = zip(variance_parts(residuals, fold_of(sources)), variance_parts(own, runs[chosen]), strict=True)
-        between, within = (max(pair) for pair in parts)
-        lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
-        lines.append(f"{quantity}_between_runs = {between:.3f}")
-        lines.append(f"{quantity}_within_run = {within:.3f}")
+def _elsewhere_lines(found: ServingFit, runs: NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[str]:
+    """The intervals of other people's deployments: from sources left out, each of which counts alike.
+
+    On a chip never measured, at least as wide as that of a generation of chips left out.
+    """
+    lines: list[str] = []
+    classes = np.array([_class_elsewhere(case) for case in found.others.cases])
+    sources, first = found.others.places, found.others.first_tokens
+    deployments = fold_of([_deployment(row) for row in found.others.rows])
+    for name in (intervals.USUAL, intervals.CHIP, intervals.ENGINE):
+        mine = np.isin(classes, (intervals.USUAL, name))
+        lines += ["", f'[intervals."{name}"]', f"n = {int(np.sum(mine))}", f"sources = {len(set(sources[mine]))}"]
+        for place, quantity in enumerate(("tpot", "ttft")):
+            here = mine & (first == bool(place))
+            ratios = balanced_ratios(found.elsewhere[here], sources[here])
+            between, within = variance_parts(found.elsewhere[here], deployments[here])
+            if name == intervals.CHIP:
+                least = conformal_ratios(found.residuals["chip"][place, chosen])
+                ratios = (*map(min, ratios[:2], least[:2]), ratios[2], *map(max, ratios[3:], least[3:]))
+            lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
+            lines += [f"{quantity}_between_runs = {between:.3f}", f"{quantity}_within_run = {within:.3f}"]
     return lines
+
+
+def _class_elsewhere(case: OpenCase) -> str:
+    """Whether another source's engine and chip are among the fitted ones; pools and the like count as one pool."""
+    return case.interval if case.interval in (intervals.CHIP, intervals.ENGINE) else intervals.USUAL
+
+
+#: What rows of one deployment share.
+_OF_A_DEPLOYMENT = ("source", "model", "accelerator", "n_accelerators", "engine", "engine_version", "layout", "weights")
+
+
+def _deployment(row: Mapping[str, str]) -> str:
+    return " ".join(row.get(name, "") for name in _OF_A_DEPLOYMENT)
 
 
 def _constant_line(name: Name, fitted: Fitted, place: int) -> str:

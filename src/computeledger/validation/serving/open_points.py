@@ -20,7 +20,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import Efficiency, efficiency
-from computeledger.physics.calibration.serving import GENERIC
+from computeledger.physics.calibration.serving import GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
@@ -29,6 +29,7 @@ from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, reads_prompts_first
+from computeledger.workloads.engines.releases import release_month
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -65,6 +66,8 @@ ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
 #: Data sheets print binary gigabytes of memory as decimal ones: what ran in them fits.
 BINARY = 1.074
 _PER_GPU = re.compile(r"(\d+) req/GPU")
+#: Requests in flight on average, where clients pause between theirs.
+_IN_FLIGHT = re.compile(r"in flight(?::[^;]*=)? (\d+(?:\.\d+)?)")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 #: Sources that mean NVIDIA's or OCP's 4 bits as a checkpoint stores them.
@@ -83,7 +86,13 @@ class OpenCase:
     engine: str
     is_static: bool
     interval: str
+    years: float = 0.0
     is_acceptance_assumed: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the quantity is a time, and no rate."""
+        return UNITS[self.quantity] == "s"
 
 
 def open_case(row: Row) -> OpenCase:
@@ -117,6 +126,7 @@ def open_case(row: Row) -> OpenCase:
         engine=engine,
         is_static=bool(row["static_batch"]),
         interval=f"{name}, acceptance assumed" if is_assumed else name,
+        years=_years(row),
         is_acceptance_assumed=is_assumed,
     )
 
@@ -167,7 +177,10 @@ def tokens_of_step(drafts: float, acceptance: Num) -> Num:
 
 
 def _batch(row: Row) -> float:
-    """Requests in flight: stated, per GPU in the note, or one where whole prompts are only read."""
+    """Requests in flight: on average where clients pause, stated, per GPU, or one where whole prompts are only read."""
+    paused = _IN_FLIGHT.search(row.get("note", ""))
+    if paused is not None:
+        return max(float(paused.group(1)), 1.0)
     stated = _number(row, "concurrency") or _number(row, "static_batch")
     if stated:
         return stated
@@ -184,6 +197,12 @@ def _layout(row: Row) -> Layout:
     if layout.ep == chip.dies * layout.n_gpus_per_stage:
         return replace(layout, ep=layout.n_gpus_per_stage)
     return layout
+
+
+def _years(row: Row) -> float:
+    """Age of the engine's release against the calibration's reference; none where the row states neither."""
+    month = row.get("date", "")[:7] or release_month(row["engine"], row.get("engine_version", ""))
+    return load_calibration().years_of(month) if month else 0.0
 
 
 def _rounds(row: Row) -> float:
@@ -249,34 +268,6 @@ def _prefill_rate(case: OpenCase, result: ServingResult, machine: Machine) -> Nu
     return one.input_tokens / (ratio * prompt_s) / one.layout.n_gpus
 
 
-def open_residuals(
-    rows: Sequence[Row], fitted: Mapping[str, Efficiency], chips: frozenset[str]
-) -> dict[str, tuple[Array, list[str]]]:
-    """Log of predicted over measured times on chips outside a set, and the source of each.
-
-    Examples
-    --------
-    >>> open_residuals([], {}, frozenset())["tpot"][1]
-    []
-    """
-    found: dict[str, list[tuple[float, str]]] = {"tpot": [], "ttft": []}
-    for row in rows:
-        try:
-            case = open_case(row)
-        except Unpredictable:
-            continue
-        system = load_system(case.system)
-        constants = fitted.get(constants_of(case.engine, system.accelerator))
-        if constants is None:
-            continue
-        if case.quantity in found and system.accelerator.id not in chips:
-            predicted = float(np.ravel(predict_open(case, Machine(system, constants)))[0])
-            found[case.quantity].append((float(np.log(predicted / case.measured)), row["source"]))
-    return {
-        name: (np.array([one for one, _ in pairs]), [source for _, source in pairs]) for name, pairs in found.items()
-    }
-
-
 def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Comparison:
     """Predict gathered serving figures, each with the interval of its class.
 
@@ -313,7 +304,7 @@ def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machi
     if case.is_acceptance_assumed:
         accepted = tokens_of_step(float(np.ravel(case.scenario.draft_tokens)[0]), draws["acceptance"])
         case = replace(case, scenario=replace(case.scenario, tokens_per_step=accepted))
-    return case, Machine(system, efficiency(constants_of(case.engine, system.accelerator), draws))
+    return case, Machine(system, efficiency(constants_of(case.engine, system.accelerator), draws, case.years))
 
 
 def _system(row: Row) -> str:

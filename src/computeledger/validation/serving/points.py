@@ -17,7 +17,7 @@ import numpy as np
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system, system_named_in
-from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
@@ -26,6 +26,7 @@ from computeledger.units import SMALLEST
 from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_rows
 from computeledger.workloads.engines import engines
+from computeledger.workloads.engines.releases import release_month
 from computeledger.workloads.serving.intervals import model_family
 
 NEEDED = (
@@ -102,6 +103,13 @@ class Point:
         """What was started once: engine, version, model, format, system, layout and day."""
         day = re.search(r"measured=(\S{10})", self.row.get("silicon_data_source", ""))
         return " ".join([*(self.row.get(name, "") for name in _RUN), day.group(1) if day else ""])
+
+    @property
+    def years(self) -> float:
+        """Age of the engine's release against the calibration's reference, by the day of the run if stated [year]."""
+        day = re.search(r"measured=(\S{7})", self.row.get("silicon_data_source", ""))
+        month = day.group(1) if day else release_month(self.backend, self.row.get("backend_version", ""))
+        return load_calibration().years_of(month) if month else 0.0
 
     @property
     def family(self) -> str:

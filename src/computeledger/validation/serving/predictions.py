@@ -37,6 +37,7 @@ class Block:
     scenario: ServingScenario | DisaggregatedScenario
     system: str
     backend: str
+    years: Array
 
 
 def blocks_of(points: Sequence[Point]) -> list[Block]:
@@ -79,8 +80,9 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
         tokens_per_step=1 + speculative * (ASSUMED_TOKENS_PER_STEP - 1),
         rounds=ROUNDS_OF_A_RUN,
     )
+    where = (first.system, first.backend, np.array([[one.years] for one in points]))
     if first.kind == "aggregated":
-        return Block(places, held_by_memory(serving, first.system), first.system, first.backend)
+        return Block(places, held_by_memory(serving, first.system), *where)
     pools = DisaggregatedScenario(
         decode=serving,
         prefill_layout=layout("prefill_"),
@@ -88,7 +90,7 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
         n_decode=column("decode_num_workers", ASSUMED_DECODE),
         concurrency=load,
     )
-    return Block(places, pools, first.system, first.backend)
+    return Block(places, pools, *where)
 
 
 def held_by_memory(scenario: ServingScenario, system: str) -> ServingScenario:
@@ -122,7 +124,7 @@ def predict_blocks(blocks: Sequence[Block], efficiencies: Mapping[str, Efficienc
     n_points = sum(len(block.places) for block in blocks)
     tpot_s, ttft_s = np.empty((n_points, n)), np.empty((n_points, n))
     for block in blocks:
-        machine = Machine(load_system(block.system), efficiencies[block.backend])
+        machine = Machine(load_system(block.system), efficiencies[block.backend].after(block.years))
         if isinstance(block.scenario, ServingScenario):
             aggregated = estimate_serving(block.scenario, machine)
             found = aggregated.tpot_s, aggregated.ttft_s
@@ -145,9 +147,10 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     points, skipped = sort_points(rows)
     engines = {point.backend for point in points}
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-    tpot_s, ttft_s = predict_blocks(blocks_of(points), {name: efficiency(name, central) for name in engines}, 1)
+    tpot_s, ttft_s = predict_blocks(blocks_of(points), {name: efficiency(name, central, 0.0) for name in engines}, 1)
     classes = [
-        interval_class(one.model, one.precision.name, load_system(one.system), one.backend, one.kind) for one in points
+        interval_class(one.model, one.precision.name, load_system(one.system), one.backend, one.kind, "recipe")
+        for one in points
     ]
     spread = {
         name: sample({"tpot": interval_of(name).tpot, "ttft": interval_of(name).ttft}, n_samples, seed)

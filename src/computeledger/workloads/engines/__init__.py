@@ -16,8 +16,8 @@ from computeledger.workloads.engines.engine import Engine
 if TYPE_CHECKING:
     from computeledger.facts.schema import Accelerator
 
-#: The module that says what an engine is, among those that are one.
-_RECORD = "engine"
+#: The modules that are no engine: what one is, and when their releases came out.
+_OTHERS = ("engine", "releases")
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def engines() -> Mapping[str, Engine]:
     >>> [name for name, engine in engines().items() if engine.can_launch]
     ['atom', 'llama.cpp', 'lmdeploy', 'mlx', 'sglang', 'sglang-jax', 'tgi', 'trtllm', 'vllm']
     """
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != _RECORD)
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _OTHERS)
     found: list[Engine] = [importlib.import_module(f"{__name__}.{name}").ENGINE for name in names]
     return {one.id: one for one in found}
 

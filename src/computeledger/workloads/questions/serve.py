@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
 from computeledger.workloads.questions.setup import BACKENDS, OnSystem
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class ServeQuestion(OnSystem):
     backend: str | None = asked(
         "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
         blank="vllm, or the engine of --emit",
+    )  # fmt: skip
+    backend_version: str | None = asked(
+        "text", "Release of the engine, such as 0.12.0, or its month, such as 2025-12.", metavar="V",
+        label="Engine's release", group="More", blank="the newest measured",
+    )  # fmt: skip
+    tuning: str = asked(
+        "text", "Whose deployment: as other people's measurements show it, or tuned like the public InferenceX "
+        "recipes.", DEFAULT_TUNING, choices=TUNINGS, label="Tuning", group="How",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     host_weights: float = asked(
@@ -148,6 +157,8 @@ class ServeQuestion(OnSystem):
             raise InputError(
                 "--profile: a machine's own kernels have no engine to launch, to anchor or to disaggregate"
             )
+        if self.profile is not None and self.backend_version is not None:
+            raise InputError("--backend-version: a machine's own kernels have no release: leave out --profile")
         if self.cache_discount is not None and not self.kv_tiers:
             raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
         drafts, accepted = self.draft_tokens, self.tokens_per_step

@@ -15,7 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.local import is_measured_kind, load_local, local_engines
-from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, calibrated_engines, load_calibration
 
 KNOWN, NEW, POOLS, INCOMPLETE = "known deployment", "new pair or model", "disaggregated", "incomplete record"
 SPREAD = "several scale-up domains"
@@ -23,6 +23,8 @@ CHIP = "chip never measured"
 CHIP_POOLS, CHIP_SPREAD = f"{CHIP}, {POOLS}", f"{CHIP}, {SPREAD}"
 ENGINE = "engine never fitted"
 ENGINE_POOLS, ENGINE_SPREAD = f"{ENGINE}, {POOLS}", f"{ENGINE}, {SPREAD}"
+USUAL = "as people usually run it"
+USUAL_POOLS, USUAL_SPREAD = f"{USUAL}, {POOLS}", f"{USUAL}, {SPREAD}"
 LOCAL, LOCAL_KIND = "local engine", "local engine, kind of chip never measured"
 LOCAL_SEVERAL = "local engine, several requests"
 #: Classes whose interval reaches as far as that of any of these.
@@ -30,12 +32,20 @@ _WIDEST = {
     SPREAD: (POOLS,),
     CHIP_POOLS: (CHIP, POOLS),
     CHIP_SPREAD: (CHIP, POOLS),
+    USUAL_POOLS: (USUAL, POOLS),
+    USUAL_SPREAD: (USUAL, POOLS),
     ENGINE_POOLS: (ENGINE, POOLS),
     ENGINE_SPREAD: (ENGINE, POOLS),
     LOCAL_SEVERAL: (LOCAL, LOCAL_KIND, ENGINE),
 }
 
 _SENTENCES = {
+    USUAL: "as people usually run this engine on a chip that was fitted: the interval is that of other people's "
+    "measurements, each source left out in turn",
+    USUAL_POOLS: "as people usually run this engine, and queues and hand-over of separate pools are less certain than "
+    "a step",
+    USUAL_SPREAD: "as people usually run this engine, and over several scale-up domains only separate pools were "
+    "measured",
     KNOWN: "measurements of this architecture in this format on this system with this engine were fitted",
     NEW: "no measurement of this architecture in this format on this system with this engine was fitted: physics "
     "carries the answer",
@@ -162,7 +172,9 @@ def is_measured_chip(system: System) -> bool:
     return system.accelerator.id in load_calibration().chips
 
 
-def interval_class(model: Model, weights: str, system: System, backend: str, kind: str = "aggregated") -> str:
+def interval_class(
+    model: Model, weights: str, system: System, backend: str, kind: str = "aggregated", tuning: str = DEFAULT_TUNING
+) -> str:
     """Say how far a question is from what was measured.
 
     Parameters
@@ -178,6 +190,8 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
     kind : str
         ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, ``several`` requests at once on a
         local engine, or ``incomplete`` for a record that lacks its worker counts.
+    tuning : str
+        One of :data:`~computeledger.physics.calibration.serving.TUNINGS`: ``usual``, or ``recipe`` for a deployment tuned like the public InferenceX recipes.
 
     Returns
     -------
@@ -189,8 +203,10 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
     >>> from computeledger.facts.load import load_model, load_system
     >>> b200 = load_system("b200-nvl8")
     >>> interval_class(load_model("deepseek-r1"), "fp8", b200, "sglang")
+    'as people usually run it'
+    >>> interval_class(load_model("deepseek-r1"), "fp8", b200, "sglang", tuning="recipe")
     'known deployment'
-    >>> interval_class(load_model("deepseek-r1"), "int4", b200, "sglang")
+    >>> interval_class(load_model("deepseek-r1"), "int4", b200, "sglang", tuning="recipe")
     'new pair or model'
     >>> interval_class(load_model("llama-3.1-8b"), "bf16", load_system("tpu-v6e-pod"), "vllm")
     'chip never measured'
@@ -204,6 +220,8 @@ def interval_class(model: Model, weights: str, system: System, backend: str, kin
         return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
+    if tuning != "recipe":
+        return {"spread": USUAL_SPREAD, "disaggregated": USUAL_POOLS, "aggregated": USUAL}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
     measured = deployment(model, weights, system.measured_as or system.id, backend)
@@ -233,7 +251,8 @@ def interval_of(name: str) -> Interval:
     fitted = {**load_calibration().intervals, **load_local().intervals}
     parts = {"tpot": _WIDEST.get(name, (name,)), "ttft": _WIDEST.get(name, (name,))}
     # no queue and no hand-over stands between the steps of one pool and the first token
-    parts["ttft"] = {SPREAD: (NEW,), CHIP_SPREAD: (CHIP,), ENGINE_SPREAD: (ENGINE,)}.get(name, parts["ttft"])
+    alone = {SPREAD: NEW, USUAL_SPREAD: USUAL, CHIP_SPREAD: CHIP, ENGINE_SPREAD: ENGINE}
+    parts["ttft"] = (alone[name],) if name in alone else parts["ttft"]
     entries = {quantity: [fitted[one] for one in names] for quantity, names in parts.items()}
     tpot, ttft = (_widest([one[quantity] for one in found]) for quantity, found in entries.items())
     between, within = (
@@ -243,7 +262,9 @@ def interval_of(name: str) -> Interval:
     return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"][0]["n"]))
 
 
-def interval_for(model: Model, weights: str, system: System, backend: str, kind: str = "aggregated") -> Interval:
+def interval_for(
+    model: Model, weights: str, system: System, backend: str, kind: str = "aggregated", tuning: str = DEFAULT_TUNING
+) -> Interval:
     """Load the interval of a question: that of its class, wider where a rule guessed the model's shape.
 
     Parameters
@@ -256,8 +277,8 @@ def interval_for(model: Model, weights: str, system: System, backend: str, kind:
         Where.
     backend : str
         By which engine.
-    kind : str
-        As :func:`interval_class` takes it.
+    kind, tuning : str
+        As :func:`interval_class` takes them.
 
     Returns
     -------
@@ -272,7 +293,7 @@ def interval_for(model: Model, weights: str, system: System, backend: str, kind:
     >>> guessed.name == real.name, guessed.tpot.high > real.tpot.high
     (True, True)
     """
-    found = interval_of(interval_class(model, weights, system, backend, kind))
+    found = interval_of(interval_class(model, weights, system, backend, kind, tuning))
     if not model.guessed:
         return found
     spread = {name: shape_rule().spread_of(name, model) for name in ("tpot", "ttft")}

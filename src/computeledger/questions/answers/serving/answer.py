@@ -19,7 +19,7 @@ from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.local import local_engines
-from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.weights import precision_of
@@ -53,6 +53,7 @@ from computeledger.questions.answers.setup import draw_machine, multiplied_in, p
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
 from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines.releases import checked_month
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
@@ -204,7 +205,9 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
     ):
         return None
     one = answer.setting.at_median
-    interval = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated")
+    interval = interval_for(
+        one.model, one.precision.name, typical.system, engine, "disaggregated", question.tuning
+    )
     ratios = {"serving_ratio": median_of(interval.tpot), "first_token_ratio": median_of(interval.ttft)}
     at_median = replace(typical.efficiency, **ratios)
     try:
@@ -317,7 +320,8 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     interval = _interval(model, system, question)
     ratios, anchors = _anchored(question, interval, model, system)
     inputs = {streams[name]: value for name, value in lengths.items()}
-    draws, machine, typical = draw_machine(system, {**inputs, "price": price, **ratios}, question.engine, question)
+    made_of = {**inputs, "price": price, **ratios}
+    draws, machine, typical = draw_machine(system, made_of, question.engine, question, _years(question))
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
     medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
     at_median = read_serving(question, medians, median_of(price))
@@ -337,7 +341,14 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
     weights = precision_of(model, question.precision, question.kv_precision).name
     if constants in ("ideal", "assumed") or user_path(engine) is not None:
         return None
-    return interval_for(model, weights, system, engine, kind)
+    return interval_for(model, weights, system, engine, kind, question.tuning)
+
+
+def _years(question: ServeQuestion) -> float | None:
+    """Age of the engine's release where one is named."""
+    if question.backend_version is None:
+        return None
+    return load_calibration().years_of(checked_month(question.engine, question.backend_version))
 
 
 def _anchored(
@@ -360,7 +371,7 @@ def _anchored(
             model, layout, precision_of(model, question.precision, question.kv_precision), 1.0, 1.0, 1.0
         )
         constants = constants_of(question.engine, system.accelerator)
-        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central)))
+        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central, _years(question))))
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
         document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
     return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document

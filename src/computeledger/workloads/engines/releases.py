@@ -1,0 +1,69 @@
+"""When engines' releases came out: how old the software of a deployment is."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+
+from computeledger.errors import InputError, shown
+
+_MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
+
+
+@functools.cache
+def releases() -> Mapping[str, Mapping[str, str]]:
+    """Days of release by engine and version.
+
+    Examples
+    --------
+    >>> releases()["vllm"]["0.12.0"]
+    '2025-12-03'
+    """
+    text = resources.files("computeledger.workloads.engines").joinpath("releases.toml").read_text("utf-8")
+    return {name: table for name, table in tomllib.loads(text).items() if name != "about"}
+
+
+def release_month(engine: str, version: str) -> str | None:
+    """Month of a release, or of the nearest listed one, which came before if any did; a month stands for itself.
+
+    Examples
+    --------
+    >>> release_month("vllm", "0.12.1.dev5"), release_month("vllm", "2025-03"), release_month("vllm", "nightly")
+    ('2025-12', '2025-03', None)
+    """
+    if _MONTH.fullmatch(version[:7]) and version[7:8] in ("", "-"):
+        return version[:7]
+    asked, listed = _order(version), releases().get(engine, {})
+    if not asked or not listed:
+        return None
+    dated = sorted((_order(one), day[:7]) for one, day in listed.items())
+    return next((month for order, month in reversed(dated) if order <= asked), dated[0][1])
+
+
+def checked_month(engine: str, version: str) -> str:
+    """Month of a release that a user named; one clear line where it is not known.
+
+    Examples
+    --------
+    >>> checked_month("vllm", "latest")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: --backend-version 'latest': expected a release of vllm or a month, such as 2026-03
+    """
+    found = release_month(engine, version.strip())
+    if found is None:
+        what = f"a release of {engine} or a month" if engine in releases() else "a month"
+        raise InputError(f"--backend-version {shown(version)}: expected {what}, such as 2026-03")
+    return found
+
+
+def _order(version: str) -> tuple[tuple[int, ...], int, int]:
+    """A version as numbers: its release, whether it is final, and the number of a candidate or a later part."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)(?:\.?(a|b|rc|dev|post)\.?(\d+))?", version)
+    if found is None:
+        return ()
+    numbers = tuple(int(one) for one in found[1].split("."))
+    kind = {"dev": -2, "a": -2, "b": -2, "rc": -1, None: 0, "post": 1}[found[2]]
+    return numbers, kind, int(found[3] or 0)

@@ -1,0 +1,65 @@
+"""Whose deployment: tuning, the age of the engine's release, and what both do to an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.physics.calibration.efficiency import IDEAL, efficiency
+from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
+from computeledger.workloads.engines.releases import release_month, releases
+from computeledger.workloads.serving.intervals import interval_of
+
+ASKED = {"model": "llama-3.1-70b", "system": "h100-nvl8", "layout": "tp8", "batch": 16, "precision": "fp8"}
+
+
+def tpot(**further: object) -> dict[str, float]:
+    found = cl.serve(**ASKED, **further).to_dict()["tpot_s"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_tuning_moves_the_answer_by_the_ratio_of_the_two_classes_and_nothing_else() -> None:
+    usual, recipe = (cl.serve(**ASKED, tuning=one).to_dict() for one in ("usual", "recipe"))
+    classes = [interval_of(one["interval"]["class"]).tpot for one in (usual, recipe)]
+    assert usual["interval"]["class"] != recipe["interval"]["class"]
+    widths = [one.high / one.low for one in classes]
+    assert widths[0] > widths[1]
+    medians = [float(one.quantile(0.0)) for one in classes]
+    moved = usual["tpot_s"]["median"] / recipe["tpot_s"]["median"]
+    assert moved == pytest.approx(medians[0] / medians[1], rel=0.02)
+    assert cl.serve(**ASKED).to_dict()["tpot_s"] == usual["tpot_s"]
+
+
+def test_an_older_release_is_slower_and_the_newest_measured_is_the_default() -> None:
+    by_month = [tpot(backend_version=month)["median"] for month in ("2024-06", "2025-06", "2026-06")]
+    assert by_month == sorted(by_month, reverse=True)
+    assert by_month[0] > by_month[-1]
+    assert tpot(backend_version=load_calibration().newest_month) == tpot()
+    assert tpot(backend_version="0.12.0") == tpot(backend_version="2025-12")
+
+
+def test_only_launch_floors_age() -> None:
+    now, before = efficiency("vllm"), efficiency("vllm", years=-2.0)
+    gain = now.floor_gain_per_year
+    years = load_calibration().newest_years + 2.0
+    assert before.floor_ratio / now.floor_ratio == pytest.approx(pow(2.718281828459045, float(gain) * years))
+    assert before == now.after(-years)
+    assert IDEAL.after(-10.0) == IDEAL
+
+
+def test_releases_are_ordered_by_day_as_by_version() -> None:
+    for engine, listed in releases().items():
+        stable = [one for one in listed if one.replace(".", "").isdigit()]
+        for version in stable:
+            assert release_month(engine, version) == listed[version][:7], (engine, version)
+    assert set(calibrated_engines()) <= set(releases())
+    assert release_month("vllm", "0.12.0rc1") == release_month("vllm", "0.11.2") == "2025-11"
+    assert release_month("vllm", "0.999.0") == max(releases()["vllm"].values())[:7]
+
+
+@pytest.mark.parametrize("said", ["latest", "2026-13", "", "v"])
+def test_a_release_that_is_none_gets_one_line(said: str) -> None:
+    with pytest.raises(InputError, match="--backend-version .*expected a release of vllm or a month"):
+        cl.serve(**ASKED, backend_version=said)
