@@ -13,17 +13,20 @@ from computeledger.physics.calibration.efficiency import efficiency, load_factor
 from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Fit, cross_validate, fit_constants
+from computeledger.validation.serving.elsewhere import read_elsewhere
 from computeledger.validation.serving.fit import engines_of, names_to_fit, serving_fit
 from computeledger.validation.serving.points import read_points, sort_points
 from computeledger.workloads.serving.intervals import (
     CHIP,
     CHIP_POOLS,
     CHIP_SPREAD,
-    INCOMPLETE,
     KNOWN,
     NEW,
     POOLS,
     SPREAD,
+    USUAL,
+    USUAL_POOLS,
+    USUAL_SPREAD,
     anchored,
     interval_class,
     interval_of,
@@ -92,17 +95,17 @@ def test_shipped_constants_are_few_and_no_peak_is_exceeded() -> None:
 
 
 def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
-    widths = [interval_of(name).tpot for name in (KNOWN, NEW, INCOMPLETE)]
+    widths = [interval_of(name).tpot for name in (KNOWN, NEW, USUAL)]
     spans = [one.high / one.low for one in widths]
     assert spans == sorted(spans)
     deepseek = load_model("deepseek-v3")
-    assert interval_class(deepseek, "fp8", load_system("gb200-nvl72"), "sglang", "disaggregated") == POOLS
-    wide, new = (
-        interval_of(interval_class(deepseek, "fp8", load_system("h100-nvl8"), "sglang", "spread")),
-        interval_of(NEW),
-    )
-    assert (wide.name, wide.tpot, wide.ttft) == (SPREAD, interval_of(POOLS).tpot, new.ttft)
-    for name, near in ((CHIP, NEW), (CHIP_POOLS, POOLS), (CHIP_SPREAD, SPREAD)):
+    nvl72, nvl8 = load_system("gb200-nvl72"), load_system("h100-nvl8")
+    for tuning, pools, spread in (("recipe", POOLS, SPREAD), ("usual", USUAL_POOLS, USUAL_SPREAD)):
+        assert interval_class(deepseek, "fp8", nvl72, "sglang", "disaggregated", tuning) == pools
+        assert interval_class(deepseek, "fp8", nvl8, "sglang", "spread", tuning) == spread
+    wide, new = interval_of(SPREAD), interval_of(NEW)
+    assert (wide.tpot, wide.ttft) == (interval_of(POOLS).tpot, new.ttft)
+    for name, near in ((CHIP, NEW), (CHIP_POOLS, POOLS), (CHIP_SPREAD, SPREAD), (USUAL, NEW), (USUAL_POOLS, POOLS)):
         strange, sure = interval_of(name), interval_of(near)
         assert strange.tpot.low <= sure.tpot.low and sure.tpot.high < strange.tpot.high, name
     for kind, name in (("aggregated", CHIP), ("disaggregated", CHIP_POOLS), ("spread", CHIP_SPREAD)):
@@ -120,13 +123,15 @@ def test_the_shipped_constants_are_a_minimum_of_the_fit() -> None:
     """No small step in any constant lowers the loss by more than rounding: the file is what the fit gives."""
     points = [one for one in sort_points(read_points(POINTS))[0] if one.kind != "incomplete"]
     names = names_to_fit()
-    fit = serving_fit(points, names)
+    others = read_elsewhere(POINTS.parent)
+    fit = serving_fit(points, names, others)
     shipped = {(one.name, one.engine): np.log(one.value / one.prior) for one in load_calibration().constants}
-    change = np.array([shipped[one.constant, one.engine] for one in names])
-    steps = np.vstack([change, *(change + sign * 0.02 * np.eye(len(names)) for sign in (1, -1))])
+    effects = [np.log(load_calibration().sources[name]["effect"]) for name in others.sources]
+    change = np.array([*(shipped[one.constant, one.engine] for one in names), *effects])
+    steps = np.vstack([change, *(change + sign * 0.02 * np.eye(len(change)) for sign in (1, -1))])
     residuals = fit.residuals(steps)
     loss = fit.weights @ np.log1p((residuals / fit.scales[:, None]) ** 2) + np.sum((steps / fit.prior_sd) ** 2, axis=1)
     assert loss[0] - loss.min() < 2.0
-    limit = engines_of(names, change[None, :])["vllm"]
+    limit = engines_of(names, change[None, : len(names)])["vllm"]
     assert np.all(np.asarray(limit.gemm_fraction_bf16) <= 1)
     assert efficiency("vllm").host_step_s == pytest.approx(float(limit.host_step_s[0]), rel=1e-3)

@@ -15,7 +15,9 @@ from computeledger.physics.roofline import Machine, Precision
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
 
-MACHINE = Machine(load_system("gb200-nvl72"), efficiency("trtllm"))
+#: Nothing unmodelled: a class's median would scale the rate alone.
+CENTRAL = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
+MACHINE = Machine(load_system("gb200-nvl72"), efficiency("trtllm", CENTRAL))
 ONE = ServingScenario(
     load_model("deepseek-r1"), Layout(tp=8, ep=8), Precision("fp8", "fp8", "fp4", "fp8"), 8192.0, 1024.0, 1.0
 )

@@ -27,13 +27,13 @@ def test_tuning_moves_the_answer_by_the_ratio_of_the_two_classes_and_nothing_els
     widths = [one.high / one.low for one in classes]
     assert widths[0] > widths[1]
     medians = [float(one.quantile(0.0)) for one in classes]
-    moved = usual["tpot_s"]["median"] / recipe["tpot_s"]["median"]
+    moved = usual["tpot_s"]["p50"] / recipe["tpot_s"]["p50"]
     assert moved == pytest.approx(medians[0] / medians[1], rel=0.02)
     assert cl.serve(**ASKED).to_dict()["tpot_s"] == usual["tpot_s"]
 
 
 def test_an_older_release_is_slower_and_the_newest_measured_is_the_default() -> None:
-    by_month = [tpot(backend_version=month)["median"] for month in ("2024-06", "2025-06", "2026-06")]
+    by_month = [tpot(backend_version=month)["p50"] for month in ("2024-06", "2025-06", "2026-06")]
     assert by_month == sorted(by_month, reverse=True)
     assert by_month[0] > by_month[-1]
     assert tpot(backend_version=load_calibration().newest_month) == tpot()
@@ -61,5 +61,5 @@ def test_releases_are_ordered_by_day_as_by_version() -> None:
 
 @pytest.mark.parametrize("said", ["latest", "2026-13", "", "v"])
 def test_a_release_that_is_none_gets_one_line(said: str) -> None:
-    with pytest.raises(InputError, match="--backend-version .*expected a release of vllm or a month"):
+    with pytest.raises(InputError, match=r"backend_version .*expected a release of vllm or a month"):
         cl.serve(**ASKED, backend_version=said)

@@ -107,6 +107,8 @@ def _served(point: Point) -> Measured:
         precision=_precision_text(point.model, point.precision),
         kv_precision=point.precision.kv,
         backend=point.backend,
+        backend_version=point.month,
+        tuning="recipe",
         draft_tokens=_one(scenario.draft_tokens),
         tokens_per_step=_one(scenario.tokens_per_step),
         rounds=int(_one(scenario.rounds)),

@@ -20,7 +20,7 @@ GENERIC = "generic"
 TUNINGS = ("usual", "recipe")
 DEFAULT_TUNING = TUNINGS[0]
 #: Tables of the file that hold no engine's constants.
-_OTHER_TABLES = ("about", "shared", "intervals", "deployments")
+_OTHER_TABLES = ("about", "shared", "sources", "intervals", "deployments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,9 @@ class Calibration:
         Month whose releases the constants describe, and that of the newest release measured.
     constants : tuple of Constant
         All of them.
+    sources : mapping of str to mapping
+        Of each other source: figures ``n``, the ``effect``, measured over predicted time of a step, and the ``sd`` of
+        its logarithm.
     intervals : mapping of str to mapping
         Quantiles of measured over predicted by class.
     deployments : frozenset of str
@@ -79,6 +82,7 @@ class Calibration:
     reference_month: str
     newest_month: str
     constants: tuple[Constant, ...]
+    sources: Mapping[str, Mapping[str, float]]
     intervals: Mapping[str, Mapping[str, Any]]
     deployments: frozenset[str]
     chips: frozenset[str]
@@ -197,6 +201,7 @@ def load_calibration() -> Calibration:
         reference_month=about["reference_month"],
         newest_month=about["newest_month"],
         constants=constants,
+        sources=table["sources"],
         intervals=table["intervals"],
         deployments=frozenset(table["deployments"]["fitted"]),
         chips=frozenset(table["deployments"]["chips"]),

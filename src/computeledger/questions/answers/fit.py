@@ -186,7 +186,7 @@ def _sources(made: ServingFit) -> list[dict[str, Any]]:
         {
             "source": name,
             "n": int(np.sum(others.places == place)),
-            "effect": float(np.exp(-made.fitted.change[n + place])),
+            "effect": float(np.exp(made.fitted.change[n + place])),
             "sd": float(made.fitted.sd[n + place]),
             **{
                 quantity: _summary(rows) if len(rows) else None

@@ -54,6 +54,7 @@ def draw_machine(
     draws = sample(inputs, sampling.samples, sampling.seed)
     typical = {name: median_of(value) for name, value in inputs.items() if name.startswith("efficiency.")}
     drawn, at_median = (
-        Machine(system, efficiency(profile, values, years), training_efficiency(draws=values)) for values in (draws, typical)
+        Machine(system, efficiency(profile, values, years), training_efficiency(draws=values))
+        for values in (draws, typical)
     )
     return draws, drawn, at_median

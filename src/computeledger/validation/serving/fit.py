@@ -231,12 +231,12 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     residual = (
         f"median {np.median(errors):.1%}, 90th percentile {np.quantile(errors, 0.9):.0%} of times per output token"
     )
+    others = f"and {len(found.others.rows)} figures of {len(found.others.sources)} other sources"
     lines = [
         "# Constants of serving, fitted: written by `computeledger fit serving`; edits are lost.",
         "",
         "[about]",
-        f'data = "{len(found.points):,} InferenceX points with a complete record, and {len(found.others.rows)} figures of '
-        f'{len(found.others.sources)} other sources"',
+        f'data = "{len(found.points):,} InferenceX points with a complete record, {others}"',
         f'residual = "{residual}, left out a fifth at a time"',
         f'date = "{date.today().isoformat()}"',
         f'source = "{source}"',
@@ -248,11 +248,16 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         for place, one in enumerate(found.names):
             if one.engine == engine:
                 lines.append(_constant_line(one, found.fitted, place))
+    lines += ["", "[sources]"]
+    for place, other in enumerate(found.others.sources, start=len(found.names)):
+        effect, sd = np.exp(found.fitted.change[place]), found.fitted.sd[place]
+        n = int(np.sum(found.others.places == place - len(found.names)))
+        lines.append(toml_row(toml_text(other), {"n": str(n), "effect": f"{effect:.4g}", "sd": f"{sd:.3f}"}))
     runs = fold_of([one.run for one in found.points])
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
         lines += _interval_lines(name, found.residuals[left_out][:, chosen], runs[chosen])
-    lines += _elsewhere_lines(found, runs, kinds == "aggregated")
+    lines += _elsewhere_lines(found, kinds == "aggregated")
     lines += _interval_lines(
         intervals.INCOMPLETE, found.residuals["incomplete"], fold_of([one.run for one in found.incomplete])
     )
@@ -275,7 +280,7 @@ def _interval_lines(name: str, residuals: Array, runs: NDArray[np.int64]) -> lis
     return lines
 
 
-def _elsewhere_lines(found: ServingFit, runs: NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[str]:
+def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
     """The intervals of other people's deployments: from sources left out, each of which counts alike.
 
     On a chip never measured, at least as wide as that of a generation of chips left out.

@@ -19,13 +19,13 @@ from computeledger.errors import ComputeLedgerError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration.efficiency import Efficiency, efficiency
+from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.calibration.serving import GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of
-from computeledger.validation.compare import Array, Comparison
+from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first

@@ -105,11 +105,16 @@ class Point:
         return " ".join([*(self.row.get(name, "") for name in _RUN), day.group(1) if day else ""])
 
     @property
-    def years(self) -> float:
-        """Age of the engine's release against the calibration's reference, by the day of the run if stated [year]."""
+    def month(self) -> str:
+        """Month of the run where it is stated, else of the engine's release; the calibration's where neither is."""
         day = re.search(r"measured=(\S{7})", self.row.get("silicon_data_source", ""))
-        month = day.group(1) if day else release_month(self.backend, self.row.get("backend_version", ""))
-        return load_calibration().years_of(month) if month else 0.0
+        released = release_month(self.backend, self.row.get("backend_version", ""))
+        return day.group(1) if day else released or load_calibration().reference_month
+
+    @property
+    def years(self) -> float:
+        """Age of the engine's release against the calibration's reference [year]."""
+        return load_calibration().years_of(self.month)
 
     @property
     def family(self) -> str:

@@ -52,7 +52,8 @@ def checked_month(engine: str, version: str) -> str:
     Traceback (most recent call last):
     computeledger.errors.InputError: --backend-version 'latest': expected a release of vllm or a month, such as 2026-03
     """
-    found = release_month(engine, version.strip())
+    said = version.strip()
+    found = None if re.match(r"\d{4}-", said) and not _MONTH.match(said) else release_month(engine, said)
     if found is None:
         what = f"a release of {engine} or a month" if engine in releases() else "a month"
         raise InputError(f"--backend-version {shown(version)}: expected {what}, such as 2026-03")

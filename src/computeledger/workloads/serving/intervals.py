@@ -191,7 +191,7 @@ def interval_class(
         ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, ``several`` requests at once on a
         local engine, or ``incomplete`` for a record that lacks its worker counts.
     tuning : str
-        One of :data:`~computeledger.physics.calibration.serving.TUNINGS`: ``usual``, or ``recipe`` for a deployment tuned like the public InferenceX recipes.
+        ``usual``, or ``recipe`` for a deployment tuned like the public InferenceX recipes.
 
     Returns
     -------

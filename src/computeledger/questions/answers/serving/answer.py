@@ -207,9 +207,7 @@ def _two_pools(answer: ServeAnswer) -> dict[str, Any] | None:
     ):
         return None
     one = answer.setting.at_median
-    interval = interval_for(
-        one.model, one.precision.name, typical.system, engine, "disaggregated", question.tuning
-    )
+    interval = interval_for(one.model, one.precision.name, typical.system, engine, "disaggregated", question.tuning)
     ratios = {"serving_ratio": median_of(interval.tpot), "first_token_ratio": median_of(interval.ttft)}
     at_median = replace(typical.efficiency, **ratios)
     try:
