@@ -44,7 +44,9 @@ def test_a_serving_point(point: Point) -> None:
     asked = measured_question(point)
     assert isinstance(asked.question, ServeQuestion)
     answer = answer_one_pool(asked.question)
-    central = efficiency(point.backend, {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}, 0.0)
+    central = efficiency(
+        point.backend, {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}, 0.0, "recipe"
+    )
     predicted = [one[0, 0] for one in predict_blocks(blocks_of([point]), {point.backend: central}, 1)]
     result = estimate_serving(answer.setting.at_median, Machine(answer.setting.system, central.after(point.years)))
     assert [float(result.tpot_s), float(result.ttft_s)] == pytest.approx(predicted, rel=1e-6)

@@ -17,7 +17,7 @@ from computeledger.workloads.serving.pools import DisaggregatedScenario, estimat
 
 #: Nothing unmodelled: a class's median would scale the rate alone.
 CENTRAL = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-MACHINE = Machine(load_system("gb200-nvl72"), efficiency("trtllm", CENTRAL))
+MACHINE = Machine(load_system("gb200-nvl72"), efficiency("trtllm", CENTRAL, tuning="recipe"))
 ONE = ServingScenario(
     load_model("deepseek-r1"), Layout(tp=8, ep=8), Precision("fp8", "fp8", "fp4", "fp8"), 8192.0, 1024.0, 1.0
 )

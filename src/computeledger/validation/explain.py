@@ -32,7 +32,7 @@ def serving_explainer(rows: Sequence[Mapping[str, str]]) -> Callable[[int, str],
         if not points:
             return None
         block = blocks_of(points)[0]
-        machine = Machine(load_system(block.system), efficiency(block.backend, years=block.years))
+        machine = Machine(load_system(block.system), efficiency(block.backend, years=block.years, tuning="recipe"))
         if isinstance(block.scenario, ServingScenario):
             return _aggregated(block.scenario, machine, quantity)
         return _pools(block.scenario, machine, quantity)

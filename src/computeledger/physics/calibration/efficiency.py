@@ -22,6 +22,7 @@ from computeledger.facts.reading import Document, read_file
 from computeledger.physics.calibration.local import LocalCalibration, load_local
 from computeledger.physics.calibration.serving import (
     DEFAULT_ENGINE,
+    DEFAULT_TUNING,
     GENERIC,
     Calibration,
     Constant,
@@ -64,6 +65,10 @@ class Efficiency:
         An engine's floors over the shared ones [-].
     floor_gain_per_year : float or ndarray
         Rate at which newer releases of the engines shrink these floors [1/year].
+    usual_step_ratio : float or ndarray
+        Time of a step as people usually run an engine, over that of the public InferenceX recipes [-].
+    usual_admission_steps : float or ndarray
+        What ``admission_steps`` are as people usually run an engine: recipes stream several tokens at once [-].
     host_step_s, host_sequence_s : float or ndarray
         Host time per decode step, and per sequence in it [s].
     prefill_layer_s, prefill_experts_s, prefill_mixer_s : float or ndarray
@@ -117,6 +122,8 @@ class Efficiency:
     fp4_floor_ratio: Num = 1.0
     floor_ratio: Num = 1.0
     floor_gain_per_year: Num = 0.0
+    usual_step_ratio: Num = 1.0
+    usual_admission_steps: Num = 0.0
     host_step_s: Num = 0.0
     host_sequence_s: Num = 0.0
     prefill_layer_s: Num = 0.0
@@ -154,6 +161,25 @@ class Efficiency:
         1.22
         """
         return replace(self, floor_ratio=self.floor_ratio * np.exp(-self.floor_gain_per_year * years))
+
+    def usual(self) -> Efficiency:
+        """Efficiency of a deployment as people usually run it, from that of the public recipes.
+
+        Returns
+        -------
+        Efficiency
+            Slower steps, and as many steps between two looks at the queue as without the recipes' flags.
+
+        Examples
+        --------
+        >>> Efficiency(serving_ratio=1.0, usual_step_ratio=1.1, admission_steps=28.0).usual().serving_ratio
+        1.1
+        """
+        return replace(
+            self,
+            serving_ratio=self.serving_ratio * self.usual_step_ratio,
+            admission_steps=self.usual_admission_steps,
+        )
 
     def gemm_fraction(self, precision: str) -> Num:
         """Factor for matrix products at a precision.
@@ -408,7 +434,10 @@ def median_of(value: Uncertain) -> float:
 
 
 def efficiency(
-    profile: str = DEFAULT_ENGINE, draws: Mapping[str, Num] | None = None, years: Num | None = None
+    profile: str = DEFAULT_ENGINE,
+    draws: Mapping[str, Num] | None = None,
+    years: Num | None = None,
+    tuning: str = DEFAULT_TUNING,
 ) -> Efficiency:
     """Build the factors as numbers.
 
@@ -421,6 +450,8 @@ def efficiency(
     years : float or ndarray, optional
         Of the engine's release after the calibration's reference month; that of the newest measurements when left out.
         Constants of a machine, of a local engine and before any fit do not age [year].
+    tuning : str
+        One of :data:`~computeledger.physics.calibration.serving.TUNINGS`; the same constants hold for both.
 
     Returns
     -------
@@ -443,4 +474,5 @@ def efficiency(
     found = Efficiency(**numbers)
     if profile not in (*calibrated_engines(), GENERIC):
         return found
-    return found.after(load_calibration().newest_years if years is None else years)
+    released = found.after(load_calibration().newest_years if years is None else years)
+    return released if tuning == "recipe" else released.usual()

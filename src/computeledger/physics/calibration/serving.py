@@ -71,8 +71,8 @@ class Calibration:
         Quantiles of measured over predicted by class.
     deployments : frozenset of str
         Architecture, format, system and engine of what was fitted.
-    chips : frozenset of str
-        Accelerators that it was fitted on.
+    chips, usual_chips : frozenset of str
+        Accelerators that the public recipes were measured on; further ones that several other sources measured.
     """
 
     data: str
@@ -86,6 +86,7 @@ class Calibration:
     intervals: Mapping[str, Mapping[str, Any]]
     deployments: frozenset[str]
     chips: frozenset[str]
+    usual_chips: frozenset[str]
 
     @property
     def newest_years(self) -> float:
@@ -205,4 +206,5 @@ def load_calibration() -> Calibration:
         intervals=table["intervals"],
         deployments=frozenset(table["deployments"]["fitted"]),
         chips=frozenset(table["deployments"]["chips"]),
+        usual_chips=frozenset(table["deployments"]["usual_chips"]),
     )

@@ -11,6 +11,7 @@ from computeledger.errors import InputError
 from computeledger.facts.editions import load_prices
 from computeledger.facts.schema import Accelerator, System
 from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.questions.grounds import fact_document
@@ -41,12 +42,16 @@ def price_of(system: System, given: Uncertain | None) -> tuple[Uncertain, dict[s
 
 
 def draw_machine(
-    system: System, quantities: Mapping[str, Uncertain], profile: str, sampling: Sampled, years: float | None = None
+    system: System,
+    quantities: Mapping[str, Uncertain],
+    profile: str,
+    sampling: Sampled,
+    run: tuple[float | None, str] = (None, DEFAULT_TUNING),
 ) -> tuple[dict[str, Num], Machine, Machine]:
     """Samples of the question's quantities, the machine with samples of its factors, and with their medians.
 
-    A quantity named ``efficiency.NAME`` stands in for the profile's own factor; ``years`` are those of the engine's
-    release, as :func:`~computeledger.physics.calibration.efficiency.efficiency` takes them.
+    A quantity named ``efficiency.NAME`` stands in for the profile's own factor; ``run`` is the age of the engine's
+    release and the tuning, as :func:`~computeledger.physics.calibration.efficiency.efficiency` takes them.
     """
     profile = constants_of(profile, system.accelerator)
     factors = {f"efficiency.{name}": factor.value for name, factor in load_all_factors(profile).items()}
@@ -54,7 +59,7 @@ def draw_machine(
     draws = sample(inputs, sampling.samples, sampling.seed)
     typical = {name: median_of(value) for name, value in inputs.items() if name.startswith("efficiency.")}
     drawn, at_median = (
-        Machine(system, efficiency(profile, values, years), training_efficiency(draws=values))
+        Machine(system, efficiency(profile, values, *run), training_efficiency(draws=values))
         for values in (draws, typical)
     )
     return draws, drawn, at_median

@@ -18,17 +18,21 @@ from numpy.typing import NDArray
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import Efficiency
 from computeledger.physics.calibration.local import local_engines
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.roofline import Machine
 from computeledger.validation.compare import Array
 from computeledger.validation.measured_table import read_rows
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.open_points import NEEDED, OpenCase, Row, open_case, predict_open
 from computeledger.workloads.engines import constants_of
+from computeledger.workloads.serving.intervals import BURST, CHIP, ENGINE, USUAL
 
 #: Tables of such measurements: of the folder, and shipped with the package.
 IN_FOLDER, SHIPPED = "serving_open.csv", "serving_elsewhere.csv"
 #: Spread of the logarithm of sources' effects before the fit (assumption), and rows that a source counts for at most.
 EFFECT_SD, MOST_ROWS = 0.3, 20.0
+#: Sources that make a chip one of the usual ones.
+FEWEST_SOURCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,28 @@ class Elsewhere:
 
     @property
     def weights(self) -> Array:
-        """What each row counts, so that no source counts for more than a few."""
+        """What each row counts, so that no source counts for more than a few; a burst tells nothing of a step."""
         count = Counter(row["source"] for row in self.rows)
-        return np.array([min(1.0, MOST_ROWS / count[row["source"]]) for row in self.rows])
+        steady = np.array([case.interval != BURST for case in self.cases], dtype=np.float64)
+        return steady * np.array([min(1.0, MOST_ROWS / count[row["source"]]) for row in self.rows])
+
+    def usual_chips(self, known: frozenset[str]) -> frozenset[str]:
+        """Accelerators beside the known ones that several sources measured."""
+        by_chip: dict[str, set[str]] = {}
+        for row in self.rows:
+            by_chip.setdefault(row["accelerator"], set()).add(row["source"])
+        return frozenset(chip for chip, found in by_chip.items() if len(found) >= FEWEST_SOURCES) - known
+
+    def classes(self, known: frozenset[str]) -> list[str]:
+        """Interval class of each row, by how far its load, its engine and its chip are from what was measured."""
+        chips = known | self.usual_chips(known)
+        return [
+            BURST if case.interval == BURST
+            else ENGINE if case.engine not in calibrated_engines()
+            else USUAL if load_system(case.system).accelerator.id in chips
+            else CHIP
+            for case in self.cases
+        ]  # fmt: skip
 
     def residuals(self, engines: Mapping[str, Efficiency], n: int) -> Array:
         """Logarithm of predicted over measured time, along the axis of the engines' constants.
@@ -71,14 +94,16 @@ class Elsewhere:
         out = np.empty((len(self.cases), n))
         for place, case in enumerate(self.cases):
             system = load_system(case.system)
-            constants = engines[constants_of(case.engine, system.accelerator)].after(case.years)
+            constants = engines[constants_of(case.engine, system.accelerator)].after(case.years).usual()
             log_ratio = np.log(predict_open(case, Machine(system, constants)) / case.measured)
             out[place] = log_ratio if case.is_time else -log_ratio
         return out
 
 
 def read_elsewhere(folder: Path) -> Elsewhere:
-    """Read the tables; rows that no prediction can be made of, or whose acceptance is a guess, are left out.
+    """Read the tables; rows that cannot be predicted, guess an acceptance or route fake weights are left out.
+
+    Fake weights send all sequences of a batch to the same few experts: a third of a model's bytes are read.
 
     Examples
     --------
@@ -94,7 +119,8 @@ def read_elsewhere(folder: Path) -> Elsewhere:
                 case = open_case(row)
             except Unpredictable:
                 continue
-            if case.engine not in local_engines() and not case.is_acceptance_assumed:
+            is_sure = not (case.is_acceptance_assumed or case.is_routing_fake)
+            if is_sure and case.engine not in local_engines():
                 rows.append(row)
                 cases.append(case)
     return Elsewhere(rows, cases)

@@ -20,7 +20,6 @@ from computeledger.units import KILO
 from computeledger.validation.conformal import balanced_ratios, conformal_ratios, variance_parts
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
 from computeledger.validation.serving.elsewhere import EFFECT_SD, Elsewhere, read_elsewhere
-from computeledger.validation.serving.open_points import OpenCase
 from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads.serving import intervals
@@ -265,7 +264,9 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     count = Counter(intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated)
     known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
     chips = sorted(chips_of(found.points))
+    usual = sorted(found.others.usual_chips(chips_of(found.points)))
     lines += ["", "[deployments]", f"chips = [{', '.join(toml_text(one) for one in chips)}]"]
+    lines += [f"usual_chips = [{', '.join(toml_text(one) for one in usual)}]"]
     lines += ["fitted = [", *(f"  {toml_text(one)}," for one in known), "]", ""]
     return "\n".join(lines)
 
@@ -286,11 +287,11 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
     On a chip never measured, at least as wide as that of a generation of chips left out.
     """
     lines: list[str] = []
-    classes = np.array([_class_elsewhere(case) for case in found.others.cases])
+    classes = np.array(found.others.classes(chips_of(found.points)))
     sources, first = found.others.places, found.others.first_tokens
     deployments = fold_of([_deployment(row) for row in found.others.rows])
-    for name in (intervals.USUAL, intervals.CHIP, intervals.ENGINE):
-        mine = np.isin(classes, (intervals.USUAL, name))
+    for name in (intervals.USUAL, intervals.BURST, intervals.CHIP, intervals.ENGINE):
+        mine = classes == name
         lines += ["", f'[intervals."{name}"]', f"n = {int(np.sum(mine))}", f"sources = {len(set(sources[mine]))}"]
         for place, quantity in enumerate(("tpot", "ttft")):
             here = mine & (first == bool(place))
@@ -302,11 +303,6 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
             lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
             lines += [f"{quantity}_between_runs = {between:.3f}", f"{quantity}_within_run = {within:.3f}"]
     return lines
-
-
-def _class_elsewhere(case: OpenCase) -> str:
-    """Whether another source's engine and chip are among the fitted ones; pools and the like count as one pool."""
-    return case.interval if case.interval in (intervals.CHIP, intervals.ENGINE) else intervals.USUAL
 
 
 #: What rows of one deployment share.

@@ -56,7 +56,7 @@ def read_neighbour_pairs(
         if one.kind == "aggregated" and one.family not in but and (only is None or one.family in only)
     ]
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-    engines = {one.backend: efficiency(one.backend, central, 0.0) for one in points}
+    engines = {one.backend: efficiency(one.backend, central, 0.0, "recipe") for one in points}
     predicted_s = predict_blocks(blocks_of(points), engines, 1)[0][:, 0]
     measured_s = np.array([one.number("silicon_tpot_ms") for one in points]) / KILO
     rows = [{**one.row, "backend": f"{one.backend} {one.speculative}"} for one in points]

@@ -30,6 +30,7 @@ from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import release_month
+from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -88,6 +89,7 @@ class OpenCase:
     interval: str
     years: float = 0.0
     is_acceptance_assumed: bool = False
+    is_routing_fake: bool = False
 
     @property
     def is_time(self) -> bool:
@@ -115,7 +117,9 @@ def open_case(row: Row) -> OpenCase:
         measured /= _number(row, "n_accelerators")
     scenario = _scenario(row, system)
     engine = row["engine"] if row["engine"] in engines() else GENERIC
-    name = interval_class(scenario.model, scenario.precision.name, load_system(system), engine)
+    is_one_burst = is_burst(_batch(row), _number(row, "rounds") or np.inf) and not row["static_batch"]
+    kind = "burst" if is_one_burst else "aggregated"
+    name = interval_class(scenario.model, scenario.precision.name, load_system(system), engine, kind)
     is_assumed = bool(_number(row, "draft_tokens")) and not row["tokens_per_step"]
     return OpenCase(
         quantity=quantity,
@@ -128,6 +132,7 @@ def open_case(row: Row) -> OpenCase:
         interval=f"{name}, acceptance assumed" if is_assumed else name,
         years=_years(row),
         is_acceptance_assumed=is_assumed,
+        is_routing_fake=scenario.model.is_moe and "fake weights" in row.get("note", ""),
     )
 
 

@@ -147,7 +147,9 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     points, skipped = sort_points(rows)
     engines = {point.backend for point in points}
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-    tpot_s, ttft_s = predict_blocks(blocks_of(points), {name: efficiency(name, central, 0.0) for name in engines}, 1)
+    tpot_s, ttft_s = predict_blocks(
+        blocks_of(points), {name: efficiency(name, central, 0.0, "recipe") for name in engines}, 1
+    )
     classes = [
         interval_class(one.model, one.precision.name, load_system(one.system), one.backend, one.kind, "recipe")
         for one in points

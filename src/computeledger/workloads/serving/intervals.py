@@ -24,6 +24,7 @@ CHIP_POOLS, CHIP_SPREAD = f"{CHIP}, {POOLS}", f"{CHIP}, {SPREAD}"
 ENGINE = "engine never fitted"
 ENGINE_POOLS, ENGINE_SPREAD = f"{ENGINE}, {POOLS}", f"{ENGINE}, {SPREAD}"
 USUAL = "as people usually run it"
+BURST = "one burst"
 USUAL_POOLS, USUAL_SPREAD = f"{USUAL}, {POOLS}", f"{USUAL}, {SPREAD}"
 LOCAL, LOCAL_KIND = "local engine", "local engine, kind of chip never measured"
 LOCAL_SEVERAL = "local engine, several requests"
@@ -40,6 +41,8 @@ _WIDEST = {
 }
 
 _SENTENCES = {
+    BURST: "all requests start at once and few follow: the spread of their lengths, which is not asked for, decides how "
+    "long the last ones take; the interval is that of other people's bursts",
     USUAL: "as people usually run this engine on a chip that was fitted: the interval is that of other people's "
     "measurements, each source left out in turn",
     USUAL_POOLS: "as people usually run this engine, and queues and hand-over of separate pools are less certain than "
@@ -151,7 +154,7 @@ def deployment(model: Model, weights: str, system_id: str, backend: str) -> str:
 
 
 def is_measured_chip(system: System) -> bool:
-    """Say whether serving was measured and fitted on a system's chip.
+    """Say whether serving was fitted on a system's chip, by the public recipes or by several other sources.
 
     Parameters
     ----------
@@ -169,7 +172,8 @@ def is_measured_chip(system: System) -> bool:
     >>> is_measured_chip(load_system("h100-nvl8")), is_measured_chip(load_system("mi355x-8"))
     (True, False)
     """
-    return system.accelerator.id in load_calibration().chips
+    fit = load_calibration()
+    return system.accelerator.id in fit.chips | fit.usual_chips
 
 
 def interval_class(
@@ -189,7 +193,8 @@ def interval_class(
         By which engine.
     kind : str
         ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, ``several`` requests at once on a
-        local engine, or ``incomplete`` for a record that lacks its worker counts.
+        local engine, ``burst`` of requests that all start at once, or ``incomplete`` for a record that lacks its worker
+        counts.
     tuning : str
         ``usual``, or ``recipe`` for a deployment tuned like the public InferenceX recipes.
 
@@ -216,11 +221,13 @@ def interval_class(
     if backend in local_engines():
         alone = LOCAL if is_measured_kind(backend, system.accelerator) else LOCAL_KIND
         return LOCAL_SEVERAL if kind == "several" else alone
+    if kind == "burst":
+        return BURST
     if backend not in calibrated_engines():
         return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
-    if tuning != "recipe":
+    if tuning != "recipe" or system.accelerator.id not in load_calibration().chips:
         return {"spread": USUAL_SPREAD, "disaggregated": USUAL_POOLS, "aggregated": USUAL}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)

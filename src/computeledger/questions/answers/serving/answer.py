@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -58,6 +59,7 @@ from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.breakdown import break_down_serving
+from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, anchored, interval_for
 from computeledger.workloads.serving.margins import rivals_of
@@ -321,7 +323,7 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     ratios, anchors = _anchored(question, interval, model, system)
     inputs = {streams[name]: value for name, value in lengths.items()}
     made_of = {**inputs, "price": price, **ratios}
-    draws, machine, typical = draw_machine(system, made_of, question.engine, question, _years(question))
+    draws, machine, typical = draw_machine(system, made_of, question.engine, question, _run(question))
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
     medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
     at_median = read_serving(question, medians, median_of(price))
@@ -338,17 +340,19 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
         kind = "spread"
     if engine in local_engines() and question.batch != 1:
         kind = "several"
+    elif kind == "aggregated" and question.rounds and is_burst(question.batch or math.inf, question.rounds):
+        kind = "burst"
     weights = precision_on(engine, model, question.precision, question.kv_precision).name
     if constants in ("ideal", "assumed") or user_path(engine) is not None:
         return None
     return interval_for(model, weights, system, engine, kind, question.tuning)
 
 
-def _years(question: ServeQuestion) -> float | None:
-    """Age of the engine's release where one is named."""
+def _run(question: ServeQuestion) -> tuple[float | None, str]:
+    """Age of the engine's release where one is named, and whose deployment it is."""
     if question.backend_version is None:
-        return None
-    return load_calibration().years_of(checked_month(question.engine, question.backend_version))
+        return None, question.tuning
+    return load_calibration().years_of(checked_month(question.engine, question.backend_version)), question.tuning
 
 
 def _anchored(
@@ -370,7 +374,7 @@ def _anchored(
         precision = precision_on(question.engine, model, question.precision, question.kv_precision)
         asked = ServingScenario(model, layout, precision, 1.0, 1.0, 1.0)
         constants = constants_of(question.engine, system.accelerator)
-        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central, _years(question))))
+        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central, *_run(question))))
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
         document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
     return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document
