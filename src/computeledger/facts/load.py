@@ -51,6 +51,7 @@ __all__ = [
     "load_system",
     "model_ids",
     "model_name",
+    "node_gpus",
     "offered_systems",
     "system_ids",
     "system_named_in",
@@ -196,6 +197,17 @@ def _named_accelerator(given: str) -> Accelerator:
 def _node(chip: Accelerator) -> Node | System:
     """What an accelerator stands in."""
     return load_node(chip.node) if chip.node in node_ids() else _shipped_system(chip.node)
+
+
+def node_gpus(chip: Accelerator) -> int:
+    """Accelerators in a full node of their kind; 1 of one that is not shipped.
+
+    Examples
+    --------
+    >>> node_gpus(load_accelerator("l40s")), node_gpus(load_accelerator("m4-max"))
+    (8, 1)
+    """
+    return int(_node(chip).n_gpus_scale_up.value) if chip.node else 1
 
 
 @functools.cache
