@@ -91,6 +91,9 @@ class Accelerator:
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
+    usable_hbm_bytes : Fact or None
+        What its driver or operating system lets programs hold, where that was read or differs: drivers count in powers
+        of two, and macOS keeps a part [byte].
     """
 
     id: str
@@ -108,6 +111,12 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
+    usable_hbm_bytes: Fact | None = None
+
+    @property
+    def usable_bytes(self) -> float:
+        """Memory that programs can hold: what the driver offers, else the data sheet's capacity [byte]."""
+        return (self.usable_hbm_bytes or self.hbm_bytes).value
 
     @property
     def unit_name(self) -> str:
