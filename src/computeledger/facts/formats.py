@@ -99,15 +99,8 @@ _GGML_BLOCKS = {
     "tq2_0": (66, 256),
 }  # fmt: skip
 _GGML_TYPES = tuple(
-    Format(
-        name,
-        8 * size,
-        values,
-        _WIDE if name == "f32" else _DOT,
-        f"ggml block of {size} bytes for {values} values",
-        _GGML,
-    )
-    for name, (size, values) in _GGML_BLOCKS.items()
+    Format(name, 8 * size, n, _WIDE if name == "f32" else _DOT, f"ggml block of {size} bytes for {n} values", _GGML)
+    for name, (size, n) in _GGML_BLOCKS.items()
 )
 
 #: Every format by its name.
