@@ -91,6 +91,8 @@ class Accelerator:
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
+    wide_unit : str
+        What 16-bit weights are multiplied in, whose peak ``bf16`` holds: ``fp16`` on chips without bf16 units.
     """
 
     id: str
@@ -108,6 +110,7 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
+    wide_unit: str = "bf16"
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.
