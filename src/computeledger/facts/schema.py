@@ -93,6 +93,9 @@ class Accelerator:
         True where it was not shipping at the date of the facts.
     wide_unit : str
         What 16-bit weights are multiplied in, whose peak ``bf16`` holds: ``fp16`` on chips without bf16 units.
+    usable_hbm_bytes : Fact or None
+        What its driver or operating system lets programs hold, where that was read or differs: drivers count in powers
+        of two, and macOS keeps a part [byte].
     """
 
     id: str
@@ -111,6 +114,12 @@ class Accelerator:
     node: str = ""
     aliases: tuple[str, ...] = ()
     wide_unit: str = "bf16"
+    usable_hbm_bytes: Fact | None = None
+
+    @property
+    def usable_bytes(self) -> float:
+        """Memory that programs can hold: what the driver offers, else the data sheet's capacity [byte]."""
+        return (self.usable_hbm_bytes or self.hbm_bytes).value
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.

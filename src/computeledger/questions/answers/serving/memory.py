@@ -20,7 +20,7 @@ from computeledger.physics.serving.memory import CACHE_FRACTION, ServingMemory, 
 from computeledger.physics.serving.offload import LOCAL_BUFFERS, SERVER_BUFFERS, HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of, stored_precision
-from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import serving_assumptions
 from computeledger.questions.answers.serving.launch import MOST_FRACTION
 from computeledger.questions.memory import MemoryQuestion
@@ -87,7 +87,7 @@ class MemoryAnswer(Answer):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the parts are its working."""
         del working
-        return {
+        document = {
             "model": self.model.id,
             "context_tokens": self.question.context_tokens,
             "batch": self.question.batch,
@@ -95,6 +95,7 @@ class MemoryAnswer(Answer):
             "fits": [one.to_dict() for one in self.fits],
             "assumptions": serving_assumptions(LOCAL_BUFFERS if self._all_local else SERVER_BUFFERS),
         }
+        return remarked(document, self.remarks)
 
 
 def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryAnswer:
