@@ -121,6 +121,22 @@ class Accelerator:
         """Memory that programs can hold: what the driver offers, else the data sheet's capacity [byte]."""
         return (self.usable_hbm_bytes or self.hbm_bytes).value
 
+    @property
+    def unit_name(self) -> str:
+        """What one of them is called: ``GPU``, ``TPU chip``, ``processor``, ``card`` or ``chip``, as the scope says."""
+        if "TPU" in self.scope:
+            return "TPU chip"
+        if "server processor" in self.scope:
+            return "processor"
+        if self.shares_memory or "GPU" not in self.scope:
+            return "card" if "one card" in self.scope else "chip"
+        return "GPU"
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its memory is the host's too, as the scope says: nothing can be kept in host memory instead."""
+        return any(word in self.scope for word in ("shared memory", "server processor", "processor dies"))
+
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.
 
