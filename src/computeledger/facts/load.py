@@ -29,7 +29,7 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
-from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
+from computeledger.facts.checkpoints import gguf_file_of, read_gguf_model, with_checkpoint, with_file
 from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
@@ -39,7 +39,6 @@ from computeledger.facts.naming import (
     is_hub_id,
     read_address,
     respelt,
-    spelling,
     unknown_model,
     variant_of,
     without_mirror,
@@ -480,27 +479,14 @@ def _user_model(path: Path) -> Model:
     if path.suffix == ".gguf":
         return read_gguf_model(path)
     if path.is_dir():
-        return _checkpoint_folder(path)
+        if not (path / _CONFIG).is_file():
+            return read_gguf_model(gguf_file_of(path))
+        return with_checkpoint(_configured_model(path / _CONFIG), path)
     if path.suffix == ".safetensors":
         if not (path.parent / _CONFIG).is_file():
             raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
         return with_file(_configured_model(path.parent / _CONFIG), path)
     return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
-
-
-def _checkpoint_folder(path: Path) -> Model:
-    """The model of a folder: its configuration with the bytes of its tensors, or its one GGUF file."""
-    if (path / _CONFIG).is_file():
-        return with_checkpoint(_configured_model(path / _CONFIG), path)
-    files = [
-        one
-        for one in sorted(path.glob("*.gguf"))
-        if not re.search(r"-\d{5}-of-\d{5}\.gguf$", one.name) or "-00001-of-" in one.name
-    ]
-    if len(files) == 1:
-        return read_gguf_model(files[0])
-    told = f"; of its GGUF files name one: {', '.join(one.name for one in files[:8])}" if files else ""
-    raise ModelConfigError(f"{path}: the folder holds no config.json{told}")
 
 
 def _configured_model(path: Path, model_id: str = "") -> Model:
@@ -579,8 +565,6 @@ def _counted_accelerator(given: str, name: str) -> Accelerator:
 def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Iterable[str]) -> InputError:
     """Name the members of a family and how they differ, or the nearest ids."""
     members = _family(name, names)
-    if kind == "model" and not members:
-        members = [one for one in names if f"{spelling(one)} ".startswith(f"{spelling(given)} ")]
     if not members:
         every = [*ids, *names]
         return unknown_model(given, every) if kind == "model" else unknown_id(kind, given, every)

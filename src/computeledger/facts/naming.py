@@ -284,12 +284,14 @@ def unknown_model(given: str, names: Iterable[str]) -> UnknownIdError:
     """
     words = spelling(given).split()
     close = nearest(given, names)
-    near = f"; {close}" if close.startswith("did you mean") else ""
     if re.match(r"\s*\d", given) and {*re.findall("[a-z]{3,}", given.lower())} <= _SIZE_WORDS:
         form = "a size is a number with M, B or T, the active parameters behind -A, as in 1T-A32B"
         return UnknownIdError(f"model {shown(given)}: {form}{_nearest_size(given, words, names)}")
-    if near:
-        return UnknownIdError(f"unknown model {shown(given)}: {close[:1].lower()}{close[1:]}")
+    members = [one for one in names if f"{spelling(one)} ".startswith(f"{' '.join(words)} ")] if words else []
+    if members:
+        return UnknownIdError(f"model {shown(given)} could mean {', '.join(members[:12])}: give the exact id")
+    if close.startswith("did you mean"):
+        return UnknownIdError(f"unknown model {shown(given)}: {close}")
     return UnknownIdError(f"unknown model {shown(given)}: expected {_FORMS}")
 
 
