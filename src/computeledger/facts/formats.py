@@ -11,6 +11,8 @@ from computeledger.errors import UnknownIdError, nearest
 #: Units that multiply a stored format, the format's own first. Of a weight-only format they are wider than its values.
 _WIDE = ("bf16",)
 _EIGHT = ("fp8", "bf16")
+#: ggml's kernels cut activations to 8-bit integers as they multiply them with narrow weights, where the chip has units.
+_DOT = ("int8", "bf16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Format:
     @property
     def is_weight_only(self) -> bool:
         """Whether values are read narrow and multiplied in 16 bits."""
-        return self.units == _WIDE and self.bits < _WIDE_BITS
+        return (self.units == _WIDE or self.source == _GGML) and self.bits < _WIDE_BITS
 
 
 _WIDE_BITS = 16
@@ -99,10 +101,9 @@ _GGML_BLOCKS = {
     "iq3_xxs": (98, 256), "iq3_s": (110, 256), "iq4_nl": (18, 32), "iq4_xs": (136, 256), "tq1_0": (54, 256),
     "tq2_0": (66, 256),
 }  # fmt: skip
-#: What llama.cpp multiplies its types in differs by chip and batch; 16 bits is an assumption.
 _GGML_TYPES = tuple(
-    Format(name, 8 * size, values, _WIDE, f"ggml block of {size} bytes for {values} values", _GGML)
-    for name, (size, values) in _GGML_BLOCKS.items()
+    Format(name, 8 * size, n, _WIDE if name == "f32" else _DOT, f"ggml block of {size} bytes for {n} values", _GGML)
+    for name, (size, n) in _GGML_BLOCKS.items()
 )
 
 #: Every format by its name.
