@@ -126,6 +126,18 @@ def interval_class_words(sure: Mapping[str, Any]) -> str:
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
 
 
+def alike_words(alike: Mapping[str, Any]) -> str:
+    """How well measurements like the question were predicted."""
+    times = {"tpot": "of the time per output token", "ttft": "to the first token"}
+    errors = " and ".join(f"{percent(alike[key])} {text}" for key, text in times.items() if alike[key] is not None)
+    tuning, *rest = alike["what"].split()
+    whose = {"usual": "other people's measurements", "recipe": "measurements of the public recipes"}[tuning]
+    where = " on ".join(rest)
+    of = f" of {where}" if where else ""
+    sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
+    return f"{alike['n']:,} {whose}{of}{sources}, left out of the fit: median error {errors}"
+
+
 def burst_words(document: Mapping[str, Any]) -> str:
     """Times to first token of a run whose clients start at once, by statistic."""
     parts = [f"{name} {words(point(one), 's')}" for name, one in document["ttft_statistics_s"].items()]

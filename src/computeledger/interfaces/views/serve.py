@@ -13,6 +13,7 @@ from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
+    alike_words,
     anchor_words,
     burst_words,
     engine_words,
@@ -90,6 +91,7 @@ def _headline(document: Mapping[str, Any]) -> str:
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
     out = [interval_class_words(document["interval"])]
+    out += [alike_words(document["measured_alike"])] if "measured_alike" in document else []
     out += [anchor_words(document["anchor"])] if "anchor" in document else []
     out += list(document.get("remarks", ()))
     out += [burst_words(document)] if "ttft_statistics_s" in document else []

@@ -20,7 +20,7 @@ GENERIC = "generic"
 TUNINGS = ("usual", "recipe")
 DEFAULT_TUNING = TUNINGS[0]
 #: Tables of the file that hold no engine's constants.
-_OTHER_TABLES = ("about", "shared", "sources", "intervals", "deployments")
+_OTHER_TABLES = ("about", "shared", "sources", "slices", "intervals", "deployments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ class Calibration:
     sources : mapping of str to mapping
         Of each other source: figures ``n``, the ``effect``, measured over predicted time of a step, and the ``sd`` of
         its logarithm.
+    slices : mapping of str to mapping
+        Of what was left out, by tuning, engine and chip: measurements ``n``, ``sources``, median errors by time.
     intervals : mapping of str to mapping
         Quantiles of measured over predicted by class.
     deployments : frozenset of str
@@ -83,6 +85,7 @@ class Calibration:
     newest_month: str
     constants: tuple[Constant, ...]
     sources: Mapping[str, Mapping[str, float]]
+    slices: Mapping[str, Mapping[str, float]]
     intervals: Mapping[str, Mapping[str, Any]]
     deployments: frozenset[str]
     chips: frozenset[str]
@@ -203,6 +206,7 @@ def load_calibration() -> Calibration:
         newest_month=about["newest_month"],
         constants=constants,
         sources=table["sources"],
+        slices=table["slices"],
         intervals=table["intervals"],
         deployments=frozenset(table["deployments"]["fitted"]),
         chips=frozenset(table["deployments"]["chips"]),

@@ -34,14 +34,16 @@ from computeledger.workloads.serving.intervals import (
     CHIP,
     CHIP_SPREAD,
     INCOMPLETE,
-    USUAL,
-    USUAL_SPREAD,
+    NEW,
+    SPREAD,
     interval_of,
     is_measured_chip,
 )
 
 __all__ = ["NEEDED", "compare_published"]
 
+#: Vendors and laboratories tune what they publish.
+VENDORS = "recipe"
 #: Operations of the attention kernel.
 ATTENTION = (OperationKind.ATTENTION, OperationKind.LATENT_ATTENTION)
 #: Decode batches per GPU among which a stated speed per user is looked up.
@@ -60,7 +62,7 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
     draws = {
         (engine, kind): _draws(engine, kind, (n_samples, seed))
         for engine in calibrated_engines()
-        for kind in (USUAL, USUAL_SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
+        for kind in (NEW, SPREAD, INCOMPLETE, CHIP, CHIP_SPREAD)
     }
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
@@ -87,9 +89,9 @@ def compare_published(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) 
         system = load_system(case.system)
         wide = case.layout.n_gpus > system.n_gpus_scale_up.value
         # a table of an offline run does not state its batch
-        near, far = (USUAL, USUAL_SPREAD) if is_measured_chip(system) else (CHIP, CHIP_SPREAD)
+        near, far = (NEW, SPREAD) if is_measured_chip(system) else (CHIP, CHIP_SPREAD)
         kind = INCOMPLETE if case.kind == "offline" else far if wide else near
-        machine = Machine(system, efficiency(engine, draws[engine, kind], 0.0))
+        machine = Machine(system, efficiency(engine, draws[engine, kind], 0.0, VENDORS))
         predicted[case.quantity][index] = predict(case, machine)
     return Comparison(kept, measured, predicted, skipped, UNITS, _explainer(cases, kept))
 
@@ -124,7 +126,7 @@ def _around_one(ratio: Range) -> Range:
 def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str], Explanation | None]:
     def explain(index: int, quantity: str) -> Explanation | None:
         case = cases[index]
-        machine = Machine(load_system(case.system), efficiency(engine_of(rows[index]), years=0.0))
+        machine = Machine(load_system(case.system), efficiency(engine_of(rows[index]), years=0.0, tuning=VENDORS))
         what, operations = _operations(case, quantity, machine)
         return explained(what, operations, case.assumed)
 

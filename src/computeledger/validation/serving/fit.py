@@ -41,6 +41,8 @@ SCALES = {"tpot": 0.12, "ttft": 0.35}
 #: A time to first token says less about the constants than a time per token.
 TTFT_WEIGHT = 0.2
 RANDOM_FOLDS = 5
+#: Groups of whole sources that are left out together.
+SOURCE_FOLDS = 10
 #: Points of a deployment that make it a known one.
 FEWEST_OF_A_DEPLOYMENT = 8
 
@@ -197,8 +199,8 @@ def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFi
         if name in folds:
             found = cross_validate(fit, np.concatenate([folds[name], folds[name], none]), fitted.change)
             residuals[name] = found[: 2 * n].reshape(2, n)
-    left_out = "source" in leave
-    elsewhere = cross_validate(fit, np.concatenate([kept, others.places]), fitted.change) if left_out else nothing
+    of_sources = np.concatenate([kept, others.places % SOURCE_FOLDS])
+    elsewhere = cross_validate(fit, of_sources, fitted.change) if "source" in leave else nothing
     beside = serving_fit(incomplete, names, Elsewhere([], [])).residuals(fitted.change[None, : len(names)])
     residuals["incomplete"] = beside.reshape(2, len(incomplete))
     return ServingFit(points, incomplete, names, fitted, residuals, others, elsewhere[2 * n :])
@@ -252,6 +254,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         effect, sd = np.exp(found.fitted.change[place]), found.fitted.sd[place]
         n = int(np.sum(found.others.places == place - len(found.names)))
         lines.append(toml_row(toml_text(other), {"n": str(n), "effect": f"{effect:.4g}", "sd": f"{sd:.3f}"}))
+    lines += _slice_lines(found)
     runs = fold_of([one.run for one in found.points])
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
@@ -302,6 +305,38 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
                 ratios = (*map(min, ratios[:2], least[:2]), ratios[2], *map(max, ratios[3:], least[3:]))
             lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
             lines += [f"{quantity}_between_runs = {between:.3f}", f"{quantity}_within_run = {within:.3f}"]
+    return lines
+
+
+#: Measurements that make a slice.
+FEWEST_OF_A_SLICE = 8
+
+
+def _slice_lines(found: ServingFit) -> list[str]:
+    """Errors of what was left out, by tuning, engine and chip, and by fewer of them."""
+    parts: dict[str, list[tuple[int, float, str]]] = {}
+
+    def add(labels: tuple[str, ...], kind: int, residual: float, source: str) -> None:
+        for depth in range(1, len(labels) + 1):
+            parts.setdefault(" ".join(labels[:depth]), []).append((kind, residual, source))
+
+    for place, point in enumerate(found.points):
+        labels = ("recipe", point.backend, load_system(point.system).accelerator.id)
+        for kind in (0, 1):
+            add(labels, kind, float(found.residuals["fifth"][kind, place]), "InferenceX")
+    for row, case, first, residual in zip(
+        found.others.rows, found.others.cases, found.others.first_tokens, found.elsewhere, strict=True
+    ):
+        add(("usual", case.engine, row["accelerator"]), int(first), float(residual), row["source"])
+    lines = ["", "[slices]"]
+    for name, members in sorted(parts.items()):
+        entry = {"n": str(len(members)), "sources": str(len({source for *_, source in members}))}
+        for kind, quantity in enumerate(("tpot", "ttft")):
+            errors = np.abs(np.expm1([residual for one, residual, _ in members if one == kind]))
+            if len(errors) >= FEWEST_OF_A_SLICE:
+                entry[quantity] = f"{np.median(errors):.3g}"
+        if "tpot" in entry:
+            lines.append(toml_row(toml_text(name), entry))
     return lines
 
 

@@ -41,8 +41,8 @@ _WIDEST = {
 }
 
 _SENTENCES = {
-    BURST: "all requests start at once and few follow: the spread of their lengths, which is not asked for, decides how "
-    "long the last ones take; the interval is that of other people's bursts",
+    BURST: "all requests start at once and few follow: how their lengths spread decides when the last ones end; the "
+    "interval is that of other people's bursts",
     USUAL: "as people usually run this engine on a chip that was fitted: the interval is that of other people's "
     "measurements, each source left out in turn",
     USUAL_POOLS: "as people usually run this engine, and queues and hand-over of separate pools are less certain than "
@@ -316,6 +316,58 @@ def _widest(quantiles: Sequence[Sequence[float]]) -> Range:
         choose(one[place] for one in quantiles) for place, choose in ((0, min), (1, min), (3, max), (4, max))
     )
     return Range(low, high, mid=quantiles[0][2], inner=(inner_low, inner_high))
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """How well measurements like a question were predicted, each source or fifth left out.
+
+    Attributes
+    ----------
+    what : str
+        What they share: tuning, engine and chip, or fewer of them where there are few.
+    n, sources : int
+        Measurements and where they are from [-].
+    tpot, ttft : float, optional
+        Median errors of the time per output token and to the first token [-].
+    """
+
+    what: str
+    n: int
+    sources: int
+    tpot: float | None
+    ttft: float | None
+
+
+def measured_alike(system: System, backend: str, tuning: str = DEFAULT_TUNING) -> Alike | None:
+    """Find the measurements that are most like a question.
+
+    Parameters
+    ----------
+    system : System
+        Where.
+    backend, tuning : str
+        By which engine, and whose deployment.
+
+    Returns
+    -------
+    Alike or None
+        Of the same engine on the same chip where enough were measured, else of the engine, else of the tuning.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> found = measured_alike(load_system("h100-nvl8"), "vllm", "recipe")
+    >>> found.what, found.n > 100, found.tpot < 0.2
+    ('recipe vllm h100-sxm5-80gb', True, True)
+    """
+    labels, slices = (tuning, backend, system.accelerator.id), load_calibration().slices
+    for depth in (3, 2, 1):
+        name = " ".join(labels[:depth])
+        if name in slices:
+            one = slices[name]
+            return Alike(name, int(one["n"]), int(one["sources"]), one.get("tpot"), one.get("ttft"))
+    return None
 
 
 def anchored(interval: Interval, quantity: str, ratios: Sequence[float]) -> Range:

@@ -42,6 +42,7 @@ from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
     aim_of_the_search,
+    alike_document,
     host_memory_document,
     host_memory_remarks,
     interval_document,
@@ -134,6 +135,7 @@ class ServeAnswer(ServingAnswer):
         document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
         document |= host_memory_document(setting.at_median.host)
         document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
+        document |= alike_document(question, setting.system, setting.interval)
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
             document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)

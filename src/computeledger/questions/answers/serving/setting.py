@@ -21,7 +21,7 @@ from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
-from computeledger.workloads.serving.intervals import Interval
+from computeledger.workloads.serving.intervals import Interval, measured_alike
 from computeledger.workloads.serving.pools import DisaggregatedResult
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
@@ -124,6 +124,13 @@ def interval_document(interval: Interval | None, engine: str) -> dict[str, Any]:
     if interval is None:
         return {"class": "physical limit", "why": "every peak reached and no overhead: no machine does this", "n": 0}
     return {"class": interval.name, "why": interval.sentence, "n": interval.n}
+
+
+def alike_document(question: ServeQuestion, system: System, interval: Interval | None) -> dict[str, Any]:
+    """Measurements that are most like the question, and how well they were predicted."""
+    found = measured_alike(system, question.engine, question.tuning)
+    is_served = interval is not None and question.engine not in local_engines()
+    return {"measured_alike": asdict(found)} if is_served and found is not None else {}
 
 
 def speculation(question: ServeQuestion) -> dict[str, float]:
