@@ -69,7 +69,8 @@ def test_every_source_is_cited() -> None:
     used |= {factor.source for factor in load_rl_factors().values()}
     used |= {model.source for model in open_models().values()}
     used |= {one.source for one in FORMATS.values()} | {load_local().source}
-    used |= {one.source for kind in ("compute", "bandwidth") for rows in measured_kernels(kind).values() for one in rows}
+    kernels = [*measured_kernels("compute").values(), *measured_kernels("bandwidth").values()]
+    used |= {one.source for rows in kernels for one in rows}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 

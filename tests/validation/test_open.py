@@ -45,6 +45,7 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     fixed = ROW | {"engine": "sglang", "note": "fixed lengths"}
     assert open_case(fixed).scenario.rounds == 1, "requests of one length stay in step where prompts go first"
     assert open_case(fixed | {"engine": "vllm"}).scenario.rounds == 4
+    assert open_case(fixed | {"note": "output length 1 and all prompts sent together"}).scenario.rounds == 1
     weights_alone = open_case(ROW | {"engine": "gpt-fast", "weights": "int8"}).scenario.precision
     assert weights_alone.dense == "w8a16"
     experts = open_case(

@@ -68,6 +68,8 @@ _PER_GPU = re.compile(r"(\d+) req/GPU")
 #: Engines count the token that is sure among the drafted ones, and state what a step yields as a range.
 _DRAFTS = re.compile(r"(\d+) draft tokens")
 _YIELD = re.compile(r"accept length (?:about )?([\d.]+)(?:-([\d.]+))?")
+#: Rounds of equal lengths, each of which starts with all its prompts.
+_IN_STEP = re.compile("fixed lengths|all prompts sent together")
 #: Attention whose products are in 8 bits, not its cache alone.
 _SCORES = re.compile(r"FP8 MLA|FP8 attention")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
@@ -208,7 +210,7 @@ def _layout(row: Row) -> Layout:
 
 def _rounds(row: Row) -> float:
     """Requests per client between two bursts."""
-    in_step = "fixed lengths" in row.get("note", "") and reads_prompts_first(row["engine"])
+    in_step = _IN_STEP.search(row.get("note", "")) and reads_prompts_first(row["engine"])
     return 1.0 if row["static_batch"] or in_step else _number(row, "rounds") or np.inf
 
 
