@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from computeledger.errors import InputError, ModelConfigError, UnknownIdError, nearest, unknown_id
+from computeledger.errors import InputError, ModelConfigError, UnknownIdError, close_choices, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import (
     ModelAlias,
@@ -30,11 +30,11 @@ from computeledger.facts.catalog import (
     user_path,
 )
 from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
-from computeledger.facts.counted import compact, counted, in_node, read_counted
+from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.naming import Address, Variant, is_hub_id, read_address, variant_of, without_mirror
-from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
+from computeledger.facts.reading import ASSUMPTION, Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
 from computeledger.facts.shape_rule import is_numbers, model_from_numbers
@@ -51,6 +51,7 @@ __all__ = [
     "load_system",
     "model_ids",
     "model_name",
+    "node_gpus",
     "offered_systems",
     "system_ids",
     "system_named_in",
@@ -147,13 +148,15 @@ def bundled_system(given: str) -> System:
     """A shipped system, or one that a text counts; no file of that name is looked at."""
     asked = read_counted(given)
     if asked is None:
-        return _shipped_system(_exact("system", given, system_ids(), accelerator_ids))
+        if normal_id(given) in system_ids():
+            return _shipped_system(normal_id(given))
+        raise _no_system(given)
     if asked.name in system_ids():
         system = _shipped_system(asked.name)
         return counted(asked, system, in_node(system.accelerator, system))
     if asked.n is None:
-        raise unknown_id("system", asked.name, system_ids())
-    chip = _named_accelerator(asked.name)
+        raise _no_system(asked.name)
+    chip = _counted_accelerator(given, asked.name)
     return counted(asked, chip, in_node(chip, _node(chip)))
 
 
@@ -194,6 +197,17 @@ def _named_accelerator(given: str) -> Accelerator:
 def _node(chip: Accelerator) -> Node | System:
     """What an accelerator stands in."""
     return load_node(chip.node) if chip.node in node_ids() else _shipped_system(chip.node)
+
+
+def node_gpus(chip: Accelerator) -> int:
+    """Accelerators in a full node of their kind; 1 of one that is not shipped.
+
+    Examples
+    --------
+    >>> node_gpus(load_accelerator("l40s")), node_gpus(load_accelerator("m4-max"))
+    (8, 1)
+    """
+    return int(_node(chip).n_gpus_scale_up.value) if chip.node else 1
 
 
 @functools.cache
@@ -344,9 +358,18 @@ def read_accelerator(document: Document) -> Accelerator:
             )
     if base is not None:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}
+        if "hbm_bytes" in values and base.usable_hbm_bytes is not None:
+            values.setdefault("usable_hbm_bytes", _usable_share(base, values["hbm_bytes"]))
     elif "bf16" not in peaks:
         raise document.error("peak_flop_per_s", "bf16 is missing")
     return built(document, Accelerator, base, values)
+
+
+def _usable_share(base: Accelerator, own: Fact) -> Fact:
+    """What is usable of another capacity: the share that is usable of the accelerator's that a file is like."""
+    share = base.usable_bytes / base.hbm_bytes.value
+    note = f"{share:.4g} of the capacity, as of {base.id}"
+    return Fact(own.value * share, own.unit, f"{own.value * share:.4g} B", ASSUMPTION, own.date, own.locator, note)
 
 
 def read_system(document: Document) -> System:
@@ -476,6 +499,52 @@ def _wrong_kind(kind: str, name: str) -> str:
     full = _node(_shipped_accelerator(name)).n_gpus_scale_up.value
     counts = dict.fromkeys((*made_of_it, f"1x{name}", f"{full:.0f}x{name}"))
     return f"{name!r} is an accelerator, and a system is needed: {', '.join(counts)}, or another count"
+
+
+#: What a system may be written as.
+_SYSTEM_FORMS = "a system is N x CHIP (2xl40s), an id (h100-nvl8) or the path of a TOML file"
+
+
+def _no_system(given: str) -> InputError:
+    """Say what a system is, and what a text that names none comes nearest to."""
+    name, chips = normal_id(given), _accelerators_by_name()
+    if _family(name, system_ids()):
+        error = _no_exact("system", given, name, system_ids(), system_ids())
+        return UnknownIdError(f"{error}, or count GPUs: 1x{name}") if compact(name) in chips else error
+    if compact(name) in chips:
+        return UnknownIdError(_wrong_kind("system", chips[compact(name)].id))
+    close = _meant_systems(name)
+    if not close:
+        how = "computeledger facts search WORD finds chips and systems"
+        return UnknownIdError(f"unknown system {shown(given)}: {_SYSTEM_FORMS}; {how}")
+    told = " or ".join(repr(one) for one in close)
+    return UnknownIdError(f"unknown system {shown(given)}: did you mean {told}? A{_SYSTEM_FORMS[1:]}")
+
+
+def _meant_systems(name: str) -> list[str]:
+    """What a text that names no system may mean: a count in another form, the beginning of a name, a slip."""
+    chips, meant = _accelerators_by_name(), meant_count(name)
+    if meant is not None:
+        n, counted_name = meant
+        chip = chips.get(compact(counted_name))
+        if chip is not None and name.endswith(f"-{n}") and "two tensor cores" in chip.scope:
+            n = max(n // 2, 1)  # v4-8 counts tensor cores
+        if chip is not None or counted_name in system_ids():
+            return [f"{n}x{counted_name}"]
+    begun = [short for short in chips if len(name) > 2 and short.startswith(compact(name))]
+    found = close_choices(name, system_ids()) or begun[:3]
+    found = found or close_choices(name, {*chips, *(chip.id for chip in chips.values())})
+    return list(dict.fromkeys(one if one in system_ids() else f"1x{chips[compact(one)].id}" for one in found))
+
+
+def _counted_accelerator(given: str, name: str) -> Accelerator:
+    """The accelerator that a text counts."""
+    try:
+        return _named_accelerator(name)
+    except UnknownIdError as error:
+        told = str(error).partition(": allowed: ")
+        how = "; computeledger facts search WORD finds chips" if told[1] else ""
+        raise UnknownIdError(f"system {shown(given)}: {told[0]}{how}") from None
 
 
 def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Iterable[str]) -> InputError:

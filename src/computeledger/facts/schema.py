@@ -91,6 +91,9 @@ class Accelerator:
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
+    usable_hbm_bytes : Fact or None
+        What its driver or operating system lets programs hold, where that was read or differs: drivers count in powers
+        of two, and macOS keeps a part [byte].
     """
 
     id: str
@@ -108,6 +111,28 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
+    usable_hbm_bytes: Fact | None = None
+
+    @property
+    def usable_bytes(self) -> float:
+        """Memory that programs can hold: what the driver offers, else the data sheet's capacity [byte]."""
+        return (self.usable_hbm_bytes or self.hbm_bytes).value
+
+    @property
+    def unit_name(self) -> str:
+        """What one of them is called: ``GPU``, ``TPU chip``, ``processor``, ``card`` or ``chip``, as the scope says."""
+        if "TPU" in self.scope:
+            return "TPU chip"
+        if "server processor" in self.scope:
+            return "processor"
+        if self.shares_memory or "GPU" not in self.scope:
+            return "card" if "one card" in self.scope else "chip"
+        return "GPU"
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its memory is the host's too, as the scope says: nothing can be kept in host memory instead."""
+        return any(word in self.scope for word in ("shared memory", "server processor", "processor dies"))
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.

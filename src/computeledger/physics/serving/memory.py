@@ -212,7 +212,7 @@ def cache_bytes_per_gpu(
     >>> float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, 2e9)) / 1e9
     54.0
     """
-    free = system.accelerator.hbm_bytes.value - weights_bytes - activations_bytes - buffers.workspace_bytes
+    free = system.accelerator.usable_bytes - weights_bytes - activations_bytes - buffers.workspace_bytes
     return np.maximum(buffers.cache_fraction * free, 0.0)
 
 
@@ -261,7 +261,7 @@ def serving_memory(
     one = sequence_bytes_per_gpu(model, context_tokens, layout, PRECISION_BYTES[precision.kv])
     one = one * (1 - host.kv_fraction)
     activations = activations_bytes_per_gpu(model, context_tokens, layout, host.buffers)
-    capacity = system.accelerator.hbm_bytes.value
+    capacity = system.accelerator.usable_bytes
     held = np.maximum(one, 1.0)  # a cache in host memory is bounded by nothing that is known here
     largest = np.floor(cache_bytes_per_gpu(system, weights, activations, host.buffers) / held) * layout.dp
     return ServingMemory(

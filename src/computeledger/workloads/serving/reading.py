@@ -22,12 +22,12 @@ from computeledger.physics.serving.offload import (
     Buffers,
     HostMemory,
 )
-from computeledger.physics.weights import precision_of
 from computeledger.units import format_si
-from computeledger.workloads.engines import engines, reads_prompts_first
+from computeledger.workloads.engines import engines, precision_on, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -76,7 +76,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     return ServingScenario(
         model=model,
         layout=Layout(),
-        precision=precision_of(model, question.precision, question.kv_precision),
+        precision=precision_on(question.engine, model, question.precision, question.kv_precision),
         input_tokens=numbers["input_tokens"],
         output_tokens=numbers["output_tokens"],
         batch=1.0,
@@ -149,7 +149,8 @@ def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: 
     [Layout(tp=2, pp=1, dp=1, cp=1, ep=1)]
     """
     if question.layout is None:
-        return layouts_that_fit(scenario, machine, question.gpus)
+        with with_remedies(scenario, machine.system, question.engine, question.gpus):
+            return layouts_that_fit(scenario, machine, question.gpus)
     at_hand = question.gpus or machine.system.n_gpus
     layout = check_layout(parse_layout(question.layout), scenario.model, at_hand)
     if int(layout.cp) > 1:
@@ -170,7 +171,9 @@ def search_options(
     >>> [one.batch for one in search_options(asked, scenario, [Layout()], Machine(load_system("h100-nvl8")))]
     [8]
     """
-    found = search_serving(scenario, layouts, machine, None if question.batch is None else [question.batch])
+    made_of = (scenario, machine.system, question.engine, question.gpus)
+    with with_remedies(*made_of, has_layout=question.layout is not None):
+        found = search_serving(scenario, layouts, machine, None if question.batch is None else [question.batch])
     if found:
         return found
     held = np.ravel(room(scenario, layouts, machine))

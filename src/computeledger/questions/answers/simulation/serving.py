@@ -16,7 +16,6 @@ from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
@@ -29,8 +28,9 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -254,7 +254,7 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
 def _fleet(model: Model, machine: Machine, trace: Trace, question: SimulateServeQuestion) -> Fleet:
     """Replicas, and what may change their number."""
     scenario = ServingScenario(
-        model, Layout(), precision_of(model, question.precision, question.kv_precision),
+        model, Layout(), precision_on(question.backend, model, question.precision, question.kv_precision),
         float(np.mean(trace.input_tokens)), float(np.mean(trace.output_tokens)), 1.0,
     )  # fmt: skip
     layout = _layout(scenario, machine, question)
@@ -295,5 +295,6 @@ def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServe
     if question.layout is not None:
         return check_layout(parse_layout(question.layout), scenario.model)
     limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
-    found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
+    with with_remedies(scenario, machine.system, question.backend):
+        found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
     return cheapest(found, limit).layout
