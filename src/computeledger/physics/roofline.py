@@ -484,11 +484,14 @@ class Machine:
         ratio = self.loss_ratio
         return fraction if np.all(ratio == 1) else 1 / (1 + ratio * (1 / fraction - 1))
 
+    @property
+    def bandwidth_ratio(self) -> Num:
+        """Share of its bandwidth that the chip reaches, over what the constants say [-]."""
+        return 1 + self.efficiency.chip_correction * (bandwidth_ratio(self.system.accelerator) - 1)
+
     def _stream_bytes_per_s(self, fraction: Num) -> Num:
         """Rate at which bytes stream from HBM where the chips of the fit reach a fraction of their bandwidth."""
-        chip = self.system.accelerator
-        ratio = 1 + self.efficiency.chip_correction * (bandwidth_ratio(chip) - 1)
-        return chip.hbm_bytes_per_s.value * fraction * ratio
+        return self.system.accelerator.hbm_bytes_per_s.value * fraction * self.bandwidth_ratio
 
     def unpacked_fraction(self, precision: str) -> float:
         """Share of its rates that a product keeps when it unpacks narrow weights to 16 bits first.
