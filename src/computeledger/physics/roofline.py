@@ -482,7 +482,8 @@ class Machine:
         (0.8, 0.5)
         """
         ratio = self.loss_ratio
-        return fraction if np.all(ratio == 1) else 1 / (1 + ratio * (1 / fraction - 1))
+        is_of_the_fit = not isinstance(ratio, np.ndarray) and ratio == 1
+        return fraction if is_of_the_fit else 1 / (1 + ratio * (1 / fraction - 1))
 
     @property
     def bandwidth_ratio(self) -> Num:
