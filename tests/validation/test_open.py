@@ -14,7 +14,7 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
-from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case
+from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case, predict_open
 from computeledger.workloads.serving.estimate import estimate_serving
 
 ROW = dict.fromkeys(NEEDED, "") | {
@@ -67,6 +67,19 @@ def test_drafts_and_scores_are_read_as_the_note_states_them() -> None:
     plain = open_case(deepseek)
     assert (plain.scenario.draft_tokens, plain.scenario.precision.scores) == (3.0, "bf16")
     assert plain.is_acceptance_assumed
+
+
+def test_fake_weights_send_every_token_to_the_same_experts() -> None:
+    """Sixteen sequences of Mixtral were decoded faster than two A100 can read all its experts."""
+    mixtral = ROW | {"model": "mixtral-8x7b", "accelerator": "a100-sxm4-80gb", "n_accelerators": "2", "layout": "tp2"}
+    mixtral |= {"engine": "trtllm", "input_tokens": "2048", "output_tokens": "128", "static_batch": "16", "rounds": ""}
+    asked = mixtral | {"concurrency": "", "metric": "tpot", "statistic": "mean", "value": "0.0122154"}
+    machine = Machine(load_system("a100-nvl8"), efficiency("trtllm", {"efficiency.serving_ratio": 1.0}))
+    all_read, fake = (
+        float(np.ravel(predict_open(open_case(asked | {"note": note}), machine))[0]) for note in ("", "fake weights")
+    )
+    assert all_read > 2 * 0.0122154
+    assert fake == pytest.approx(0.0122154, rel=0.15)
 
 
 def test_an_acceptance_that_is_not_stated_is_assumed_and_widens_the_interval() -> None:
