@@ -40,6 +40,8 @@ OF_A_KIND = {
     "floor_ratio": 0.7,
     "gemm_fraction_bf16": 0.7,
     "attention_fraction": 0.7,
+    "gemm_fraction_fp8": 0.7,
+    "activation_passes": 0.5,
 }
 #: What a benchmark of these engines leaves out or does not have: a server's work per request, and launches that the
 #: fitted engines make from Python. The floors hold what is launched here.
@@ -54,6 +56,8 @@ SET = dict.fromkeys(ABSENT, 0.0) | {
     "prefill_ratio": 1.0,
     "chip_correction": 0.0,
 }
+#: Where the fit starts for what the fitted engines do not have, or do otherwise.
+START = {"gemm_fraction_fp8": 0.25}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ def predict_figures(figures: Sequence[Figure], constants: Efficiency, n: int) ->
 
 
 def _base() -> Efficiency:
-    return efficiency(GENERIC, _CENTRAL | {f"efficiency.{name}": value for name, value in SET.items()})
+    return efficiency(GENERIC, _CENTRAL | {f"efficiency.{name}": value for name, value in (SET | START).items()})
 
 
 def kind_fit(figures: Sequence[Figure], around: Array) -> Fit:
