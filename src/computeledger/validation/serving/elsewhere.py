@@ -101,9 +101,7 @@ class Elsewhere:
 
 
 def read_elsewhere(folder: Path) -> Elsewhere:
-    """Read the tables; rows that cannot be predicted, guess an acceptance or route fake weights are left out.
-
-    Fake weights send all sequences of a batch to the same few experts: a third of a model's bytes are read.
+    """Read the tables; rows that cannot be predicted, or whose acceptance is a guess, are left out.
 
     Examples
     --------
@@ -119,8 +117,7 @@ def read_elsewhere(folder: Path) -> Elsewhere:
                 case = open_case(row)
             except Unpredictable:
                 continue
-            is_sure = not (case.is_acceptance_assumed or case.is_routing_fake)
-            if is_sure and case.engine not in local_engines():
+            if case.engine not in local_engines() and not case.is_acceptance_assumed:
                 rows.append(row)
                 cases.append(case)
     return Elsewhere(rows, cases)
