@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,28 @@ class Range:
         if self.low > 0:
             return self.low * np.exp(math.log(self.high / self.low) * share)
         return self.low + (self.high - self.low) * share
+
+    def times(self, factor: float) -> Range:
+        """The range of the quantity times a number.
+
+        Parameters
+        ----------
+        factor : float
+            Positive [-].
+
+        Returns
+        -------
+        Range
+            In the range's own unit.
+
+        Examples
+        --------
+        >>> Range(1.0, 4.0, mid=2.0).times(0.5)
+        Range(low=0.5, high=2.0, mid=1.0, bounded=False)
+        """
+        inner = None if self.inner is None else (self.inner[0] * factor, self.inner[1] * factor)
+        mid = None if self.mid is None else self.mid * factor
+        return replace(self, low=self.low * factor, high=self.high * factor, mid=mid, inner=inner)
 
     def widened(self, spread: float) -> Range:
         """The range with another uncertainty of the same quantity, in quadrature of the logarithms.

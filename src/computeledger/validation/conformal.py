@@ -38,35 +38,29 @@ def conformal_ratios(log_residuals: Array) -> tuple[float, ...]:
     return tuple(float(np.exp(ordered[min(max(rank, 1), n) - 1])) for rank in ranks)
 
 
-def balanced_ratios(log_residuals: Array, groups: NDArray[np.int64]) -> tuple[float, ...]:
-    """The same over groups of which each counts alike, whatever the number of its members: for one of a new group.
+#: Members of a group that count at most.
+MOST_OF_A_GROUP = 6
+
+
+def capped_ratios(log_residuals: Array, groups: NDArray[np.int64]) -> tuple[float, ...]:
+    """The same where no group counts for more than a few of its members: for one of a new group.
 
     Examples
     --------
     >>> residuals = np.concatenate([np.zeros(1000), np.repeat([0.5, -0.5, 0.25, -0.25], 5)])
     >>> groups = np.concatenate([np.zeros(1000, int), np.repeat([1, 2, 3, 4], 5)])
-    >>> [round(one, 2) for one in balanced_ratios(residuals, groups)]
+    >>> [round(one, 2) for one in capped_ratios(residuals, groups)]
     [0.61, 0.61, 1.0, 1.65, 1.65]
     """
-    n = len(log_residuals)
-    if n < FEWEST_ERRORS:
-        raise QuantityError(f"{n} residuals: at least {FEWEST_ERRORS} are needed for an interval")
+    if len(log_residuals) < FEWEST_ERRORS:
+        raise QuantityError(f"{len(log_residuals)} residuals: at least {FEWEST_ERRORS} are needed for an interval")
     _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(-np.asarray(log_residuals, float))
-    ordered, shares = -np.asarray(log_residuals, float)[order], (1 / counts[places] / len(counts))[order]
-    # the share that one group more could hold is added beyond either end
-    kept = len(counts) / (len(counts) + 1)
-    above = np.cumsum(shares) * kept
-    below = above - shares * kept + (1 - kept)
-    out = []
-    for level in LEVELS:
-        if level < 0.5:
-            out.append(ordered[max(int(np.searchsorted(below, level, side="right")) - 1, 0)])
-        elif level > 0.5:
-            out.append(ordered[min(int(np.searchsorted(above, level, side="left")), n - 1)])
-        else:
-            out.append(ordered[int(np.searchsorted(np.cumsum(shares), level))])
-    return tuple(float(np.exp(one)) for one in out)
+    ordered = -np.asarray(log_residuals, float)[order]
+    shares = np.minimum(1.0, MOST_OF_A_GROUP / counts[places])[order]
+    above = np.cumsum(shares) / np.sum(shares)
+    found = [ordered[min(int(np.searchsorted(above, level)), len(ordered) - 1)] for level in LEVELS]
+    return tuple(float(np.exp(one)) for one in found)
 
 
 def variance_parts(log_residuals: Array, groups: NDArray[np.int64]) -> tuple[float, float]:

@@ -20,7 +20,7 @@ GENERIC = "generic"
 TUNINGS = ("usual", "recipe")
 DEFAULT_TUNING = TUNINGS[0]
 #: Tables of the file that hold no engine's constants.
-_OTHER_TABLES = ("about", "shared", "sources", "slices", "intervals", "deployments")
+_OTHER_TABLES = ("about", "shared", "makers", "sources", "slices", "intervals", "deployments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Calibration:
         Month whose releases the constants describe, and that of the newest release measured.
     constants : tuple of Constant
         All of them.
-    sources : mapping of str to mapping
-        Of each other source: figures ``n``, the ``effect``, measured over predicted time of a step, and the ``sd`` of
-        its logarithm.
+    makers, sources : mapping of str to mapping
+        Of other makers' chips and of each other source: figures ``n``, the ``effect``, measured over predicted time of
+        a step, and the ``sd`` of its logarithm.
     slices : mapping of str to mapping
         Of what was left out, by tuning, engine and chip: measurements ``n``, ``sources``, median errors by time.
     intervals : mapping of str to mapping
@@ -84,6 +84,7 @@ class Calibration:
     reference_month: str
     newest_month: str
     constants: tuple[Constant, ...]
+    makers: Mapping[str, Mapping[str, float]]
     sources: Mapping[str, Mapping[str, float]]
     slices: Mapping[str, Mapping[str, float]]
     intervals: Mapping[str, Mapping[str, Any]]
@@ -205,6 +206,7 @@ def load_calibration() -> Calibration:
         reference_month=about["reference_month"],
         newest_month=about["newest_month"],
         constants=constants,
+        makers=table["makers"],
         sources=table["sources"],
         slices=table["slices"],
         intervals=table["intervals"],

@@ -118,9 +118,7 @@ def _draws(engine: str, kind: str, sampling: tuple[int, int]) -> dict[str, Num]:
 
 
 def _around_one(ratio: Range) -> Range:
-    middle = float(ratio.quantile(0.0))
-    inner = None if ratio.inner is None else (ratio.inner[0] / middle, ratio.inner[1] / middle)
-    return Range(ratio.low / middle, ratio.high / middle, mid=1.0, inner=inner)
+    return ratio.times(1 / float(ratio.quantile(0.0)))
 
 
 def _explainer(cases: Sequence[Case], rows: Sequence[Row]) -> Callable[[int, str], Explanation | None]:

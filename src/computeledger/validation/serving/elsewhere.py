@@ -7,7 +7,7 @@ an effect of its own on the times of its steps; what a reader's deployment will 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.facts.load import load_system
+from computeledger.facts.schema import Accelerator
 from computeledger.physics.calibration.efficiency import Efficiency
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
@@ -31,8 +32,10 @@ from computeledger.workloads.serving.intervals import BURST, CHIP, ENGINE, USUAL
 IN_FOLDER, SHIPPED = "serving_open.csv", "serving_elsewhere.csv"
 #: Spread of the logarithm of sources' effects before the fit (assumption), and rows that a source counts for at most.
 EFFECT_SD, MOST_ROWS = 0.3, 20.0
-#: Sources that make a chip one of the usual ones.
-FEWEST_SOURCES = 3
+#: The same of other makers' chips (assumption).
+MAKER_SD = 0.6
+#: Whose chips the constants are fitted on; sources that make one of its chips a usual one, and that show a maker's.
+MAKER, FEWEST_SOURCES, FEWEST_OF_A_MAKER = "NVIDIA", 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +68,33 @@ class Elsewhere:
         steady = np.array([case.interval != BURST for case in self.cases], dtype=np.float64)
         return steady * np.array([min(1.0, MOST_ROWS / count[row["source"]]) for row in self.rows])
 
-    def usual_chips(self, known: frozenset[str]) -> frozenset[str]:
-        """Accelerators beside the known ones that several sources measured."""
-        by_chip: dict[str, set[str]] = {}
-        for row in self.rows:
-            by_chip.setdefault(row["accelerator"], set()).add(row["source"])
-        return frozenset(chip for chip, found in by_chip.items() if len(found) >= FEWEST_SOURCES) - known
+    @property
+    def usual_chips(self) -> frozenset[str]:
+        """Accelerators of the fitted ones' maker that several sources measured."""
+        found = _sources_by(self, lambda chip: chip.id if chip.vendor == MAKER else "")
+        return frozenset(name for name, sources in found.items() if name and len(sources) >= FEWEST_SOURCES)
+
+    @property
+    def makers(self) -> list[str]:
+        """Other makers whose chips several sources measured with a fitted engine."""
+        found = _sources_by(self, lambda chip: chip.vendor)
+        return sorted(name for name, sources in found.items() if name != MAKER and len(sources) >= FEWEST_OF_A_MAKER)
+
+    @property
+    def made_by(self) -> NDArray[np.int64]:
+        """Which of those makers each row's chip is of; -1 for none of them, and for engines that are not fitted."""
+        order = {name: place for place, name in enumerate(self.makers)}
+        fitted = calibrated_engines()
+        makers = [_chip(case).vendor if case.engine in fitted else "" for case in self.cases]
+        return np.array([order.get(name, -1) for name in makers], dtype=np.int64)
 
     def classes(self, known: frozenset[str]) -> list[str]:
         """Interval class of each row, by how far its load, its engine and its chip are from what was measured."""
-        chips = known | self.usual_chips(known)
+        chips = known | self.usual_chips
         return [
             BURST if case.interval == BURST
             else ENGINE if case.engine not in calibrated_engines()
-            else USUAL if load_system(case.system).accelerator.id in chips
+            else USUAL if _chip(case).id in chips
             else CHIP
             for case in self.cases
         ]  # fmt: skip
@@ -98,6 +114,19 @@ class Elsewhere:
             log_ratio = np.log(predict_open(case, Machine(system, constants)) / case.measured)
             out[place] = log_ratio if case.is_time else -log_ratio
         return out
+
+
+def _chip(case: OpenCase) -> Accelerator:
+    return load_system(case.system).accelerator
+
+
+def _sources_by(found: Elsewhere, label: Callable[[Accelerator], str]) -> dict[str, set[str]]:
+    """Sources of steady rows of fitted engines, by a label of their chips."""
+    out: dict[str, set[str]] = {}
+    for row, case in zip(found.rows, found.cases, strict=True):
+        if case.engine in calibrated_engines() and case.interval != BURST:
+            out.setdefault(label(_chip(case)), set()).add(row["source"])
+    return out
 
 
 def read_elsewhere(folder: Path) -> Elsewhere:

@@ -17,9 +17,9 @@ from computeledger.physics.calibration.efficiency import Efficiency, efficiency,
 from computeledger.physics.calibration.serving import GENERIC, calibrated_engines, load_calibration
 from computeledger.physics.calibration.training import chip_family
 from computeledger.units import KILO
-from computeledger.validation.conformal import balanced_ratios, conformal_ratios, variance_parts
-from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
-from computeledger.validation.serving.elsewhere import EFFECT_SD, Elsewhere, read_elsewhere
+from computeledger.validation.conformal import capped_ratios, conformal_ratios, variance_parts
+from computeledger.validation.fit import Array, Fit, Fitted, cross_validate_near, fit_constants, linear_at
+from computeledger.validation.serving.elsewhere import EFFECT_SD, MAKER_SD, Elsewhere, read_elsewhere
 from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads.serving import intervals
@@ -107,7 +107,7 @@ def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
 def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewhere) -> Fit:
     """State the fit: residuals of both times of every point, then of other people's measurements.
 
-    What is fitted are the constants and, of each other source, one effect on the times of its steps.
+    What is fitted are the constants and one effect on the times of steps of each other maker and of each other source.
 
     Examples
     --------
@@ -122,12 +122,14 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
     first = others.first_tokens
 
     def residuals(changes: Array) -> Array:
-        constants, effects = np.split(changes, [len(names)], axis=1)
+        constants, makers, effects = np.split(changes, [len(names), len(names) + len(others.makers)], axis=1)
         engines = engines_of(names, constants)
         predicted = predict_blocks(blocks, engines, len(changes))
         own = [np.log(one) - truth for one, truth in zip(predicted, measured, strict=True)]
         beside = others.residuals(engines, len(changes))
         beside[~first] += effects.T[others.places[~first]]
+        theirs = ~first & (others.made_by >= 0)
+        beside[theirs] += makers.T[others.made_by[theirs]]
         return np.asarray(np.concatenate([*own, beside]))
 
     kinds = np.concatenate([np.repeat([0, 1], len(points)), np.where(first, 1, 0)])
@@ -135,7 +137,11 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
         residuals=residuals,
         scales=np.array([SCALES["tpot"], SCALES["ttft"]])[kinds],
         weights=np.array([1.0, TTFT_WEIGHT])[kinds] * np.concatenate([np.ones(2 * len(points)), others.weights]),
-        prior_sd=np.array([prior_sd(one.constant) for one in names] + [EFFECT_SD] * len(others.sources)),
+        prior_sd=np.array(
+            [prior_sd(one.constant) for one in names]
+            + [MAKER_SD] * len(others.makers)
+            + [EFFECT_SD] * len(others.sources)
+        ),
     )
 
 
@@ -183,7 +189,8 @@ def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFi
     others = read_elsewhere(Path(table).parent)
     names = names_to_fit()
     fit = serving_fit(points, names, others)
-    fitted = fit_constants(fit)
+    fitted = fit_constants(fit, _shipped(names, others))
+    linear = linear_at(fit, fitted.change)
     n = len(points)
     shuffled = np.random.default_rng(0).permutation(n) % RANDOM_FOLDS
     folds = {
@@ -197,13 +204,24 @@ def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFi
     residuals = {"nothing": nothing[: 2 * n].reshape(2, n), "everything": everything[: 2 * n].reshape(2, n)}
     for name in leave:
         if name in folds:
-            found = cross_validate(fit, np.concatenate([folds[name], folds[name], none]), fitted.change)
+            left_out = np.concatenate([folds[name], folds[name], none])
+            found = cross_validate_near(fit, linear, left_out, fitted.change)
             residuals[name] = found[: 2 * n].reshape(2, n)
     of_sources = np.concatenate([kept, others.places % SOURCE_FOLDS])
-    elsewhere = cross_validate(fit, of_sources, fitted.change) if "source" in leave else nothing
+    elsewhere = cross_validate_near(fit, linear, of_sources, fitted.change) if "source" in leave else nothing
     beside = serving_fit(incomplete, names, Elsewhere([], [])).residuals(fitted.change[None, : len(names)])
     residuals["incomplete"] = beside.reshape(2, len(incomplete))
     return ServingFit(points, incomplete, names, fitted, residuals, others, elsewhere[2 * n :])
+
+
+def _shipped(names: Sequence[Name], others: Elsewhere) -> Array:
+    """Where the fit starts: at the shipped constants and effects, as far as they are there."""
+    found = {(one.name, one.engine): np.log(one.value / one.prior) for one in load_calibration().constants}
+    effects = load_calibration().sources
+    start = [found.get((one.constant, one.engine), 0.0) for one in names]
+    known = {**load_calibration().makers, **effects}
+    beside = [*others.makers, *others.sources]
+    return np.array(start + [np.log(known[one]["effect"]) if one in known else 0.0 for one in beside])
 
 
 def chips_of(points: Sequence[Point]) -> frozenset[str]:
@@ -249,11 +267,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
         for place, one in enumerate(found.names):
             if one.engine == engine:
                 lines.append(_constant_line(one, found.fitted, place))
-    lines += ["", "[sources]"]
-    for place, other in enumerate(found.others.sources, start=len(found.names)):
-        effect, sd = np.exp(found.fitted.change[place]), found.fitted.sd[place]
-        n = int(np.sum(found.others.places == place - len(found.names)))
-        lines.append(toml_row(toml_text(other), {"n": str(n), "effect": f"{effect:.4g}", "sd": f"{sd:.3f}"}))
+    lines += _effect_lines(found)
     lines += _slice_lines(found)
     runs = fold_of([one.run for one in found.points])
     for name, (kind, left_out) in _INTERVALS.items():
@@ -267,7 +281,7 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     count = Counter(intervals.deployment(one.model, one.precision.name, one.system, one.backend) for one in aggregated)
     known = sorted(name for name, number in count.items() if number >= FEWEST_OF_A_DEPLOYMENT)
     chips = sorted(chips_of(found.points))
-    usual = sorted(found.others.usual_chips(chips_of(found.points)))
+    usual = sorted(found.others.usual_chips - chips_of(found.points))
     lines += ["", "[deployments]", f"chips = [{', '.join(toml_text(one) for one in chips)}]"]
     lines += [f"usual_chips = [{', '.join(toml_text(one) for one in usual)}]"]
     lines += ["fitted = [", *(f"  {toml_text(one)}," for one in known), "]", ""]
@@ -298,13 +312,29 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
         lines += ["", f'[intervals."{name}"]', f"n = {int(np.sum(mine))}", f"sources = {len(set(sources[mine]))}"]
         for place, quantity in enumerate(("tpot", "ttft")):
             here = mine & (first == bool(place))
-            ratios = balanced_ratios(found.elsewhere[here], sources[here])
+            ratios = capped_ratios(found.elsewhere[here], sources[here])
             between, within = variance_parts(found.elsewhere[here], deployments[here])
             if name == intervals.CHIP:
                 least = conformal_ratios(found.residuals["chip"][place, chosen])
                 ratios = (*map(min, ratios[:2], least[:2]), ratios[2], *map(max, ratios[3:], least[3:]))
             lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
             lines += [f"{quantity}_between_runs = {between:.3f}", f"{quantity}_within_run = {within:.3f}"]
+    return lines
+
+
+def _effect_lines(found: ServingFit) -> list[str]:
+    """Effects of other makers and of other sources: measured over predicted time of a step."""
+    others, lines, place = found.others, [], len(found.names)
+    for title, names, member in (
+        ("makers", others.makers, others.made_by),
+        ("sources", others.sources, others.places),
+    ):
+        lines += ["", f"[{title}]"]
+        for number, name in enumerate(names):
+            effect, sd = np.exp(found.fitted.change[place]), found.fitted.sd[place]
+            entry = {"n": str(int(np.sum(member == number))), "effect": f"{effect:.4g}", "sd": f"{sd:.3f}"}
+            lines.append(toml_row(toml_text(name), entry))
+            place += 1
     return lines
 
 

@@ -37,7 +37,7 @@ from computeledger.workloads.serving.estimate import (
     estimate_serving,
     packed_prefill_s,
 )
-from computeledger.workloads.serving.intervals import interval_class, interval_of
+from computeledger.workloads.serving.intervals import interval_at, interval_class
 
 Row = Mapping[str, str]
 NEEDED = (
@@ -335,7 +335,8 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
 
 def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machine]:
     """A case and its machine along the sample axis: the class's ratios, and the acceptance where it is assumed."""
-    interval, system = interval_of(case.interval.partition(", acceptance")[0]), load_system(case.system)
+    system = load_system(case.system)
+    interval = interval_at(case.interval.partition(", acceptance")[0], system)
     inputs = {"efficiency.serving_ratio": interval.tpot, "efficiency.first_token_ratio": interval.ttft}
     draws = sample({**inputs, "acceptance": ACCEPTANCE}, n_samples, seed)
     if case.is_acceptance_assumed:

@@ -269,6 +269,36 @@ def interval_of(name: str) -> Interval:
     return Interval(name, _SENTENCES[name], tpot, ttft, between, within, int(entries["tpot"][0]["n"]))
 
 
+def interval_at(name: str, system: System) -> Interval:
+    """Load the interval of a class on a chip: moved by what other people's steps on its maker's chips take.
+
+    Parameters
+    ----------
+    name : str
+        From :func:`interval_class`.
+    system : System
+        Where.
+
+    Returns
+    -------
+    Interval
+        That of the class, where the chip is of a fitted maker or nothing is known of its own.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> found = interval_at("chip never measured", load_system("8xascend-910b"))
+    >>> found.tpot.mid > interval_of("chip never measured").tpot.mid
+    True
+    """
+    found, vendor, effects = interval_of(name), system.accelerator.vendor, load_calibration().makers
+    if not name.startswith(CHIP) or vendor not in effects:
+        return found
+    effect = effects[vendor]["effect"]
+    sentence = f"{found.sentence}; steps on chips of {vendor} take {effect:.2g} times as long in other people's hands"
+    return replace(found, sentence=sentence, tpot=found.tpot.times(effect))
+
+
 def interval_for(
     model: Model, weights: str, system: System, backend: str, kind: str = "aggregated", tuning: str = DEFAULT_TUNING
 ) -> Interval:
@@ -300,7 +330,7 @@ def interval_for(
     >>> guessed.name == real.name, guessed.tpot.high > real.tpot.high
     (True, True)
     """
-    found = interval_of(interval_class(model, weights, system, backend, kind, tuning))
+    found = interval_at(interval_class(model, weights, system, backend, kind, tuning), system)
     if not model.guessed:
         return found
     spread = {name: shape_rule().spread_of(name, model) for name in ("tpot", "ttft")}
