@@ -114,8 +114,9 @@ class Range:
 
         Examples
         --------
-        >>> Range(1.0, 4.0, mid=2.0).times(0.5)
-        Range(low=0.5, high=2.0, mid=1.0, bounded=False)
+        >>> half = Range(1.0, 4.0, mid=2.0).times(0.5)
+        >>> half.low, half.mid, half.high
+        (0.5, 1.0, 2.0)
         """
         inner = None if self.inner is None else (self.inner[0] * factor, self.inner[1] * factor)
         mid = None if self.mid is None else self.mid * factor

@@ -14,7 +14,7 @@ from computeledger.physics.calibration.serving import calibrated_engines, load_c
 from computeledger.validation.conformal import conformal_ratios, variance_parts
 from computeledger.validation.fit import Fit, cross_validate, fit_constants
 from computeledger.validation.serving.elsewhere import read_elsewhere
-from computeledger.validation.serving.fit import engines_of, names_to_fit, serving_fit
+from computeledger.validation.serving.fit import engines_of, names_to_fit, serving_fit, shipped_change
 from computeledger.validation.serving.points import read_points, sort_points
 from computeledger.workloads.serving.intervals import (
     CHIP,
@@ -125,13 +125,11 @@ def test_the_shipped_constants_are_a_minimum_of_the_fit() -> None:
     names = names_to_fit()
     others = read_elsewhere(POINTS.parent)
     fit = serving_fit(points, names, others)
-    shipped = {(one.name, one.engine): np.log(one.value / one.prior) for one in load_calibration().constants}
-    effects = [np.log(load_calibration().sources[name]["effect"]) for name in others.sources]
-    change = np.array([*(shipped[one.constant, one.engine] for one in names), *effects])
+    change = shipped_change(names, others)
     steps = np.vstack([change, *(change + sign * 0.02 * np.eye(len(change)) for sign in (1, -1))])
     residuals = fit.residuals(steps)
     loss = fit.weights @ np.log1p((residuals / fit.scales[:, None]) ** 2) + np.sum((steps / fit.prior_sd) ** 2, axis=1)
     assert loss[0] - loss.min() < 2.0
     limit = engines_of(names, change[None, : len(names)])["vllm"]
     assert np.all(np.asarray(limit.gemm_fraction_bf16) <= 1)
-    assert efficiency("vllm").host_step_s == pytest.approx(float(limit.host_step_s[0]), rel=1e-3)
+    assert efficiency("vllm", tuning="recipe").host_step_s == pytest.approx(float(limit.host_step_s[0]), rel=1e-3)

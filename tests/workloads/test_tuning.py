@@ -6,10 +6,11 @@ import pytest
 
 import computeledger as cl
 from computeledger.errors import InputError
+from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
 from computeledger.workloads.engines.releases import release_month, releases
-from computeledger.workloads.serving.intervals import interval_of
+from computeledger.workloads.serving.intervals import CHIP, interval_at, interval_of
 
 ASKED = {"model": "llama-3.1-70b", "system": "h100-nvl8", "layout": "tp8", "batch": 16, "precision": "fp8"}
 
@@ -63,3 +64,30 @@ def test_releases_are_ordered_by_day_as_by_version() -> None:
 def test_a_release_that_is_none_gets_one_line(said: str) -> None:
     with pytest.raises(InputError, match=r"backend_version .*expected a release of vllm or a month"):
         cl.serve(**ASKED, backend_version=said)
+
+
+def test_usual_steps_are_slower_by_one_ratio_and_other_makers_chips_by_their_own() -> None:
+    """What other people's sources say lies in three places of the calibration, each applied once."""
+    recipe, usual = (efficiency("sglang", tuning=one) for one in ("recipe", "usual"))
+    assert usual.serving_ratio / recipe.serving_ratio == pytest.approx(recipe.usual_step_ratio)
+    assert usual.admission_steps == recipe.usual_admission_steps < recipe.admission_steps
+    for maker, entry in load_calibration().makers.items():
+        assert entry["effect"] > 0, maker
+    moved, plain = (interval_at(CHIP, load_system(one)) for one in ("8xascend-910b", "8xrtx4090"))
+    effect = load_calibration().makers["Huawei"]["effect"]
+    assert moved.tpot.high / plain.tpot.high == pytest.approx(effect)
+    assert moved.ttft == plain.ttft
+
+
+def test_a_burst_and_an_engine_never_fitted_keep_their_classes_whatever_the_tuning() -> None:
+    for tuning in ("usual", "recipe"):
+        burst = cl.serve(**ASKED | {"batch": 64}, rounds=1, tuning=tuning).to_dict()["interval"]["class"]
+        assert burst == "one burst"
+        strange = cl.serve(**ASKED, backend="tgi", tuning=tuning).to_dict()["interval"]["class"]
+        assert strange == "engine never fitted"
+
+
+def test_the_answer_names_the_measurements_that_are_most_like_it() -> None:
+    found = cl.serve(**ASKED).to_dict()["measured_alike"]
+    assert found["what"].startswith("usual vllm") and found["n"] >= 8 and 0 < found["tpot"] < 1
+    assert "measured_alike" not in cl.serve(**ASKED, backend="ideal").to_dict()

@@ -171,7 +171,7 @@ def _serving(made: ServingFit) -> dict[str, Any]:
         errors.append(_of_two(_OF_SERVING["nothing"], "incomplete record, not fitted", beside))
     return {
         "n": len(made.points),
-        "n_constants": len(made.names),
+        "n_constants": len(made.names) + len(made.others.makers),
         "constants": constants,
         "errors": errors,
         "sources": _sources(made),
@@ -180,7 +180,7 @@ def _serving(made: ServingFit) -> dict[str, Any]:
 
 def _sources(made: ServingFit) -> list[dict[str, Any]]:
     """Other people's sources: their effect on the time of a step, and errors with each left out."""
-    others, n = made.others, len(made.names)
+    others, n = made.others, len(made.names) + len(made.others.makers)
     first = others.first_tokens
     return [
         {

@@ -41,6 +41,8 @@ SCALES = {"tpot": 0.12, "ttft": 0.35}
 #: A time to first token says less about the constants than a time per token.
 TTFT_WEIGHT = 0.2
 RANDOM_FOLDS = 5
+#: What a few deployments cannot show to be smaller: spread between and within them.
+SMALLEST_SPREAD = 0.1
 #: Groups of whole sources that are left out together.
 SOURCE_FOLDS = 10
 #: Points of a deployment that make it a known one.
@@ -189,7 +191,7 @@ def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFi
     others = read_elsewhere(Path(table).parent)
     names = names_to_fit()
     fit = serving_fit(points, names, others)
-    fitted = fit_constants(fit, _shipped(names, others))
+    fitted = fit_constants(fit, shipped_change(names, others))
     linear = linear_at(fit, fitted.change)
     n = len(points)
     shuffled = np.random.default_rng(0).permutation(n) % RANDOM_FOLDS
@@ -214,8 +216,14 @@ def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFi
     return ServingFit(points, incomplete, names, fitted, residuals, others, elsewhere[2 * n :])
 
 
-def _shipped(names: Sequence[Name], others: Elsewhere) -> Array:
-    """Where the fit starts: at the shipped constants and effects, as far as they are there."""
+def shipped_change(names: Sequence[Name], others: Elsewhere) -> Array:
+    """Where the fit starts: logarithms of the shipped constants over their priors, and of the effects.
+
+    Examples
+    --------
+    >>> shipped_change([Name("host_step_s", "nobody")], Elsewhere([], []))
+    array([0.])
+    """
     found = {(one.name, one.engine): np.log(one.value / one.prior) for one in load_calibration().constants}
     effects = load_calibration().sources
     start = [found.get((one.constant, one.engine), 0.0) for one in names]
@@ -313,7 +321,8 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
         for place, quantity in enumerate(("tpot", "ttft")):
             here = mine & (first == bool(place))
             ratios = capped_ratios(found.elsewhere[here], sources[here])
-            between, within = variance_parts(found.elsewhere[here], deployments[here])
+            parts = variance_parts(found.elsewhere[here], deployments[here])
+            between, within = (max(part, SMALLEST_SPREAD) for part in parts)
             if name == intervals.CHIP:
                 least = conformal_ratios(found.residuals["chip"][place, chosen])
                 ratios = (*map(min, ratios[:2], least[:2]), ratios[2], *map(max, ratios[3:], least[3:]))

@@ -52,16 +52,16 @@ _SENTENCES = {
     KNOWN: "measurements of this architecture in this format on this system with this engine were fitted",
     NEW: "no measurement of this architecture in this format on this system with this engine was fitted: physics "
     "carries the answer",
-    CHIP: "no measurement on this chip was fitted: its kernels and engines are taken to be like those of the fitted "
-    "chips, and the interval is that of chips left out",
+    CHIP: "no recipe and at most a few other people measured this chip: its kernels and engines are taken to be like "
+    "those of the fitted chips, and the interval is that of such chips, each source left out in turn",
     CHIP_POOLS: "no measurement on this chip was fitted, and queues and hand-over of separate pools are less certain "
     "than a step",
     CHIP_SPREAD: "no measurement on this chip was fitted, and over several scale-up domains only separate pools were "
     "measured",
     POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
     SPREAD: "over several scale-up domains only separate pools were measured: a step is as uncertain as theirs",
-    ENGINE: "no measurement of this engine was fitted: the mean of the fitted engines stands for it, and the interval "
-    "is that of engines left out",
+    ENGINE: "no constants of this engine were fitted: the mean of the fitted engines stands for it, and the interval is "
+    "that of such engines, each source left out in turn",
     ENGINE_POOLS: "no measurement of this engine was fitted, and queues and hand-over of separate pools are less "
     "certain than a step",
     ENGINE_SPREAD: "no measurement of this engine was fitted, and over several scale-up domains only separate pools "
