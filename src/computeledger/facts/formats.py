@@ -58,11 +58,14 @@ _WIDE_BITS = 16
 _GGML = "llama-cpp-gguf"
 _MX = "modular-fp4"
 _INT = "gptqmodel-packing"
+_BNB = "qlora-double-quantization"
 _VLLM = "vllm-quant-utils"
 
 _FLOATS = (
-    Format("bf16", 16, 1, _WIDE, "16-bit floats; fp16 has the same width and rate", _GGML, ("fp16", "f16", "half")),
-    Format("fp8", 8, 1, _EIGHT, "8-bit floats; the scale of a tensor or channel is left out", _VLLM),
+    Format("bf16", 16, 1, _WIDE, "16-bit floats; fp16 has the same width and rate", _GGML,
+           ("fp16", "f16", "half", "float16", "bfloat16")),
+    Format("fp8", 8, 1, _EIGHT, "8-bit floats; the scale of a tensor or channel is left out", _VLLM,
+           ("fp8-e4m3", "float8")),
     Format("fp8-block", 8 * 128 * 128 + 32, 128 * 128, _EIGHT, "a 32-bit scale for 128 x 128 values", _VLLM),
     Format("mxfp8", 8 * 32 + 8, 32, _EIGHT, "an 8-bit scale for 32 values", _MX),
     Format("bfp8", 8 * 16 + 8, 16, _EIGHT, "an 8-bit exponent for 16 values", "tenstorrent-formats", ("bfp8_b",)),
@@ -80,6 +83,11 @@ _INTEGERS = (
            ("int4-g128", "awq", "gptq", "w4a16", "int4-wo")),
     Format("int4-g64", 4 * 64 + 16, 64, _WIDE, "weights alone, a 16-bit scale for 64 values", _INT),
     Format("int4-g32", 4 * 32 + 16, 32, _WIDE, "weights alone, a 16-bit scale for 32 values", _INT),
+    Format("int4-channel", 4, 1, _WIDE, "weights alone; the scale of a channel is left out", _INT),
+    Format("nf4", 4 * 64 + 32, 64, _WIDE, "bitsandbytes, weights alone, a 32-bit scale for 64 values", _BNB,
+           ("bnb-4bit",)),
+    Format("nf4-dq", (4 * 64 + 8) * 256 + 32, 64 * 256, _WIDE,
+           "bitsandbytes, weights alone, an 8-bit scale for 64 values and a 32-bit one for 256 of those", _BNB),
     Format("w4a8", 4 * 128 + 20, 128, _EIGHT, "int4 weights beside activations in 8 bits", _INT, ("int4-a8",)),
 )  # fmt: skip
 #: Affine formats of MLX: a 16-bit scale and a 16-bit bias for 64 values; embedding and head are stored alike.

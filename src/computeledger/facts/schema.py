@@ -91,6 +91,8 @@ class Accelerator:
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
+    wide_unit : str
+        What 16-bit weights are multiplied in, whose peak ``bf16`` holds: ``fp16`` on chips without bf16 units.
     usable_hbm_bytes : Fact or None
         What its driver or operating system lets programs hold, where that was read or differs: drivers count in powers
         of two, and macOS keeps a part [byte].
@@ -111,6 +113,7 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
+    wide_unit: str = "bf16"
     usable_hbm_bytes: Fact | None = None
 
     @property

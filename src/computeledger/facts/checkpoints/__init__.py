@@ -9,8 +9,10 @@ from pathlib import Path
 
 from computeledger.errors import ModelConfigError
 from computeledger.facts.architecture import Model, WeightBytes
-from computeledger.facts.checkpoints.gguf import Tensor, config_of, read_gguf
-from computeledger.facts.checkpoints.safetensors import files_of, read_tensors
+from computeledger.facts.checkpoints.gguf import Tensor, read_gguf
+from computeledger.facts.checkpoints.gguf_families import config_of
+from computeledger.facts.checkpoints.safetensors import files_of, parts_of, read_tensors
+from computeledger.facts.checkpoints.shapes import config_of_tensors
 from computeledger.facts.huggingface import parse_config
 from computeledger.units import GIGA
 
@@ -23,6 +25,7 @@ _KINDS = (
     ("attention", re.compile(r"(\.attn_|\.ssm_|self_attn|linear_attn|\battn\b|attention|mixer|indexer)")),
     ("dense", re.compile(r"(\.ffn_|mlp|feed_forward|ffn|router|shared_expert|\bgate\b)")),
 )
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 _NORMS = re.compile(r"(norm|\.bias$|_bias$|sinks|rope_)")
 
 
@@ -31,6 +34,15 @@ def read_gguf_model(path: Path) -> Model:
     metadata, tensors = read_gguf(path)
     model = parse_config(config_of(metadata, tensors, str(path)), str(path))
     return _with_tensors(model, tensors, named=True)
+
+
+def gguf_file_of(folder: Path) -> Path:
+    """The one GGUF file, or the first part of the one, in a folder without a configuration."""
+    files = [one for one in sorted(folder.glob("*.gguf")) if not _LATER_PART.search(one.name)]
+    if len(files) == 1:
+        return files[0]
+    told = f"; of its GGUF files name one: {', '.join(one.name for one in files[:8])}" if files else ""
+    raise ModelConfigError(f"{folder}: the folder holds no config.json{told}")
 
 
 def with_checkpoint(model: Model, folder: Path) -> Model:
@@ -43,6 +55,18 @@ def with_checkpoint(model: Model, folder: Path) -> Model:
         missing = next(one for one in files if not one.is_file())
         raise ModelConfigError(f"{missing}: the index names it, but it is not there: {len(here)} of {len(files)} are")
     return _with_tensors(model, [tensor for one in here for tensor in read_tensors(one)], named=False)
+
+
+def read_safetensors_model(path: Path) -> Model:
+    """The model of a file, or of all parts of its checkpoint, without a configuration: shapes from the tensors."""
+    tensors = [tensor for part in parts_of(path) for tensor in read_tensors(part)]
+    config = config_of_tensors(tensors, str(path))
+    model = parse_config(config, str(path))
+    said = f"{path}: no config.json beside it: shape from names and shapes of tensors, as {config['model_type']}"
+    said += f"; heads of {config['head_dim']}" + ("" if config["model_type"] == "qwen3" else " (assumption)")
+    said += ", the longest context is not stated"
+    read = _with_tensors(model, tensors, named=False)
+    return dataclasses.replace(read, notes=(*read.notes, said), remarks=(*read.remarks, said))
 
 
 def with_file(model: Model, path: Path) -> Model:
