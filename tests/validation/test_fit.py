@@ -107,10 +107,12 @@ def test_intervals_widen_with_distance_and_narrow_with_an_anchor() -> None:
     assert (wide.tpot, wide.ttft) == (interval_of(POOLS).tpot, new.ttft)
     for name, near in ((CHIP, NEW), (CHIP_POOLS, POOLS), (CHIP_SPREAD, SPREAD), (USUAL, NEW), (USUAL_POOLS, POOLS)):
         strange, sure = interval_of(name), interval_of(near)
-        assert strange.tpot.low <= sure.tpot.low and sure.tpot.high < strange.tpot.high, name
+        assert strange.tpot.high / strange.tpot.low > sure.tpot.high / sure.tpot.low, name
     for kind, name in (("aggregated", CHIP), ("disaggregated", CHIP_POOLS), ("spread", CHIP_SPREAD)):
-        for system in ("tpu-v6e-pod", "trn2-ultra-64", "mi355x-8", "a100-nvl8"):
+        for system in ("tpu-v6e-pod", "trn2-ultra-64", "mi355x-8"):
             assert interval_class(deepseek, "fp8", load_system(system), "sglang", kind) == name
+    for tuning in ("usual", "recipe"):  # several sources measured it, no recipe did
+        assert interval_class(deepseek, "fp8", load_system("a100-nvl8"), "sglang", tuning=tuning) == USUAL
     known = interval_of(KNOWN)
     one, three = (anchored(known, "tpot", [1.3] * n) for n in (1, 3))
     assert 1 < one.quantile(0.0) < three.quantile(0.0) < 1.3

@@ -106,7 +106,8 @@ def test_prompts_on_one_rank_add_what_the_estimate_adds() -> None:
             added_s += max(computed_s, part.memory_s, beside.memory_s) - beside.time_s
         elif part.name not in ("launch floors", "eager launches"):
             added_s += part.time_s
-    wait_s = machine.efficiency.prefill_interference * added_s * (one.batch - 1) / one.output_tokens
+    eff = machine.efficiency
+    wait_s = eff.prefill_interference * eff.step_ratio * added_s * (one.batch - 1) / one.output_tokens
     assert float(result.prefill_wait_s) == pytest.approx(float(wait_s), rel=1e-6)
     short = estimate_serving(replace(one, input_tokens=64.0), machine)
     assert float(short.prefill_joined_s) < 0.2 * float(short.prefill_s)

@@ -343,7 +343,8 @@ class _Stretched:
             grown.append(
                 replace(one, flop=one.flop * flop, bytes=one.bytes * bytes_, network_s=one.network_s * self.wide)
             )
-        return np.asarray(total_s(grown) * self.machine.efficiency.serving_ratio, float)
+        eff = self.machine.efficiency
+        return np.asarray(total_s(grown) * eff.serving_ratio * eff.step_ratio, float)
 
     def layout(self, doublings: NDArray[np.int64]) -> tuple[Layout, Floats]:
         """Cut of every sample and its GPUs: tensors within a node, experts over all of it."""

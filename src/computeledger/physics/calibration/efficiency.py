@@ -65,8 +65,10 @@ class Efficiency:
         An engine's floors over the shared ones [-].
     floor_gain_per_year : float or ndarray
         Rate at which newer releases of the engines shrink these floors [1/year].
+    step_ratio : float or ndarray
+        Time of a step or a prefill over that of the public InferenceX recipes [-].
     usual_step_ratio : float or ndarray
-        Time of a step as people usually run an engine, over that of the public InferenceX recipes [-].
+        The same as people usually run an engine [-].
     usual_admission_steps : float or ndarray
         What ``admission_steps`` are as people usually run an engine: recipes stream several tokens at once [-].
     host_step_s, host_sequence_s : float or ndarray
@@ -124,6 +126,7 @@ class Efficiency:
     fp4_floor_ratio: Num = 1.0
     floor_ratio: Num = 1.0
     floor_gain_per_year: Num = 0.0
+    step_ratio: Num = 1.0
     usual_step_ratio: Num = 1.0
     usual_admission_steps: Num = 0.0
     host_step_s: Num = 0.0
@@ -175,12 +178,12 @@ class Efficiency:
 
         Examples
         --------
-        >>> Efficiency(serving_ratio=1.0, usual_step_ratio=1.1, admission_steps=28.0).usual().serving_ratio
+        >>> Efficiency(usual_step_ratio=1.1, admission_steps=28.0, usual_admission_steps=3.5).usual().step_ratio
         1.1
         """
         return replace(
             self,
-            serving_ratio=self.serving_ratio * self.usual_step_ratio,
+            step_ratio=self.usual_step_ratio,
             admission_steps=self.usual_admission_steps,
         )
 

@@ -203,7 +203,8 @@ def _step_s(case: Case, step: Step, machine: Machine) -> Num:
     run = forward if step.decode else prefill
     made_of = (case.model, step, case.layout, case.precision)
     limit_s = total_s(run(*made_of, replace(machine, efficiency=IDEAL)))
-    return np.maximum(machine.efficiency.serving_ratio * total_s(run(*made_of, machine)), limit_s)
+    ratio = machine.efficiency.serving_ratio * machine.efficiency.step_ratio
+    return np.maximum(ratio * total_s(run(*made_of, machine)), limit_s)
 
 
 def _prefill_step(case: Case) -> Step:

@@ -116,7 +116,7 @@ def _step(
     time_s, limit_s = (float(np.asarray(value)) for value in times_s)
     modelled_s = float(sum(np.asarray(row.operation.time_s) for row in rows))
     once_s = time_s / float(1 + drafted.draft_tokens / drafted.model.n_layers) if drafted is not None else time_s
-    corrected_s = modelled_s * float(np.asarray(machine.efficiency.serving_ratio))
+    corrected_s = modelled_s * float(np.asarray(machine.efficiency.serving_ratio * machine.efficiency.step_ratio))
     parts = {
         DRAFTING: time_s - once_s,
         CORRECTION: corrected_s - modelled_s,

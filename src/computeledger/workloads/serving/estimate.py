@@ -341,7 +341,7 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     run = forward if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
     operations = offloaded(run(*made_of, machine), scenario.host)
-    whole_s = total_s(operations)
+    whole_s = machine.efficiency.step_ratio * total_s(operations)
     if machine.efficiency is IDEAL:
         return _Timed(operations, operations, whole_s, whole_s)
     limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
@@ -363,7 +363,7 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     if eff is IDEAL:
         return limit_s
     added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    return np.maximum(eff.prefill_interference * eff.serving_ratio * added_s, limit_s)
+    return np.maximum(eff.prefill_interference * eff.serving_ratio * eff.step_ratio * added_s, limit_s)
 
 
 def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:

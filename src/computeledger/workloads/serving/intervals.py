@@ -60,8 +60,8 @@ _SENTENCES = {
     "measured",
     POOLS: "separate pools for prompts and output: queues and hand-over are less certain than a step",
     SPREAD: "over several scale-up domains only separate pools were measured: a step is as uncertain as theirs",
-    ENGINE: "no constants of this engine were fitted: the mean of the fitted engines stands for it, and the interval is "
-    "that of such engines, each source left out in turn",
+    ENGINE: "no constants of this engine were fitted: the mean of the fitted engines stands for it, and the interval "
+    "is that of such engines, each source left out in turn",
     ENGINE_POOLS: "no measurement of this engine was fitted, and queues and hand-over of separate pools are less "
     "certain than a step",
     ENGINE_SPREAD: "no measurement of this engine was fitted, and over several scale-up domains only separate pools "
