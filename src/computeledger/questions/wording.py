@@ -35,7 +35,7 @@ _SPELT = {
 }
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
             "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
-_FACT_WORDS = {"flop": "FLOP", "hbm": "HBM", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
+_FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
                "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.
 _SPACE = "\u00a0"
@@ -206,7 +206,7 @@ def fact_words(name: str) -> str:
     Examples
     --------
     >>> fact_words("peak_flop_per_s.bf16"), fact_words("hbm_bytes_per_s"), fact_words("usd_per_gpu_hour.rent")
-    ('peak FLOP/s, bf16', 'HBM bytes/s', 'USD per GPU hour, rent')
+    ('peak FLOP/s, bf16', 'memory bytes/s', 'USD per GPU hour, rent')
     """
     text = name.replace(".", ", ").replace("_per_s", "/s").replace("_", " ")
     for plain, written in _FACT_WORDS.items():

@@ -25,7 +25,7 @@ def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
 
 
 def _memory(result: ServingResult) -> Figure:
-    held, chip = result.memory, "HBM of one GPU"
+    held, chip = result.memory, "memory of one GPU"
     parts = ("weights", "kv_cache", "activations", "workspace")
     tenants = tuple(Term(name.replace("_", " "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
     one = Term("cache of one more sequence", held.sequence_bytes, "bytes")

@@ -28,7 +28,7 @@ def view(answer: Answer, working: bool) -> View:
         notes=tuple(_too_large(one) for one in document["fits"] if not one["fits"]),
         tables=(
             Table(
-                "Memory of the busiest GPU: weights, KV cache, activations and workspace of its HBM",
+                "Memory of the busiest GPU: weights, KV cache, activations and workspace",
                 _COLUMNS,
                 [_row(one) for one in fits],
                 "memory_bytes",

@@ -39,7 +39,7 @@ _TILES = (
     ("tpot_s", "Time per output token", "s"),
     ("output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
 )
-_STEP_COLUMNS = ("operation", "FLOP #", "HBM #", "network #", "time #", "share", "bound")
+_STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share", "bound")
 
 
 def view(answer: Answer, working: bool) -> View:

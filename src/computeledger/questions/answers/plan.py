@@ -12,9 +12,10 @@ from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
+from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
-from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of, unit_name_of
 from computeledger.questions.document import UNITS, picked, unit_of
 from computeledger.questions.grounds import efficiency_document, figure_document, term_document
 from computeledger.questions.plan import PlanQuestion
@@ -48,6 +49,12 @@ class PlanAnswer(Answer):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
         return remarked(plan_document(self.ledger, working=working), self.remarks)
+
+    @property
+    def unit_name(self) -> str:
+        """Of the chips of its phases."""
+        ids = {one.accelerator for one in self.ledger.phases.values()}
+        return unit_name_of(load_accelerator(one) for one in sorted(ids.intersection(accelerator_ids())))
 
     @property
     def remarks(self) -> tuple[str, ...]:

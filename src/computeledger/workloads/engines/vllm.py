@@ -43,6 +43,6 @@ ENGINE = Engine(
     "vllm",
     names=("vllm",),
     has_narrow_cache=True,
-    memory_share="--gpu-memory-utilization: the share of HBM for weights, activations, workspace and cache together",
+    memory_share="--gpu-memory-utilization: the share of memory for weights, activations, workspace and cache together",
     commands=_commands,
 )

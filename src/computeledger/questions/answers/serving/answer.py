@@ -152,7 +152,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
-    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(answer.result)
+    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
+        answer.result, setting.system
+    )
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]

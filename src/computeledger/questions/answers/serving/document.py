@@ -45,7 +45,17 @@ def wider_products(scenario: ServingScenario, system: System) -> list[str]:
         elif native != unit:
             has = f"is faster in {native}" if unit in chip.peak_flop_per_s else f"has no {unit} units"
             out[name] = f"{chip.id} {has}; products run in {native}"
+        elif name == scenario.model.expert_precision == "mxfp4":
+            out[name] = _MXFP4.format(chip.id)
     return [f"{name}: {said}" for name, said in out.items()]
+
+
+#: vLLM's quantization/mxfp4.py (commit 007d500): FlashInfer's MXFP4 x BF16 kernels on SM100 unless MXFP8 is asked for,
+#: Triton's or Marlin's with activations in bf16 on Hopper and ROCm.
+_MXFP4 = (
+    "products are counted at the fp4 rate of {}; where activations stay wider, as vLLM's do for gpt-oss (bf16, or 8 "
+    "bits by a setting), what compute binds is slower"
+)
 
 
 def foreign_engine(backend: str | None, system: System) -> list[str]:
@@ -63,16 +73,17 @@ def counted_in_file(file: str | None, engine: str) -> list[str]:
     return [f"counted in {file}, the file that {engine}'s users download of it: --precision names another"]
 
 
-def dear_reads(result: ServingResult) -> list[str]:
+def dear_reads(result: ServingResult, system: System) -> list[str]:
     """Why a cached token costs more than a new one, where it does."""
     if median(result.usd_per_mtok_cached_read) <= median(result.usd_per_mtok_input):
         return []
-    return [_DEAR_READ]
+    fetched = "" if system.is_one_machine else ", and a cached entry crosses the network"
+    return [f"{_DEAR_READ}{fetched}"]
 
 
 _DEAR_READ = (
     "cached read above input: every new token of the prompt attends to all of a cached prefix, but only to the half of "
-    "the new tokens that stand before it, and a cached entry crosses the network"
+    "the new tokens that stand before it"
 )
 
 
@@ -414,7 +425,7 @@ def main_bound(operations: Iterable[Operation]) -> str:
 
 
 def memory_document(held: ServingMemory) -> dict[str, Any]:
-    """HBM of the busiest GPU by tenant."""
+    """Memory of the busiest GPU by tenant."""
     return {
         "weights": median(held.weights_bytes),
         "kv_cache": median(held.kv_cache_bytes),
