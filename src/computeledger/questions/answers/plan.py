@@ -12,6 +12,7 @@ from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
+from computeledger.economics.plan.setting import serving_constants
 from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
@@ -186,14 +187,19 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     if working:
         everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
         document["working"] = [figure_document(figure) for figure in everything]
-        document["efficiency"] = efficiency_document(overrides=ledger.plan.efficiency.values)
+        own = ledger.plan.efficiency.values
+        document["efficiency"] = efficiency_document(overrides=own)
+        inference = ledger.plan.sections.get("inference")
+        if inference is not None and "backend" in inference:
+            engine = serving_constants(ledger.plan, inference)
+            document["efficiency_of_inference"] = efficiency_document(engine, own)
     return document
 
 
 def driver_unit(name: str) -> str:
     """Unit of an uncertain input, told from its name."""
     head, _, key = name.rpartition(".")
-    if head == "efficiency":
+    if head.endswith("efficiency"):
         return "s" if key.endswith("_s") else ""
     if head.startswith("price"):
         return "USD/h"
