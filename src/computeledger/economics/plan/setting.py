@@ -18,16 +18,17 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.fields import Record, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
-from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_training_precision
 from computeledger.physics.weights import precision_of
 from computeledger.workloads.engines import constants_of
+from computeledger.workloads.pretraining.reading import guessed_ratios
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term, fact_term
+from computeledger.workloads.rl.confidence import rl_ratios
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.serving.intervals import is_measured_chip
 from computeledger.workloads.serving.reading import interval_asked
@@ -149,8 +150,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout_tokens']
     """
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
-    if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
-        inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+    inputs |= _training_ratios(plan)
     inputs |= _serving_ratios(plan) | _engine_factors(plan)
     inputs |= plan.uncertain()
     for section in plan.sections.values():
@@ -186,6 +186,19 @@ def _stream(name: str) -> str:
     section, _, key = name.rpartition(".")
     keys = SECTIONS.get(section, TRAFFIC if section.startswith("inference.traffic") else {})
     return f"{section}.{keys[key].stream}" if key in keys else name
+
+
+def _training_ratios(plan: Plan) -> dict[str, Uncertain]:
+    """Real over modelled times of what the plan trains: of an RL step, and of a pretraining step of a guessed shape."""
+    planned = {name: one for name, one in plan.sections.items() if "skip" not in one}
+    named = {name: plan.value(one, "model") for name, one in planned.items()}
+    models = {name: load_model(one) if isinstance(one, str) else None for name, one in named.items()}
+    out: dict[str, Uncertain] = {}
+    if (pretrained := models.get("pretraining")) is not None:
+        out |= guessed_ratios(pretrained)
+    if "rl" in planned:
+        out |= {f"efficiency.{name}": value for name, value in rl_ratios(models["rl"]).items()}
+    return out
 
 
 def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
