@@ -30,7 +30,7 @@ def questions(parent: type[Asked] = Asked) -> Iterator[type[Asked]]:
 
 def numbers() -> dict[str, Field]:
     """Declared numbers of every question, and of every section of a plan."""
-    found = {f"{one.__name__}.{name}": field for one in questions() for name, field in fields_of(one).items()}
+    found = {f"{one.__name__}.{name}": field for one in questions() for name, field in fields_of(one).items()}  # type: ignore[arg-type]
     tables = {**SECTIONS, "top": TOP, "traffic": TRAFFIC, "kinds": KINDS}
     found |= {f"[{part}] {name}": field for part, keys in tables.items() for name, field in keys.items()}
     return {name: one for name, one in found.items() if one.dimension not in (TEXT, SWITCH, TEXTS)}
