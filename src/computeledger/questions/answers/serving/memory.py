@@ -83,6 +83,11 @@ class MemoryAnswer(Answer):
     def _all_local(self) -> bool:
         return all(one.memory.workspace_bytes == LOCAL_BUFFERS.workspace_bytes for one in self.fits)
 
+    @property
+    def has_working(self) -> bool:
+        """Its parts are its working."""
+        return False
+
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the parts are its working."""
         del working
