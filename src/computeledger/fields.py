@@ -32,10 +32,10 @@ MOST_SAMPLES = 1_000_000
 #: Largest value of each dimension where a field declares none: a thousand times what the largest plan of this world
 #: holds, or more; what is written beyond it is a slip.
 MOST_OF: Mapping[str, float] = {
-    "tokens": 1e18, "flop": 1e36, "flop_per_s": 1e30, "bytes": 1e24, "bytes_per_s": 1e21, "tokens_per_s": 1e15,
-    "requests_per_s": 1e12, "s": 1e12, "years": 1e4, "gpu_hours": 1e15, "w": 1e15, "j": 1e27, "usd": 1e18,
-    "usd_per_year": 1e18, "usd_per_hour": 1e9, "usd_per_kwh": 1e6, "usd_per_mtok": 1e9, "usd_per_w": 1e9,
-    "usd_per_byte": 1e6, "kg_per_kwh": 1e3, "fraction": 1.0, "ratio": 1e9, "count": 1e18, WHOLE: MOST_COUNT,
+    "tokens": 1e17, "flop": 1e35, "flop_per_s": 1e29, "bytes": 1e23, "bytes_per_s": 1e20, "tokens_per_s": 1e14,
+    "requests_per_s": 1e11, "s": 1e11, "years": 1e4, "gpu_hours": 1e14, "w": 1e14, "j": 1e26, "usd": 1e17,
+    "usd_per_year": 1e17, "usd_per_hour": 1e8, "usd_per_kwh": 1e5, "usd_per_mtok": 1e8, "usd_per_w": 1e8,
+    "usd_per_byte": 1e5, "kg_per_kwh": 1e2, "fraction": 1.0, "ratio": 1e8, "count": 1e17, WHOLE: MOST_COUNT,
 }  # fmt: skip
 _ON, _OFF = ("on", "yes", "true", "1"), ("off", "no", "false", "0", "")
 

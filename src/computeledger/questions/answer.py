@@ -17,7 +17,7 @@ from computeledger.fields import Given, Record, fields_of, python_spelling, ques
 from computeledger.questions.document import document
 from computeledger.units import format_count, format_si
 from computeledger.workloads.result import quantity
-from computeledger.writing import write_file
+from computeledger.writing import write_report
 
 _Q = TypeVar("_Q", bound=Record)
 _A = TypeVar("_A")
@@ -126,7 +126,7 @@ class Answer(Displayed):
 
     def to_html(self, path: str | Path) -> None:
         """Write the report: one file that needs nothing from the network."""
-        write_file(str(path), drawing("page")(self), self.read_from)
+        write_report(str(path), drawing("page")(self), self.read_from)
 
 
 def unit_name_of(chips: Iterable[Accelerator]) -> str:

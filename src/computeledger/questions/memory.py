@@ -23,7 +23,7 @@ class MemoryQuestion(Asked):
     )  # fmt: skip
     context_tokens: int = asked(
         "whole", "Tokens that a sequence holds at its end.", 8192, least=1, metavar="N", label="Context", group="Load",
-        slider=(256, 1048576),
+        slider=(256, 131072),
     )  # fmt: skip
     batch: int = asked(
         "whole", "Sequences held at once by a replica.", 1, least=1, metavar="B", label="Batch", group="Load",

@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.serving import memory_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.interfaces.views.grounds import assumed_words
+from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import words
 from computeledger.units import format_count
@@ -33,11 +34,12 @@ def view(answer: Answer, working: bool) -> View:
         tile_heading="",
         plots=(_plot(best),) if best else (),
         tables=(
-            *([Table(held, _COLUMNS, [_row(one) for one in fits], note=_NOTE)] if fits else []),
-            *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking])] if lacking else []),
+            *([Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE)] if fits else []),
+            *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking], "memory_bytes")] if lacking else []),
         ),
         grounds=tuple(assumed_words(document)),
         blocks=(("Start it", best["launch"]),) if best and best["launch"] else (),
+        working=tuple(working_view(document)) if working else (),
         overline="memory",
     )
 
@@ -52,17 +54,17 @@ def _headline(best: Mapping[str, Any] | None) -> str:
 def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
     held = best["memory_bytes"]
     said = (
-        ("GPUs", str(best["n_gpus"])),
-        ("Filled of one GPU", f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}"),
-        ("Largest batch", f"{best['largest_batch']:,}"),
-        ("Longest context", f"{words(best['longest_context_tokens'], '')} tokens"),
+        ("GPUs", str(best["n_gpus"]), "n_gpus"),
+        ("Filled of one GPU", f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}", "memory_bytes"),
+        ("Largest batch", f"{best['largest_batch']:,}", "largest_batch"),
+        ("Longest context", f"{words(best['longest_context_tokens'], '')} tokens", "longest_context_tokens"),
     )
-    return tuple(Tile(label, text) for label, text in said)
+    return tuple(Tile(label, text, key=key) for label, text, key in said)
 
 
 def _plot(best: Mapping[str, Any]) -> Plot:
     caption = f"{best['precision']} on {format_count(best['n_gpus'], 'GPU')} of {best['system']}, {best['layout']}."
-    return Plot("memory", "Memory of the busiest GPU", caption, memory_figure(best))
+    return Plot("memory", "Memory of the busiest GPU", caption, memory_figure(best), "memory_bytes")
 
 
 def _lacking(one: Mapping[str, Any]) -> list[str]:

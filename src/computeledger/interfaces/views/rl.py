@@ -134,8 +134,8 @@ def _demand(demand: Mapping[str, Any]) -> str:
 def _with_interval(value: Any, unit: str) -> str:
     """Median with its unit, and the 90 % interval in brackets."""
     ends = interval_words(value, unit)
-    middle = words(point(value), unit)
-    return f"{middle} ({ends})" if ends else middle
+    median = words(point(value), unit)
+    return f"{median} ({ends})" if ends else median
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:

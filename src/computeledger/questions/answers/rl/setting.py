@@ -27,7 +27,7 @@ class Setting:
     system: System
     price_ground: dict[str, Any]
     draws: dict[str, Num]
-    middles: dict[str, Num]
+    medians: dict[str, Num]
     run: AskedRun
 
 
@@ -44,7 +44,7 @@ def read_setting(question: RLQuestion) -> Setting:
         inputs |= {f"efficiency.{name}": value for name, value in rl_ratios(load_model(question.model)).items()}
     drawn, machine, typical = draw_machine(system, inputs, question.backend, question)
     draws = {name: drawn[streams.get(name, name)] for name in known}
-    middles: dict[str, Num] = {name: median_of(value) for name, value in known.items()}
+    medians: dict[str, Num] = {name: median_of(value) for name, value in known.items()}
     factors = {name: value for name, value in drawn.items() if name.startswith("efficiency.")}
-    run = read_run(question, Numbers(draws | factors, machine), Numbers(middles, typical))
-    return Setting(system, ground, draws, middles, run)
+    run = read_run(question, Numbers(draws | factors, machine), Numbers(medians, typical))
+    return Setting(system, ground, draws, medians, run)
