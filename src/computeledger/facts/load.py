@@ -29,11 +29,20 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
-from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
+from computeledger.facts.checkpoints import gguf_file_of, read_gguf_model, with_checkpoint, with_file
 from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
-from computeledger.facts.naming import Address, Variant, is_hub_id, read_address, variant_of, without_mirror
+from computeledger.facts.naming import (
+    Address,
+    Variant,
+    is_hub_id,
+    read_address,
+    respelt,
+    unknown_model,
+    variant_of,
+    without_mirror,
+)
 from computeledger.facts.reading import ASSUMPTION, Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
@@ -57,6 +66,7 @@ __all__ = [
     "system_named_in",
 ]
 
+_CONFIG = "config.json"
 _MODEL_KEYS = ("id", "like", "config", "config_json", "precision", "published")
 _PRECISION_KEYS = {"attention": "weight_precision", "dense": "dense_precision", "experts": "expert_precision"}
 
@@ -254,6 +264,8 @@ def load_model(given: str, online: bool = False) -> Model:
         return _user_model(path)
     if is_numbers(given):
         return _numbers(given)
+    if user_files_allowed() and normal_id(given) not in model_index() and (Path(given) / _CONFIG).is_file():
+        return _user_model(Path(given))
     with online_allowed(online):
         return _named(read_address(given))
 
@@ -277,6 +289,9 @@ def _named(address: Address) -> Model:
     """A bundled model, the cache's, one that may be fetched, or the bundled one that the name is a variant of."""
     if normal_id(address.id) in model_index():
         return _shipped_model(shipped_model_id(address.id), unread_alias(normal_id(address.id)))
+    meant = respelt(address.id)
+    if meant is not None:
+        return _shipped_model(shipped_model_id(meant), unread_alias(meant))
     variant = variant_of(address.id)
     kept = _of_hub(address, variant) if is_hub_id(address.id) else None
     if kept is not None:
@@ -288,7 +303,7 @@ def _named(address: Address) -> Model:
     except UnknownIdError as error:
         if not is_hub_id(address.id) or not user_files_allowed():
             raise
-        how = "not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
+        how = "no folder, not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
         raise UnknownIdError(f"{error} ({how})") from None
 
 
@@ -464,13 +479,13 @@ def _user_model(path: Path) -> Model:
     if path.suffix == ".gguf":
         return read_gguf_model(path)
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelConfigError(f"{path}: the directory holds no config.json")
-        return with_checkpoint(_configured_model(path / "config.json"), path)
+        if not (path / _CONFIG).is_file():
+            return read_gguf_model(gguf_file_of(path))
+        return with_checkpoint(_configured_model(path / _CONFIG), path)
     if path.suffix == ".safetensors":
-        if not (path.parent / "config.json").is_file():
+        if not (path.parent / _CONFIG).is_file():
             raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
-        return with_file(_configured_model(path.parent / "config.json"), path)
+        return with_file(_configured_model(path.parent / _CONFIG), path)
     return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
 
 
@@ -551,7 +566,8 @@ def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Itera
     """Name the members of a family and how they differ, or the nearest ids."""
     members = _family(name, names)
     if not members:
-        return unknown_id(kind, given, [*ids, *names])
+        every = [*ids, *names]
+        return unknown_model(given, every) if kind == "model" else unknown_id(kind, given, every)
     if kind == "model":
         return UnknownIdError(f"model {given!r} could mean {', '.join(members[:12])}: give the exact id")
     told = ", ".join(f"{member} ({_difference(kind, member)})" for member in members)

@@ -21,8 +21,9 @@ from computeledger.workloads.questions.setup import Sampled
 
 def multiplied_in(chip: Accelerator, widths: Iterable[str]) -> dict[str, str]:
     """Precisions in which a chip multiplies those that it has no units for, or that are narrow on purpose."""
-    native = {width: chip.native_precision(width) for width in widths}
-    return {width: unit for width, unit in native.items() if unit != FORMATS[width].own_unit}
+    natives = {width: chip.native_precision(width) for width in widths}
+    units = {width: chip.wide_unit if native == "bf16" else native for width, native in natives.items()}
+    return {width: unit for width, unit in units.items() if unit != FORMATS[width].own_unit}
 
 
 def check_positive(name: str, value: Uncertain | None) -> None:
