@@ -19,9 +19,10 @@ def write_file(path: str, text: str, read_from: Iterable[str] = ()) -> None:
 def write_report(path: str, text: str, read_from: Iterable[str] = ()) -> None:
     """Write a page of HTML, over another page at most: any other file that is there was made for something else."""
     target = Path(path)
-    if target.is_file() and not target.read_bytes()[:200].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+    if target.suffix.lower() not in (".html", ".htm") and target.is_file():
         check_unread(path, read_from)
-        if target.stat().st_size:
+        start = target.read_bytes()[:200].lstrip().lower()
+        if start and not start.startswith((b"<!doctype html", b"<html")):
             raise InputError(f"--html {shown(path)}: is a file that is no HTML page; the report needs another name")
     write_file(path, text, read_from)
 

@@ -57,6 +57,7 @@ from computeledger.files import user_files_allowed, without_user_files
 from computeledger.units import format_si
 
 __all__ = [
+    "accelerator_called",
     "accelerator_ids",
     "bundled_system",
     "bundled_system_id",
@@ -197,13 +198,24 @@ def _accelerators_by_name() -> Mapping[str, Accelerator]:
     return named | {compact(chip.id): chip for chip in chips}
 
 
-def _named_accelerator(given: str) -> Accelerator:
-    """The shipped accelerator of an id or a short name."""
+def accelerator_called(given: str) -> Accelerator | None:
+    """The shipped accelerator of an id or of what people call it; None where it is neither.
+
+    Examples
+    --------
+    >>> [one and one.id for one in map(accelerator_called, ("3090", "DGX Spark", "h100-nvl8"))]
+    ['rtx-3090', 'gb10', None]
+    """
     if given in accelerator_ids():
         return _shipped_accelerator(given)
+    return _accelerators_by_name().get(compact(given))
+
+
+def _named_accelerator(given: str) -> Accelerator:
+    """The shipped accelerator of an id or a short name."""
+    if (chip := accelerator_called(given)) is not None:
+        return chip
     named = _accelerators_by_name()
-    if compact(given) in named:
-        return named[compact(given)]
     if _family(given, accelerator_ids()):
         raise _no_exact("accelerator", given, given, accelerator_ids(), accelerator_ids())
     short = {one.short_name.lower() for one in named.values()}  # a name in capitals reads as the same choice twice

@@ -107,10 +107,21 @@ def place_words(document: Mapping[str, Any], phase: str) -> str:
     return "through all stages, the busiest GPU of each" if parse_layout(layout).pp > 1 else "on the busiest GPU"
 
 
-def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str]) -> str:
-    """Precisions of a model, and in what a chip multiplies those that it has no units for."""
-    said = "/".join(dict.fromkeys(widths))
-    return said + "".join(f" ({width} multiplied in {native})" for width, native in multiplied_in.items())
+def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str], file: str = "") -> str:
+    """Precisions of a model, or the file that mixes them, and in what a chip multiplies those it has no units for.
+
+    Examples
+    --------
+    >>> width_words(("bf16", "mxfp4"), {"mxfp4": "bf16"}), width_words(("int4", "int4"), {"int4": "bf16"})
+    ('bf16/mxfp4 (mxfp4 multiplied in bf16)', 'int4 (multiplied in bf16)')
+    """
+    kinds = dict.fromkeys(widths)
+    units = set(multiplied_in.values())
+    if len(units) == 1 and kinds.keys() <= multiplied_in.keys():
+        said = f"multiplied in {units.pop()}"
+    else:
+        said = ", ".join(f"{width} multiplied in {native}" for width, native in multiplied_in.items())
+    return (file or "/".join(kinds)) + (f" ({said})" if said else "")
 
 
 def engine_words(document: Mapping[str, Any]) -> str:

@@ -11,7 +11,16 @@ from computeledger.arrays import Num, median
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
-from computeledger.physics.roofline import BOUNDS, Machine, Operation, OperationKind, bound, bound_times_s, total_s
+from computeledger.physics.roofline import (
+    BOUNDS,
+    Machine,
+    Operation,
+    OperationKind,
+    Precision,
+    bound,
+    bound_times_s,
+    total_s,
+)
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.serving.offload import SERVER_BUFFERS, Buffers
 from computeledger.physics.weights import weight_counts
@@ -107,6 +116,11 @@ def serving_assumptions(buffers: Buffers = SERVER_BUFFERS) -> dict[str, float]:
     }
 
 
+def precision_document(precision: Precision) -> dict[str, str]:
+    """Formats by kind of value, and the file that mixes several by its name."""
+    return {name: getattr(precision, name) for name in WIDTHS} | ({"file": precision.file} if precision.file else {})
+
+
 def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSpeed, gpus: int) -> dict[str, Any]:
     """Serving at one layout and batch, its physical limit, and the price of speed."""
     scenario = result.scenario
@@ -121,7 +135,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "input_tokens": quantity(scenario.input_tokens, "tokens"),
         "cached_tokens": quantity(scenario.cached_tokens, "tokens"),
         "output_tokens": quantity(scenario.output_tokens, "tokens"),
-        "precision": {name: getattr(scenario.precision, name) for name in WIDTHS},
+        "precision": precision_document(scenario.precision),
         **quantities(serve_figures(result)),
         **_first_tokens(result),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
@@ -375,7 +389,7 @@ def pools_document(
         "input_tokens": quantity(one.input_tokens, "tokens"),
         "cached_tokens": quantity(one.cached_tokens, "tokens"),
         "output_tokens": quantity(one.output_tokens, "tokens"),
-        "precision": {name: getattr(one.precision, name) for name in WIDTHS},
+        "precision": precision_document(one.precision),
         **quantities(_pools_figures(*answer)),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "pools": {
