@@ -73,6 +73,8 @@ class Accelerator:
         What one unit is: a package, and how many compute dies are in it.
     hbm_bytes, hbm_bytes_per_s : Fact
         Capacity [byte] and bandwidth [byte/s] of one package.
+    driver_bytes : Fact or None
+        Memory that the driver reports, of which engines take a share; None where no log was read [byte].
     peak_flop_per_s : mapping of str to Fact
         Dense peak by precision [FLOP/s].
     chip_tdp_w : Fact
@@ -108,6 +110,7 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
+    driver_bytes: Fact | None = None
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.

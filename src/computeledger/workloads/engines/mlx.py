@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS
 from computeledger.workloads.engines.engine import Engine, Launch, shell
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def _commands(one: Launch) -> list[str]:
 
 ENGINE = Engine(
     "mlx",
-    is_local=True,
+    buffers=LOCAL_BUFFERS,
     names=("mlx",),
     own_files="an MLX checkpoint",
     memory_share="memory is shared with the CPU: iogpu.wired_limit_mb of macOS bounds what the GPU may hold",
