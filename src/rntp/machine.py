@@ -38,7 +38,7 @@ def accelerator_of(device: str, memory_bytes: float) -> str | None:
     """
     words = set(device.lower().replace("-", " ").split())
     named = [chip for chip in map(load_accelerator, accelerator_ids()) if set(chip.short_name.lower().split()) <= words]
-    close = [one for one in named if abs(memory_bytes / one.hbm_bytes.value - 1) <= MEMORY_MARGIN_FRACTION]
+    close = [one for one in named if abs(memory_bytes / one.usable_bytes - 1) <= MEMORY_MARGIN_FRACTION]
     most = max((len(one.short_name.split()) for one in close), default=0)
     exact = [one.id for one in close if len(one.short_name.split()) == most]
     return exact[0] if len(exact) == 1 else None

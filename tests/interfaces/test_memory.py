@@ -12,6 +12,7 @@ import pytest
 
 import computeledger as cl
 from computeledger.errors import InputError
+from computeledger.facts.load import load_accelerator
 from computeledger.interfaces.cli import main
 from tests.commands import call
 
@@ -78,5 +79,52 @@ def test_what_was_run_on_a_desk_fits() -> None:
     for model, system, weights, tokens in sorted(ran):
         (one,) = cl.memory(model=model, system=[system], precision=[weights], context_tokens=max(tokens, 1)).fits
         refused += [] if one.fits else [(model, system, weights, tokens)]
-    # 20.3 GB: datasheets' GB are taken as 1e9 bytes, and the card's are 2^30
-    assert refused == [("Qwen/Qwen3-32B", "1xrx-7900-xt", "gguf-q4_k_m", 64)]
+    assert refused == []
+
+
+def test_memory_counts_what_the_driver_offers(tmp_path: Path) -> None:
+    """nvidia-smi shows 24,564 MiB of an RTX 4090; macOS lets a GPU hold three quarters, and says how to change it."""
+    (card,) = cl.memory(model="qwen3-8b", system=["1xrtx-4090"], precision="int4").fits
+    assert card.memory.capacity_bytes == pytest.approx(24564 * 2**20, rel=1e-5)
+    done = call(main, ["memory", "--model", "qwen3-8b", "--system", "1xm4-max", "--precision", "gguf-q8_0"], tmp_path)
+    assert "103 GB of m4-max's 128 GB count" in done.stdout and "iogpu.wired_limit_mb" in done.stdout
+    own = tmp_path / "small-mac.toml"
+    lines = ('id = "small-mac"', 'like = "m4-max"', "[hbm_bytes]", "value = 64", 'unit = "GB"', 'source = "user"')
+    own.write_text("\n".join(lines), "utf-8")
+    chip = load_accelerator(str(own))
+    assert chip.usable_bytes / chip.hbm_bytes.value == pytest.approx(96 * 2**30 / 128e9)
+
+
+def test_a_count_that_is_not_what_was_named_is_said(tmp_path: Path) -> None:
+    """More GPUs than the name counts are more nodes; a few GPUs of a board are a part of it."""
+    words = ["serve", "--model", "qwen3-8b", "--batch", "8", "--json", "--system"]
+    more, same, part = (
+        json.loads(call(main, [*words, *one.split()], tmp_path).stdout)["remarks"]
+        for one in ("2xl40s --gpus 8", "8xl40s --gpus 8", "1xh100")
+    )
+    assert more == ["8 GPUs are 4 x 2xl40s: 25 GB/s a GPU between them, 31.5 GB/s inside; 8xl40s is one node"]
+    assert same == []
+    assert part == ["1 of the 8 GPUs of h100-nvl8, with their share of its fabric and power"]
+
+
+def test_a_local_engine_counts_the_file_that_its_users_download(tmp_path: Path) -> None:
+    """gpt-oss 120B on a GB10: 79.7 tokens/s were published; with the checkpoint's 16 bits the limit would be 54."""
+    words = [
+        "serve",
+        "--model",
+        "gpt-oss-120b",
+        "--system",
+        "1xgb10",
+        "--backend",
+        "llama.cpp",
+        "--batch",
+        "1",
+        "--json",
+    ]
+    file = json.loads(call(main, words, tmp_path).stdout)
+    named = json.loads(call(main, [*words, "--precision", "gguf-mxfp4"], tmp_path).stdout)
+    assert file["precision"]["attention"] == "q8_0" and file["tpot_s"] == named["tpot_s"]
+    assert any("counted in gguf-mxfp4" in one for one in file["remarks"])
+    assert not any("counted in" in one for one in named["remarks"])
+    mlx = cl.serve(model="gpt-oss-20b", system="1xm4-max", backend="mlx", batch=1).to_dict()
+    assert mlx["precision"]["attention"] == "mlx-8bit"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answers.serving.launch import check_launcher, launchers
+from computeledger.sources import check_date
 from computeledger.validation.published.points import engine_of
 from computeledger.validation.serving.fit import OF_AN_ENGINE
 from computeledger.workloads import engines
@@ -130,3 +134,15 @@ def test_an_engine_that_is_named_goes_before_its_publisher(source: str, engine: 
 def test_an_engine_on_chips_that_it_does_not_run_on_is_remarked_on(backend: str, system: str, is_said: bool) -> None:
     answer = cl.serve(model="qwen3-4b", system=system, layout="tp1", batch=1, backend=backend, samples=16)
     assert any("nobody can run this" in one for one in answer.to_dict()["remarks"]) is is_said
+
+
+def test_dates_of_releases_are_of_engines_that_exist_and_lie_in_the_past() -> None:
+    file = resources.files("computeledger.workloads.engines").joinpath("releases.toml")
+    tables = tomllib.loads(file.read_text("utf-8"))
+    until = tables.pop("about")["date"]
+    assert set(tables) <= set(engines.engines())
+    days = {(name, version): day for name, table in tables.items() for version, day in table.items()}
+    assert all(check_date(day, version) <= until for (_, version), day in days.items())
+    assert all(re.fullmatch(r"\d+(\.\d+){2,3}(rc\d+)?(\.post\d+)?", version) for _, version in days)
+    for first, then in (("0.4.0", "0.6.0"), ("0.6.0", "0.11.0"), ("0.11.0", "0.28.0")):
+        assert days["vllm", first] < days["vllm", then]

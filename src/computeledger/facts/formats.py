@@ -84,6 +84,9 @@ _INTEGERS = (
 _MLX = tuple(
     Format(f"mlx-{bits}bit", bits * 64 + 32, 64, _WIDE, "weights alone, a 16-bit scale and bias for 64", "mlx-lm")
     for bits in (3, 4, 5, 6, 8)
+) + tuple(
+    Format(f"mlx-mxfp4-q{bits}", 4 * 32 + 8, 32, _WIDE, f"MXFP4 experts, the rest as mlx-{bits}bit", "mlx-lm")
+    for bits in (4, 8)
 )
 #: Types of ggml: bytes of a block, values in it.
 _GGML_BLOCKS = {

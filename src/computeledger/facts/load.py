@@ -34,7 +34,7 @@ from computeledger.facts.counted import compact, counted, in_node, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.naming import Address, Variant, is_hub_id, read_address, variant_of, without_mirror
-from computeledger.facts.reading import Document, read_facts, read_file, read_provenance
+from computeledger.facts.reading import ASSUMPTION, Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
 from computeledger.facts.shape_rule import is_numbers, model_from_numbers
@@ -344,9 +344,18 @@ def read_accelerator(document: Document) -> Accelerator:
             )
     if base is not None:
         values["peak_flop_per_s"] = {**base.peak_flop_per_s, **peaks}
+        if "hbm_bytes" in values and base.usable_hbm_bytes is not None:
+            values.setdefault("usable_hbm_bytes", _usable_share(base, values["hbm_bytes"]))
     elif "bf16" not in peaks:
         raise document.error("peak_flop_per_s", "bf16 is missing")
     return built(document, Accelerator, base, values)
+
+
+def _usable_share(base: Accelerator, own: Fact) -> Fact:
+    """What is usable of another capacity: the share that is usable of the accelerator's that a file is like."""
+    share = base.usable_bytes / base.hbm_bytes.value
+    note = f"{share:.4g} of the capacity, as of {base.id}"
+    return Fact(own.value * share, own.unit, f"{own.value * share:.4g} B", ASSUMPTION, own.date, own.locator, note)
 
 
 def read_system(document: Document) -> System:

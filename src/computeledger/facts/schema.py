@@ -73,8 +73,6 @@ class Accelerator:
         What one unit is: a package, and how many compute dies are in it.
     hbm_bytes, hbm_bytes_per_s : Fact
         Capacity [byte] and bandwidth [byte/s] of one package.
-    driver_bytes : Fact or None
-        Memory that the driver reports, of which engines take a share; None where no log was read [byte].
     peak_flop_per_s : mapping of str to Fact
         Dense peak by precision [FLOP/s].
     chip_tdp_w : Fact
@@ -93,6 +91,9 @@ class Accelerator:
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
+    usable_hbm_bytes : Fact or None
+        What its driver or operating system lets programs hold, where that was read or differs: drivers count in powers
+        of two, and macOS keeps a part [byte].
     """
 
     id: str
@@ -110,7 +111,12 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
-    driver_bytes: Fact | None = None
+    usable_hbm_bytes: Fact | None = None
+
+    @property
+    def usable_bytes(self) -> float:
+        """Memory that programs can hold: what the driver offers, else the data sheet's capacity [byte]."""
+        return (self.usable_hbm_bytes or self.hbm_bytes).value
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.

@@ -317,7 +317,8 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     name = format_name(text)
     rest = {"fp4": "fp8", "mxfp4": "bf16"}.get(name, name) if moe else name
     if name.startswith("mlx-"):  # embedding and head are quantised too
-        return Precision(name, name, name, kv, head=name, embedding=name)
+        rest = name.replace("mxfp4-q", "") + "bit" if moe and "mxfp4" in name else name
+        return Precision(rest, rest, name, kv, head=rest, embedding=rest)
     return Precision(attention=rest, dense=rest, experts=name, kv=kv)
 
 

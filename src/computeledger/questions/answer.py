@@ -11,9 +11,11 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed, drawing
 from computeledger.errors import InputError, shown
 from computeledger.facts.catalog import user_path
-from computeledger.facts.load import load_model
+from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
 from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.questions.document import document
+from computeledger.units import format_si
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_file
 
@@ -103,8 +105,10 @@ class Answer(Displayed):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was taken from the name of a model, assumed of its shape, or fetched; its document repeats it."""
-        return remarks_of(getattr(getattr(self, "question", None), "model", None))
+        """What was taken from the name of a model or a system, assumed of it, or fetched; its document repeats it."""
+        question = getattr(self, "question", None)
+        models, systems, gpus = (getattr(question, name, None) for name in ("model", "system", "gpus"))
+        return remarks_of(models) + system_remarks(systems, gpus)
 
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
@@ -126,6 +130,53 @@ def remarks_of(models: object) -> tuple[str, ...]:
     named = (models,) if isinstance(models, str) else models if isinstance(models, tuple) else ()
     texts = [one for one in dict.fromkeys(named) if user_path(str(one)) is None]  # a file is not read twice
     return tuple(dict.fromkeys(remark for one in texts for remark in load_model(str(one)).remarks))
+
+
+def system_remarks(systems: object, gpus: object = None) -> tuple[str, ...]:
+    """Remarks of the systems that a question names: GPUs beyond a count, a part of a node, memory that is kept.
+
+    Examples
+    --------
+    >>> system_remarks("2xl40s", 8)
+    ('8 GPUs are 4 x 2xl40s: 25 GB/s a GPU between them, 31.5 GB/s inside; 8xl40s is one node',)
+    """
+    named = (systems,) if isinstance(systems, str) else systems if isinstance(systems, tuple) else ()
+    texts = [str(one) for one in dict.fromkeys(named) if user_path(str(one)) is None]
+    found = [load_system(one) for one in texts]
+    said = [remark for one in found for remark in (_beyond_the_count(one, gpus), _part_of_a_node(one), _kept(one))]
+    return tuple(dict.fromkeys(remark for remark in said if remark))
+
+
+def _beyond_the_count(system: System, gpus: object) -> str:
+    """What more GPUs are than the name of the system counts: more of the same, over the fabric beyond one."""
+    n, asked = system.n_gpus, int(gpus) if isinstance(gpus, int | float) else 0
+    if n is None or asked <= n:
+        return ""
+    domain = int(system.n_gpus_scale_up.value)
+    inside, beyond = (
+        format_si(one, "B/s")
+        for one in (system.scale_up_bytes_per_s_per_gpu.value, system.cross_domain_bytes_per_s_per_gpu)
+    )
+    said = f"{asked} GPUs are {asked / n:.3g} x {system.id}: {beyond} a GPU between them"
+    return said if domain == 1 else f"{said}, {inside} inside; {system.id.replace(f'{n}x', f'{asked}x', 1)} is one node"
+
+
+def _part_of_a_node(system: System) -> str:
+    """Which node a few GPUs are a part of, where they are made for one."""
+    n, of = system.n_gpus, system.measured_as
+    full = int(load_system(of).n_gpus_scale_up.value) if of else 0
+    if n is None or n >= full:
+        return ""
+    return f"{n} of the {full} GPUs of {of}, with their share of its fabric and power"
+
+
+def _kept(system: System) -> str:
+    """How much of a chip's memory its operating system keeps from the GPU."""
+    chip = system.accelerator
+    if chip.usable_hbm_bytes is None or chip.usable_bytes >= chip.hbm_bytes.value:
+        return ""
+    usable, whole = (format_si(one, "B") for one in (chip.usable_bytes, chip.hbm_bytes.value))
+    return f"{usable} of {chip.id}'s {whole} count: {chip.usable_hbm_bytes.note}"
 
 
 def remarked(document: dict[str, Any], remarks: tuple[str, ...]) -> dict[str, Any]:

@@ -245,7 +245,7 @@ def _trainer_words(asked: AskedRun, section: Section) -> str:
         return f"{words} (searched)"
     if bool(trainer_fits(asked.typical, machine)):
         return f"{words} (plan)"
-    needed, hbm = format_si(median(trainer_bytes(asked.typical)), "B"), machine.system.accelerator.hbm_bytes.value
+    needed, hbm = format_si(median(trainer_bytes(asked.typical)), "B"), machine.system.accelerator.usable_bytes
     return f"{words} (plan; as modelled it needs {needed} of {format_si(TRAINING_HBM_FRACTION * hbm, 'B')} per GPU)"
 
 

@@ -347,7 +347,7 @@ class _Stretched:
 
     def layout(self, doublings: NDArray[np.int64]) -> tuple[Layout, Floats]:
         """Cut of every sample and its GPUs: tensors within a node, experts over all of it."""
-        hbm = float(self.machine.system.accelerator.hbm_bytes.value)
+        hbm = float(self.machine.system.accelerator.usable_bytes)
         room = WEIGHTS_FRACTION * (hbm - WORKSPACE_BYTES)
         stored = np.asarray(weights_bytes_per_gpu(self.model, Layout(), self.precision) * self.total, float)
         gpus = np.asarray(2.0 ** (np.ceil(np.log2(np.maximum(stored / room, 1.0))) + doublings), float)

@@ -177,13 +177,13 @@ def held_beside(model: Model, context_tokens: Num, layout: Layout, precision: Pr
     chunk = ACTIVATION_BYTES * np.minimum(buffers.chunk_tokens, context_tokens)
     buffered = buffers.keeps_expert_buffers and precision.weights.experts >= 1
     width = max(_width(group.feed_forward, routed=not buffered) for group in model.layers)
-    exchanges = np.asarray(layout.n_gpus_per_stage, float) > 1
+    exchanging: Num = np.where(np.asarray(layout.n_gpus_per_stage) > 1, buffers.group_bytes, 0.0)
     return Held(
         chunk_bytes=chunk * (buffers.hidden_copies * model.hidden_size + buffers.width_copies * width / layout.tp),
         sampling_bytes=1.5 * chunk * model.hidden_size if buffers.logit_bytes else 0.0,
         sampling_bytes_per_sequence=buffers.logit_bytes * model.vocab_size,
         expert_bytes=chunk * _routed_width(model, layout) if buffered else 0.0,
-        library_bytes=buffers.workspace_bytes + buffers.group_bytes * exchanges,
+        library_bytes=buffers.workspace_bytes + exchanging,
         graph_bytes=buffers.graph_bytes + buffers.graph_bytes_per_layer * model.n_layers / layout.pp,
     )
 

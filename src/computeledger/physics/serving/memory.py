@@ -93,8 +93,7 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
         norms = each.rest_bytes
     kept = mixers * each.attention + dense * each.dense
     spread = counts["experts"] * each.experts
-    spread = spread / layout.n_gpus_per_stage
-    return tables / layout.tp + (kept / layout.tp + norms + spread) / layout.pp
+    return tables / layout.tp + (kept / layout.tp + norms + spread / layout.n_gpus_per_stage) / layout.pp
 
 
 def expert_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
@@ -189,42 +188,19 @@ def cache_bytes_per_gpu(system: System, weights_bytes: Num, held: Held, load: Nu
     55
     """
     beside = np.maximum(held.activations_bytes(load) + held.workspace_bytes, buffers.least_bytes)
-    return np.maximum(buffers.cache_fraction * (engine_bytes(system, buffers) - weights_bytes - beside), 0.0)
+    return np.maximum(buffers.cache_fraction * (_filled_bytes(system, buffers) - weights_bytes - beside), 0.0)
 
 
-def engine_bytes(system: System, buffers: Buffers) -> float:
-    """Memory of one GPU that an engine fills: a share of what the driver reports, no more than is sold [byte].
-
-    Parameters
-    ----------
-    system : System
-        Whose HBM it is.
-    buffers : Buffers
-        Of the engine.
-
-    Returns
-    -------
-    float
-        Of one GPU [byte].
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_system
-    >>> engine_bytes(load_system("h100-nvl8"), SERVER_BUFFERS)
-    80000000000.0
-    """
-    chip = system.accelerator
-    reported = chip.hbm_bytes.value if chip.driver_bytes is None else chip.driver_bytes.value
-    if buffers.whole_fraction >= 1:
-        return chip.hbm_bytes.value
-    return buffers.whole_fraction * reported
+def _filled_bytes(system: System, buffers: Buffers) -> float:
+    """Memory of one GPU that an engine fills."""
+    return buffers.whole_fraction * system.accelerator.usable_bytes
 
 
 def _largest_batch(system: System, weights_bytes: Num, held: Held, one: Num, buffers: Buffers) -> Num:
     """Sequences that fit on a rank: a chunk and the reserve bound them, and sampling, which grows with them."""
     cached = np.maximum(one, 1.0)  # a cache in host memory is bounded by nothing that is known here
     by_chunk = cache_bytes_per_gpu(system, weights_bytes, held, 0.0, buffers) / cached
-    whole, share = engine_bytes(system, buffers), buffers.cache_fraction
+    whole, share = _filled_bytes(system, buffers), buffers.cache_fraction
     left = whole - weights_bytes - held.workspace_bytes - held.expert_bytes - held.sampling_bytes
     by_sampling = np.maximum(share * left, 0.0) / (cached + share * held.sampling_bytes_per_sequence)
     return np.floor(np.minimum(by_chunk, by_sampling))
@@ -282,7 +258,7 @@ def serving_memory(
         kv_cache_bytes=on_rank * one,
         activations_bytes=held.activations_bytes(on_rank),
         workspace_bytes=held.workspace_bytes,
-        capacity_bytes=system.accelerator.hbm_bytes.value,
+        capacity_bytes=system.accelerator.usable_bytes,
         rest_sd_bytes=held.sd_bytes(on_rank, kept),
         cache_bytes=cache_bytes_per_gpu(system, weights, held, on_rank, kept),
         sequence_bytes=one,

@@ -16,7 +16,7 @@ import numpy as np
 from computeledger.errors import ComputeLedgerError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_accelerator, load_model
-from computeledger.facts.schema import PRECISION_BYTES, Accelerator
+from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.buffers import Buffers, Held, held_beside
@@ -89,7 +89,6 @@ def memory_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[MemoryRun], Cou
 def _run(row: Mapping[str, str]) -> MemoryRun:
     model = load_model(row["model"])
     buffers = _buffers(row["engine"], row["engine_version"])
-    stated = {"chunk_tokens": _number(row, "chunk_tokens"), "whole_fraction": _number(row, "memory_fraction")}
     return MemoryRun(
         row=row,
         model=model,
@@ -98,12 +97,12 @@ def _run(row: Mapping[str, str]) -> MemoryRun:
         context_tokens=np.inf,
         sequences=_number(row, "sequences"),
         device_bytes=_device_bytes(row),
-        buffers=buffers and replace(buffers, **{name: one for name, one in stated.items() if np.isfinite(one)}),
+        buffers=buffers and replace(buffers, chunk_tokens=_number(row, "chunk_tokens", buffers.chunk_tokens)),
     )
 
 
-def _number(row: Mapping[str, str], name: str) -> float:
-    return float(row[name] or "nan")
+def _number(row: Mapping[str, str], name: str, default: float = np.nan) -> float:
+    return float(row[name]) if row[name] else default
 
 
 def _device_bytes(row: Mapping[str, str]) -> float:
@@ -112,8 +111,7 @@ def _device_bytes(row: Mapping[str, str]) -> float:
         return _number(row, "device_gib") * GIB
     if not row["accelerator"]:
         return np.nan
-    chip: Accelerator = load_accelerator(row["accelerator"])
-    return chip.hbm_bytes.value if chip.driver_bytes is None else chip.driver_bytes.value
+    return load_accelerator(row["accelerator"]).usable_bytes
 
 
 def _buffers(engine: str, version: str) -> Buffers | None:
@@ -129,8 +127,10 @@ def _buffers(engine: str, version: str) -> Buffers | None:
     return EARLIER[max(first for first in EARLIER if first <= read)]
 
 
-def compare_memory(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
-    """Predict what engines log when they start.
+def compare_memory(
+    rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0, runs: Sequence[MemoryRun] | None = None
+) -> Comparison:
+    """Predict what engines log when they start; the runs may be read already, with other constants.
 
     Examples
     --------
@@ -138,7 +138,8 @@ def compare_memory(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed
     >>> sorted(compare_memory(curated_rows("memory_curated.csv")[:2]).measured)[:2]
     ['activations_memory', 'cache_memory']
     """
-    runs, skipped = memory_runs(rows)
+    read, skipped = memory_runs(rows)
+    runs = read if runs is None else runs
     normal = np.random.default_rng(seed).standard_normal(n_samples)
     measured = {name: np.array([_measured(one.row, columns) for one in runs]) for name, columns in FIGURES.items()}
     predicted = {name: _cloud(runs, figure, normal) for name, figure in _PREDICTED.items()}

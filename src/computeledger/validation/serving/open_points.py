@@ -28,7 +28,7 @@ from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import Array, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
-from computeledger.workloads.engines import constants_of, engines, reads_prompts_first
+from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -197,7 +197,7 @@ def _precision(row: Row, model: Model) -> Precision:
     experts = row.get("expert_weights")
     weights = _OF_ENGINE.get((row["engine"], row["weights"]), row["weights"])
     narrowest, kv = experts or weights, row["kv_cache"] or "bf16"
-    stored = precision_of(model, None, kv)
+    stored = precision_on(row["engine"], model, None, kv)
     if _AS_STORED.get(narrowest, narrowest) == _AS_STORED.get(stored.name, stored.name):
         return stored
     try:

@@ -191,7 +191,7 @@ def _point(row: Mapping[str, str]) -> Point | str:
         precision = Precision(precision.attention, precision.dense, precision.experts, "fp8")
     for pool in {"aggregated": ("",)}.get(kind, ("prefill_", "decode_")):
         weights = weights_bytes_per_gpu(model, _layout(row, pool), precision)
-        if weights > load_system(system).accelerator.hbm_bytes.value:
+        if weights > load_system(system).accelerator.usable_bytes:
             return "weights do not fit the GPUs as recorded"
     ratio = 1.0 if _OTHER_HARNESS.search(row.get("silicon_data_source", "")) else DRAWN_LENGTH_RATIO
     return Point(row, model, system, row["backend"], precision, kind, concurrency, ratio, _speculative(row))

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from computeledger.errors import unknown_id
 from computeledger.physics.calibration.local import local_engines, local_profile
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE, GENERIC, calibrated_engines
+from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.workloads.engines.engine import Engine
 
 if TYPE_CHECKING:
+    from computeledger.facts.architecture import Model
     from computeledger.facts.schema import Accelerator
+    from computeledger.physics.roofline import Precision
 
 #: The module that says what an engine is, among those that are one.
 _RECORD = "engine"
@@ -65,6 +68,33 @@ def constants_of(engine: str, chip: Accelerator) -> str:
     if engine in engines():
         return GENERIC
     raise unknown_id("engine", engine, backends())
+
+
+def default_file(engine: str, model: Model) -> str | None:
+    """Format of the file that an engine's users download of a checkpoint that it does not run as it is stored.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> [default_file("llama.cpp", load_model(one)) for one in ("gpt-oss-20b", "deepseek-v3", "llama-3.1-8b")]
+    ['gguf-mxfp4', 'gguf-q8_0', None]
+    """
+    if model.stored is not None or engine not in engines():
+        return None
+    return engines()[engine].default_files.get(stored_precision(model).name)
+
+
+def precision_on(engine: str, model: Model, given: str | None, kv: str = "bf16") -> Precision:
+    """The precision that was asked for, else that of the engine's default file, else the stored one.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> gpt_oss = load_model("gpt-oss-20b")
+    >>> precision_on("vllm", gpt_oss, None).attention, precision_on("llama.cpp", gpt_oss, None).attention
+    ('bf16', 'q8_0')
+    """
+    return precision_of(model, given or default_file(engine, model), kv)
 
 
 def reads_prompts_first(engine: str) -> bool:

@@ -84,6 +84,9 @@ class Engine:
         Whether it multiplies on the host what stays in host memory, where that is faster than copying it.
     own_files : str
         What a checkpoint is converted to before it runs, such as a GGUF file; empty where it reads checkpoints.
+    default_files : mapping of str to str
+        Format of the file that its users download of a checkpoint, by the narrowest format that the checkpoint is
+        stored in: those that the engine does not run as such.
     caches : mapping of str to str
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
     makers : tuple of str
@@ -105,6 +108,7 @@ class Engine:
     quantises_on_loading: bool = True
     computes_on_host: bool = False
     own_files: str = ""
+    default_files: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
     makers: tuple[str, ...] = ()
     buffers: Buffers = SERVER_BUFFERS

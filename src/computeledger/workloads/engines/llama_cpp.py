@@ -36,12 +36,21 @@ def _commands(one: Launch) -> list[str]:
     return [f"# set GGUF to the file of {one.model} in {one.weights}", *shell("llama-server", options)]
 
 
+#: ggml-org publishes gpt-oss with 8 bits beside the experts (pull request 15091). Of other checkpoints in 8 or 4 bits
+#: the converter makes 16 bits again, and what is downloaded is the file of as many bits (assumption).
+_FILES = {
+    "mxfp4": "gguf-mxfp4",
+    **dict.fromkeys(("fp8", "fp8-block", "mxfp8", "int8", "w8a16"), "gguf-q8_0"),
+    **dict.fromkeys(("fp4", "int4", "int4-g64", "int4-g32", "w4a8", "fp4-a8", "fp4-a16"), "gguf-q4_k_m"),
+}
+
 ENGINE = Engine(
     "llama.cpp",
     buffers=LOCAL_BUFFERS,
     names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
     computes_on_host=True,
     own_files="a GGUF file",
+    default_files=_FILES,
     memory_share="--n-gpu-layers and --ctx-size: layers and cache that stay on the GPU",
     quantises_on_loading=False,
     caches={"bf16": "", "int8": "q8_0", "int4": "q4_0", "q8_0": "q8_0", "q4_0": "q4_0"},

@@ -24,11 +24,20 @@ def _commands(one: Launch) -> list[str]:
     return [note, *shell("mlx_lm.server", options)]
 
 
+#: mlx-community publishes gpt-oss as MXFP4-Q8 and MXFP4-Q4 (mlx-lm, issue 605); the first keeps 8 bits beside the
+#: experts, as llama.cpp's file does. Of other checkpoints, the conversion to as many bits (assumption).
+_FILES = {
+    "mxfp4": "mlx-mxfp4-q8",
+    **dict.fromkeys(("fp8", "fp8-block", "mxfp8", "int8", "w8a16"), "mlx-8bit"),
+    **dict.fromkeys(("fp4", "int4", "int4-g64", "int4-g32", "w4a8", "fp4-a8", "fp4-a16"), "mlx-4bit"),
+}
+
 ENGINE = Engine(
     "mlx",
     buffers=LOCAL_BUFFERS,
     names=("mlx",),
     own_files="an MLX checkpoint",
+    default_files=_FILES,
     memory_share="memory is shared with the CPU: iogpu.wired_limit_mb of macOS bounds what the GPU may hold",
     quantises_on_loading=False,
     caches={"bf16": ""},

@@ -204,7 +204,7 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
         flop_per_token=flop,
         executed_flop_per_token=flop + recomputed_flop_per_token(model, batch),
         peak_flop_per_s=machine.bf16_flop_per_s,
-        capacity_bytes=TRAINING_HBM_FRACTION * machine.system.accelerator.hbm_bytes.value,
+        capacity_bytes=TRAINING_HBM_FRACTION * machine.system.accelerator.usable_bytes,
     )
 
 

@@ -205,7 +205,7 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
         chip = machine.system.accelerator
         raise DoesNotFitError(
             f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the leanest layout needs "
-            f"{float(swept.memory_bytes.min()) / GIGA:.0f} GB per GPU of {chip.hbm_bytes.value / GIGA:.0f} GB"
+            f"{float(swept.memory_bytes.min()) / GIGA:.0f} GB per GPU of {chip.usable_bytes / GIGA:.0f} GB"
         )
     return swept
 

@@ -105,7 +105,7 @@ def domain_use(
     """
     system = machines.generation.system
     n_gpus = int(system.n_gpus_scale_up.value)
-    hbm = n_gpus * system.accelerator.hbm_bytes.value
+    hbm = n_gpus * system.accelerator.usable_bytes
     weights = float(weights_bytes_per_gpu(model, Layout(), precision))
     nothing = DomainUse(system.id, "", hbm, weights, 0.0, 0.0, 0.0, 1.0)
     sizes = {n_gpus, 2 ** int(np.log2(n_gpus))}

@@ -260,7 +260,7 @@ def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
     >>> [bool(trainer_fits(run, Machine(load_system("h100-nvl8")))) for run in runs]
     [False, True]
     """
-    usable = TRAINING_HBM_FRACTION * machine.system.accelerator.hbm_bytes.value
+    usable = TRAINING_HBM_FRACTION * machine.system.accelerator.usable_bytes
     return np.asarray(trainer_bytes(scenario) <= usable)
 
 

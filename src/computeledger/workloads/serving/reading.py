@@ -16,9 +16,8 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
-from computeledger.physics.weights import precision_of
 from computeledger.units import format_si
-from computeledger.workloads.engines import engines, reads_prompts_first
+from computeledger.workloads.engines import engines, precision_on, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -70,7 +69,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     return ServingScenario(
         model=model,
         layout=Layout(),
-        precision=precision_of(model, question.precision, question.kv_precision),
+        precision=precision_on(question.engine, model, question.precision, question.kv_precision),
         input_tokens=numbers["input_tokens"],
         output_tokens=numbers["output_tokens"],
         batch=1.0,

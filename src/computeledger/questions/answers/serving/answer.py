@@ -22,11 +22,11 @@ from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
+    counted_in_file,
     dear_reads,
     foreign_engine,
     margins_document,
@@ -52,7 +52,7 @@ from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import draw_machine, multiplied_in, price_of
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
-from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines import constants_of, default_file, precision_on
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
@@ -145,8 +145,10 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     """Parts of a serving document that depend on what was asked for."""
     question, setting = answer.question, answer.setting
     out = model_document(question, setting.at_median.model)
-    if out["remarks"]:
+    if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
+    file = None if question.precision else default_file(question.engine, setting.at_median.model)
+    out["remarks"] += counted_in_file(file, question.engine)
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
@@ -169,7 +171,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if question.emit is not None:
         out["launch"] = {
             "engine": question.emit,
-            "text": launch_text(question.emit, {**document, **out, "stored_as": question.precision}),
+            "text": launch_text(question.emit, {**document, **out, "stored_as": question.precision or file}),
         }
     return out
 
@@ -334,7 +336,7 @@ def _interval(model: Model, system: System, question: ServeQuestion) -> Interval
         kind = "spread"
     if engine in local_engines() and question.batch != 1:
         kind = "several"
-    weights = precision_of(model, question.precision, question.kv_precision).name
+    weights = precision_on(engine, model, question.precision, question.kv_precision).name
     if constants in ("ideal", "assumed") or user_path(engine) is not None:
         return None
     return interval_for(model, weights, system, engine, kind)
@@ -356,9 +358,8 @@ def _anchored(
             raise InputError("--anchor: state the layout it was measured on, with --layout or as layout=tp8")
         layout = check_layout(parse_layout(question.layout), model) if question.layout else Layout()
         central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-        asked = ServingScenario(
-            model, layout, precision_of(model, question.precision, question.kv_precision), 1.0, 1.0, 1.0
-        )
+        precision = precision_on(question.engine, model, question.precision, question.kv_precision)
+        asked = ServingScenario(model, layout, precision, 1.0, 1.0, 1.0)
         constants = constants_of(question.engine, system.accelerator)
         ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central)))
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}

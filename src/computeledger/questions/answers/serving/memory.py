@@ -20,7 +20,7 @@ from computeledger.physics.serving.memory import ServingMemory, serving_memory
 from computeledger.physics.serving.offload import HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of, stored_precision
-from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import serving_assumptions
 from computeledger.questions.answers.serving.launch import MOST_FRACTION
 from computeledger.questions.memory import MemoryQuestion
@@ -89,7 +89,7 @@ class MemoryAnswer(Answer):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the parts are its working."""
         del working
-        return {
+        document = {
             "model": self.model.id,
             "context_tokens": self.question.context_tokens,
             "batch": self.question.batch,
@@ -97,6 +97,7 @@ class MemoryAnswer(Answer):
             "fits": [one.to_dict() for one in self.fits],
             "assumptions": serving_assumptions(engines()[self.fits[0].engine].buffers),
         }
+        return remarked(document, self.remarks)
 
 
 def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryAnswer:
@@ -174,6 +175,8 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     batches = np.ravel(np.broadcast_to(held.largest_batch, (len(layouts), 1)))
     holds = batches >= question.batch
     among = sizes == (sizes[holds].min() if holds.any() else sizes.max())
+    flat = among & holds & np.array([one.pp == 1 for one in layouts])
+    among = flat if flat.any() else among  # a pipeline answers no sooner: it comes where tensors are cut no further
     chosen = layouts[int(np.argmax(np.where(among, batches, -1.0)))]
     held = serving_memory(model, system, chosen, precision, load, kept)
     return Fit(

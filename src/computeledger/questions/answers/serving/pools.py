@@ -72,7 +72,7 @@ class PoolsAnswer(ServingAnswer):
             document["meets"] = documents.meets_document(self.result, limits)
         model = setting.at_median.model
         document |= model_document(question, model)
-        if document["remarks"]:
+        if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)

@@ -16,7 +16,6 @@ from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
@@ -29,7 +28,7 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
@@ -254,7 +253,7 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
 def _fleet(model: Model, machine: Machine, trace: Trace, question: SimulateServeQuestion) -> Fleet:
     """Replicas, and what may change their number."""
     scenario = ServingScenario(
-        model, Layout(), precision_of(model, question.precision, question.kv_precision),
+        model, Layout(), precision_on(question.backend, model, question.precision, question.kv_precision),
         float(np.mean(trace.input_tokens)), float(np.mean(trace.output_tokens)), 1.0,
     )  # fmt: skip
     layout = _layout(scenario, machine, question)
