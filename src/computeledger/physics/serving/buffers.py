@@ -45,8 +45,10 @@ class Buffers:
         Of a chunk in one layer: of the residual stream, and of the feed-forward width [-].
     keeps_expert_buffers : bool
         Whether routed tokens have two buffers of their own.
-    reserved_bytes, reserved_bytes_per_token : float
-        Kept free at least, whatever activations and graphs take, and for each token of the chunk [byte].
+    reserved_bytes : float
+        Kept free at least, whatever activations and graphs take [byte].
+    reserved_bytes_per_token : float
+        Kept free besides for each token of the chunk [byte/token].
     activations_sd, workspace_sd, graphs_sd : float
         Standard deviation of the logarithm against the logs of models left out of the fit; 0 where none was read [-].
     """
