@@ -111,6 +111,26 @@ def check_kind(given: object, kinds: type | tuple[type, ...], what: str) -> None
 _MEANT = {"gpu": "cuda"}
 
 
+def close_choices(given: str, allowed: Iterable[str], limit: int = 3) -> list[str]:
+    """The valid choices closest to a misspelt one, the closest first.
+
+    Examples
+    --------
+    >>> close_choices("h100-nvl9", ["h100-nvl8", "gb200-nvl72"])
+    ['h100-nvl8']
+    """
+    given, choices = given[:ECHO_CHARACTERS], sorted(set(allowed))
+    if (meant := _MEANT.get(given.lower())) in choices:
+        return [meant]
+    lowered: dict[str, list[str]] = {}
+    for choice in choices:
+        lowered.setdefault(choice.lower(), []).append(choice)  # GBps and Gbps differ by a factor of eight
+    close = difflib.get_close_matches(given.lower(), lowered, n=limit, cutoff=_LIKENESS)
+    ratios = [difflib.SequenceMatcher(None, given.lower(), match).ratio() for match in close]
+    kept = [match for match, ratio in zip(close, ratios, strict=True) if ratio > max(ratios) - 0.1]
+    return [choice for match in kept for choice in lowered[match]]
+
+
 def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """Name the valid choices closest to a misspelt one.
 
@@ -119,18 +139,9 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     >>> nearest("h100-nvl9", ["h100-nvl8", "gb200-nvl72"])
     "did you mean 'h100-nvl8'?"
     """
-    given = given[:ECHO_CHARACTERS]
     choices = sorted(set(allowed))
-    if (meant := _MEANT.get(given.lower())) in choices:
-        return f"did you mean {meant!r}?"
-    lowered: dict[str, list[str]] = {}
-    for choice in choices:
-        lowered.setdefault(choice.lower(), []).append(choice)  # GBps and Gbps differ by a factor of eight
-    close = difflib.get_close_matches(given.lower(), lowered, n=limit, cutoff=_LIKENESS)
-    if close:
-        ratios = [difflib.SequenceMatcher(None, given.lower(), match).ratio() for match in close]
-        kept = [match for match, ratio in zip(close, ratios, strict=True) if ratio > max(ratios) - 0.1]
-        return "did you mean " + " or ".join(repr(choice) for match in kept for choice in lowered[match]) + "?"
+    if close := close_choices(given, choices, limit):
+        return "did you mean " + " or ".join(repr(choice) for choice in close) + "?"
     shown = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
     return f"allowed: {shown}" if choices else "nothing is allowed here"
 

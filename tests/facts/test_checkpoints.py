@@ -118,6 +118,16 @@ def test_parts_of_a_file_are_read_together(tmp_path: Path) -> None:
         load_model(first)
 
 
+def test_a_folder_with_one_gguf_file_is_that_file(tmp_path: Path) -> None:
+    tensors = llama_tensors()
+    written(tmp_path, "llama-00002-of-00002.gguf", gguf({}, tensors[100:]))
+    first = written(tmp_path, "llama-00001-of-00002.gguf", gguf(LLAMA_8B, tensors[:100]))
+    assert load_model(str(tmp_path)).stored == load_model(first).stored
+    written(tmp_path, "other.gguf", gguf(LLAMA_8B, tensors))
+    with pytest.raises(ComputeLedgerError, match=r"name one: llama-00001-of-00002\.gguf, other\.gguf"):
+        load_model(str(tmp_path))
+
+
 QWEN = {
     "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16,
     "num_hidden_layers": 2, "num_key_value_heads": 8, "vocab_size": 151936, "head_dim": 128,

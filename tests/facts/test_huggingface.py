@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def test_deepseek_is_counted_tensor_by_tensor() -> None:
     expected = 61 * (attention + norms) + 3 * 3 * d * 18432 + 58 * moe + 2 * 129280 * d + d
     assert n_params_total(model) == expected == 671_026_419_200
     assert [group.count for group in model.layers] == [3, 58]
-    assert (model.n_mtp_layers, model.weight_precision, model.expert_precision) == (1, "fp8", "fp8")
+    assert (model.n_mtp_layers, model.weight_precision, model.expert_precision) == (1, "fp8-block", "fp8-block")
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,10 @@ def test_every_configuration_of_the_shared_data_is_read(shared_data: Path) -> No
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("deepseek-ai--DeepSeek-V3", ("fp8", "fp8", "fp8")),
-        ("deepseek-ai--DeepSeek-V4-Flash", ("fp8", "fp8", "fp4")),
+        ("deepseek-ai--DeepSeek-V3", ("fp8-block", "fp8-block", "fp8-block")),
+        ("deepseek-ai--DeepSeek-V4-Flash", ("fp8-block", "fp8-block", "fp4")),
         ("nvidia--DeepSeek-V4-Pro-NVFP4", ("fp8", "fp8", "fp4")),
-        ("Qwen--Qwen3-235B-A22B-FP8", ("fp8", "fp8", "fp8")),
+        ("Qwen--Qwen3-235B-A22B-FP8", ("fp8-block", "fp8-block", "fp8-block")),
         ("moonshotai--Kimi-K2.5", ("bf16", "bf16", "int4-g32")),
         ("moonshotai--Kimi-K3", ("bf16", "bf16", "mxfp4-a16")),
         ("nvidia--Kimi-K2.5-NVFP4", ("bf16", "fp4", "fp4")),
@@ -176,7 +177,7 @@ def test_every_configuration_of_the_shared_data_is_read(shared_data: Path) -> No
         ("nvidia--Qwen3.6-27B-NVFP4", ("fp8", "fp4-a16", "fp4-a16")),
         ("nvidia--Qwen3.5-397B-A17B-NVFP4", ("bf16", "bf16", "fp4")),
         ("openai--gpt-oss-120b", ("bf16", "bf16", "mxfp4")),
-        ("zai-org--GLM-5-FP8", ("fp8", "fp8", "fp8")),
+        ("zai-org--GLM-5-FP8", ("fp8-block", "fp8-block", "fp8-block")),
     ],
 )
 def test_precision_of_quantised_checkpoints(shared_data: Path, name: str, expected: tuple[str, str, str]) -> None:
@@ -205,6 +206,53 @@ def test_a_precision_that_another_file_holds_is_noted() -> None:
 )
 def test_precision_of_mixers(quantised: dict[str, Any] | None, expected: str) -> None:
     assert read(small("qwen3", quantization_config=quantised)).weight_precision == expected
+
+
+MXFP4 = {"dtype": "fp4", "qscheme": "per_group", "group_size": 32}
+FP8 = {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}
+
+
+def quark(weight: object, inputs: object, exclude: Sequence[str] = (), layers: object = None) -> dict[str, Any]:
+    """A ``quantization_config`` as AMD's checkpoints have it."""
+    whole = {"weight": weight, "input_tensors": inputs, "output_tensors": None, "bias": None}
+    left = {"exclude": ["lm_head", *exclude], "layer_quant_config": layers or {}}
+    return {"quant_method": "quark", "global_quant_config": whole, **left}
+
+
+@pytest.mark.parametrize(
+    ("quantised", "expected"),
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("fp8-block",) * 3),
+        ({"quant_method": "fp8", "activation_scheme": "static"}, ("fp8",) * 3),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PB_WO"}, ("fp8-block",) * 3),
+        # amd/Kimi-K2.5-MXFP4 and amd/DeepSeek-R1-MXFP4: routers, attention and head left out
+        (quark(MXFP4, MXFP4, ["re:.*\\.gate$", "re:.*self_attn.*"]), ("bf16", "mxfp4", "mxfp4")),
+        (quark(MXFP4, MXFP4), ("mxfp4",) * 3),
+        (quark(MXFP4, None), ("mxfp4-a16",) * 3),
+        # amd/Llama-3.1-405B-Instruct-FP8-KV
+        (quark(FP8, FP8), ("fp8",) * 3),
+        (quark({"dtype": "int4", "qscheme": "per_group", "group_size": 128}, None), ("int4",) * 3),
+        (quark({"dtype": "int8", "qscheme": "per_channel"}, {"dtype": "int8"}), ("int8",) * 3),
+        (
+            quark([FP8, {"dtype": "int4", "qscheme": "per_channel"}], FP8,
+                  ["re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*"]),
+            ("bf16", "bf16", "w4a8"),
+        ),
+        (
+            quark(FP8, FP8, (), {"layers.*.mlp.experts.*.gate_proj": {"weight": MXFP4, "input_tensors": MXFP4}}),
+            ("fp8", "fp8", "mxfp4"),
+        ),
+    ],
+)  # fmt: skip
+def test_precision_by_block_and_by_quark(quantised: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    model = read(small("qwen3_moe", quantization_config=quantised, num_experts=8, moe_intermediate_size=128,
+                      num_experts_per_tok=2))  # fmt: skip
+    assert (model.weight_precision, model.dense_precision, model.expert_precision) == expected
+
+
+def test_a_type_of_quark_that_is_not_understood_is_one_line() -> None:
+    with pytest.raises(ModelConfigError, match="'uint2' of quark is not understood; did you mean 'uint8'"):
+        read(small("qwen3", quantization_config=quark({"dtype": "uint2"}, None)))
 
 
 def test_windows() -> None:

@@ -209,7 +209,7 @@ def test_gb200_says_that_a_superchip_holds_two_gpus() -> None:
         (load_prices, "2026-12", "2026-11"),
         (load_model, "deepseek-ai/DeepSeek-V33", "DeepSeek-V3"),
         (load_model, "llama-3.1", "llama-3.1-405b"),
-        (load_model, "", "allowed"),
+        (load_model, "", "expected a bundled id"),
     ],
 )
 def test_a_refusal_names_the_nearest_valid_choice(function: object, given: str, hint: str) -> None:

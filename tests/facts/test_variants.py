@@ -21,7 +21,7 @@ def test_a_name_answers_with_what_is_published_of_it(given: str) -> None:
     model, published = load_model(given), VARIANTS[given]
     answered = {
         "max_context_tokens": model.max_context_tokens,
-        "weights": model.expert_precision,
+        "weights": model.expert_precision.removesuffix("-block"),
         "mtp": model.n_mtp_layers,
         "tied": model.tied_embeddings,
     }

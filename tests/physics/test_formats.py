@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from computeledger.errors import InputError
+from computeledger.errors import InputError, UnknownIdError
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
@@ -24,6 +24,8 @@ from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.serving.operations import Step, forward
 from computeledger.physics.transformer import n_params_total
 from computeledger.physics.weights import precision_of, weight_counts
+from computeledger.questions.answers.serving.document import wider_products
+from computeledger.questions.answers.setup import multiplied_in
 from computeledger.validation.serving.points import sort_points
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import KNOWN, NEW, interval_class
@@ -218,3 +220,48 @@ def test_a_model_of_numbers_has_widths_that_blocks_fit(name: str, precision: str
     n_params = sum(weight_counts(model).values())
     held = weights_bytes_per_gpu(model, Layout(), precision_of(model, precision))
     assert 8 * float(held) / n_params == pytest.approx(bits, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [
+        ("gguf-q4km", "gguf-q4_k_m"), ("q4km", "gguf-q4_k_m"), ("GGUF-Q4KM", "gguf-q4_k_m"),
+        ("gguf-q4_k_x", "gguf-q4_"), ("UD-Q4_K_XL", "gguf-q4_"), ("gguf-iq3xxs", "gguf-iq3_xxs"), ("q9_k_m", "gguf-q"),
+        ("fp-8", "fp8"), ("fp6", "fp8"), ("8bit", "mlx-8bit"), ("int-4", "int4"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_format_says_the_nearest_one(given: str, near: str) -> None:
+    with pytest.raises(UnknownIdError, match=f"unknown precision '{given}': did you mean '{near}"):
+        parse_precision(given)
+
+
+@pytest.mark.parametrize("given", ["q4_k_m", "Q4_K_M", "gguf-q4_k_m", "GGUF_Q4_K_M", "gguf-Q4-K-M"])
+def test_a_gguf_file_needs_no_prefix(given: str) -> None:
+    model = load_model("qwen3-14b")
+    assert precision_of(model, given) == precision_of(model, "gguf-q4_k_m")
+
+
+@pytest.mark.parametrize(
+    ("system", "asked", "words"),
+    [
+        ("8xv100", "bf16", "has no bf16 units; 16-bit weights are multiplied in fp16"),
+        ("2xt4", "fp16", "in fp16, at its peak"),
+        ("1xm1", "bf16", "multiplied in fp16"), ("8xa100", "fp16", None), ("8xh100", "fp8-block", None),
+    ],
+)  # fmt: skip
+def test_a_chip_without_bf16_units_says_what_16_bit_weights_are_multiplied_in(
+    system: str, asked: str, words: str | None
+) -> None:
+    model = load_model("llama-3.1-8b")
+    scenario = ServingScenario(model, Layout(), precision_of(model, asked), 100.0, 10.0, 1.0)
+    told = wider_products(scenario, load_system(system))
+    assert len(told) == bool(words)
+    assert not words or words in told[0]
+    assert multiplied_in(load_system(system).accelerator, [precision_of(model, asked).dense]).get("bf16") == (
+        "fp16" if words else None
+    )
+
+
+def test_fp16_has_the_fp16_peak_of_a_chip_without_bf16_units() -> None:
+    v100 = load_accelerator("v100-sxm2-32gb")
+    assert v100.peak(parse_precision("fp16").dense) == 125e12

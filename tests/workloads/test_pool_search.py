@@ -63,5 +63,5 @@ def test_nothing_tried_by_hand_is_better(found, limit_s) -> None:
 
 
 def test_too_few_gpus_are_refused() -> None:
-    with pytest.raises(DoesNotFitError, match="do not hold a prefill and a decode worker: at least 2 do"):
+    with pytest.raises(DoesNotFitError, match="1 GPU cannot hold a prefill and a decode worker: at least 2 can"):
         search_pools(SCENARIO, LAYOUTS, MACHINE, 1)

@@ -129,6 +129,8 @@ class Model:
         Of the output head, and of the input embedding where it is apart.
     stored : WeightBytes or None
         Bytes of all weights by kind, of a checkpoint whose headers were read.
+    gguf_mix : str
+        Mix of a GGUF file that the name states, such as ``q4_k_m``; empty where it states none.
     n_mtp_layers : int
         Multi-token-prediction modules; excluded from parameter counts of the model proper.
     norm_params_per_layer : int
@@ -159,6 +161,7 @@ class Model:
     head_precision: str = "bf16"
     embedding_precision: str = "bf16"
     stored: WeightBytes | None = None
+    gguf_mix: str = ""
     n_mtp_layers: int = 0
     norm_params_per_layer: int = 0
     vision: VisionEncoder | None = None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from computeledger.errors import FactError, check_kind
+from computeledger.errors import FactError, InputError, check_kind
 from computeledger.facts.reading import read_file
 from computeledger.files import user_files_allowed
 
+#: Addresses of hubs, which are no paths.
+_ADDRESS = r"\s*(https?://|(www\.)?(huggingface\.co|hf\.co|modelscope\.(cn|ai))/)"
 ALIAS_KINDS = ("spelling", "renamed", "mirror", "checkpoint")
 
 
@@ -154,8 +157,12 @@ def user_path(given: str) -> Path | None:
     check_kind(given, (str, os.PathLike), "an id, or the path of a file")
     if not user_files_allowed():
         return None
+    if re.match(_ADDRESS, str(given)):
+        return None
     path = Path(given).expanduser()
     if path.suffix in (".toml", ".json", ".gguf", ".safetensors"):
         return path
+    if re.match(r"~|\.{0,2}[/\\]|.*/$", str(given)) and not path.exists():
+        raise InputError(f"{given}: no such file or folder")
     separated = os.sep in given or "/" in given
     return path if separated and path.exists() else None

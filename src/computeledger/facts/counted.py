@@ -7,6 +7,7 @@ it, or the shipped system that is made of it.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 
@@ -19,6 +20,15 @@ from computeledger.fields import MOST_COUNT
 
 _COUNTED = re.compile(
     r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z0-9].*?)(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?)?"
+)
+#: A count that is no whole number, is not above 0, stands behind the name, or has no sign beside it.
+_MISWRITTEN = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<n>[-+]?(?:\d+\.?\d*|\.\d+)(?:e\d)?)-*[x×*]-*(?P<name>[a-z0-9].*)",
+        r"(?P<name>[a-z0-9].*?)-*[-x×*]-*(?P<n>\d{1,9})",
+        r"(?P<n>\d{1,9})-*(?P<name>[a-z].*)",
+    )
 )
 #: Largest ratio of a fabric's bandwidth below its switches to that above.
 _MOST_OVERSUBSCRIBED = 1000.0
@@ -57,12 +67,29 @@ def read_counted(given: str) -> Counted | None:
     if found is None or (found["n"] is None and found["ratio"] is None):
         return None
     n = None if found["n"] is None or len(found["n"]) > len(str(MOST_COUNT)) else int(found["n"])
-    if found["n"] is not None and (n is None or not 1 <= n <= MOST_COUNT):
+    if n == 0:
+        return None  # refused with the other counts that cannot be
+    if found["n"] is not None and (n is None or n > MOST_COUNT):
         raise InputError(f"system {shown(given)}: from 1 to {MOST_COUNT} can be counted")
     ratio = None if found["ratio"] is None else float(found["ratio"])
     if ratio is not None and not 1 <= ratio <= _MOST_OVERSUBSCRIBED:
         raise InputError(f"system {shown(given)}: a fabric is oversubscribed from 1 to {_MOST_OVERSUBSCRIBED:g} times")
     return Counted(n, found["name"], ratio)
+
+
+def meant_count(given: str) -> tuple[int, str] | None:
+    """The count and the name in a text that says both in another form than ``N x NAME``; None where it does not.
+
+    Examples
+    --------
+    >>> meant_count("3.5xl40s"), meant_count("L40S x 2"), meant_count("2 l40s"), meant_count("l40s")
+    ((4, 'l40s'), (2, 'l40s'), (2, 'l40s'), None)
+    """
+    for pattern in _MISWRITTEN:
+        found = pattern.fullmatch(normal_id(given))
+        if found is not None:
+            return min(max(math.ceil(abs(float(found["n"]))), 1), MOST_COUNT), found["name"]
+    return None
 
 
 def compact(name: str) -> str:
@@ -96,6 +123,8 @@ def in_node(chip: Accelerator, node: Node | System) -> System:
         scale_out_latency_s=node.scale_out_latency_s,
         it_w_per_chip=it,
         facility_w_per_chip=facility,
+        pair_link_fraction=node.pair_link_fraction,
+        ring_link_fraction=node.ring_link_fraction,
     )
 
 

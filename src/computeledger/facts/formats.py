@@ -11,6 +11,8 @@ from computeledger.errors import UnknownIdError, nearest
 #: Units that multiply a stored format, the format's own first. Of a weight-only format they are wider than its values.
 _WIDE = ("bf16",)
 _EIGHT = ("fp8", "bf16")
+#: ggml's kernels cut activations to 8-bit integers as they multiply them with narrow weights, where the chip has units.
+_DOT = ("int8", "bf16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Format:
     @property
     def is_weight_only(self) -> bool:
         """Whether values are read narrow and multiplied in 16 bits."""
-        return self.units == _WIDE and self.bits < _WIDE_BITS
+        return (self.units == _WIDE or self.source == _GGML) and self.bits < _WIDE_BITS
 
 
 _WIDE_BITS = 16
@@ -59,8 +61,10 @@ _INT = "gptqmodel-packing"
 _VLLM = "vllm-quant-utils"
 
 _FLOATS = (
-    Format("bf16", 16, 1, _WIDE, "16-bit floats; fp16 has the same width and rate", _GGML, ("fp16", "f16", "half")),
-    Format("fp8", 8, 1, _EIGHT, "8-bit floats; the scale of a tensor or channel is left out", _VLLM),
+    Format("bf16", 16, 1, _WIDE, "16-bit floats; fp16 has the same width and rate", _GGML,
+           ("fp16", "f16", "half", "float16", "bfloat16")),
+    Format("fp8", 8, 1, _EIGHT, "8-bit floats; the scale of a tensor or channel is left out", _VLLM,
+           ("fp8-e4m3", "float8")),
     Format("fp8-block", 8 * 128 * 128 + 32, 128 * 128, _EIGHT, "a 32-bit scale for 128 x 128 values", _VLLM),
     Format("mxfp8", 8 * 32 + 8, 32, _EIGHT, "an 8-bit scale for 32 values", _MX),
     Format("bfp8", 8 * 16 + 8, 16, _EIGHT, "an 8-bit exponent for 16 values", "tenstorrent-formats", ("bfp8_b",)),
@@ -76,7 +80,8 @@ _INTEGERS = (
     Format("w8a16", 8 * 128 + 16, 128, _WIDE, "weights alone, a 16-bit scale for 128 values", _INT, ("int8-wo",)),
     Format("int4", 4 * 128 + 20, 128, _WIDE, "weights alone, a 16-bit scale and a 4-bit zero for 128 values", _INT,
            ("int4-g128", "awq", "gptq", "w4a16", "int4-wo")),
-    Format("int4-g64", 4 * 64 + 16, 64, _WIDE, "weights alone, a 16-bit scale for 64 values", _INT),
+    Format("int4-g64", 4 * 64 + 16, 64, _WIDE, "weights alone, a 16-bit scale for 64 values", _INT,
+           ("nf4", "bnb-4bit")),
     Format("int4-g32", 4 * 32 + 16, 32, _WIDE, "weights alone, a 16-bit scale for 32 values", _INT),
     Format("w4a8", 4 * 128 + 20, 128, _EIGHT, "int4 weights beside activations in 8 bits", _INT, ("int4-a8",)),
 )  # fmt: skip
@@ -96,10 +101,9 @@ _GGML_BLOCKS = {
     "iq3_xxs": (98, 256), "iq3_s": (110, 256), "iq4_nl": (18, 32), "iq4_xs": (136, 256), "tq1_0": (54, 256),
     "tq2_0": (66, 256),
 }  # fmt: skip
-#: What llama.cpp multiplies its types in differs by chip and batch; 16 bits is an assumption.
 _GGML_TYPES = tuple(
-    Format(name, 8 * size, values, _WIDE, f"ggml block of {size} bytes for {values} values", _GGML)
-    for name, (size, values) in _GGML_BLOCKS.items()
+    Format(name, 8 * size, n, _WIDE if name == "f32" else _DOT, f"ggml block of {size} bytes for {n} values", _GGML)
+    for name, (size, n) in _GGML_BLOCKS.items()
 )
 
 #: Every format by its name.

@@ -9,8 +9,10 @@ head. A type alone gets what is left.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from computeledger.errors import UnknownIdError, nearest
 from computeledger.facts.formats import FORMATS, format_key
 
 
@@ -90,6 +92,32 @@ def mix_named(text: str) -> Mix | None:
     if key == "mxfp4" and "gguf" in text.lower():
         return MIXES["mxfp4_moe"]
     return _BY_KEY.get(key)
+
+
+def unknown_precision(text: str) -> UnknownIdError:
+    """Name the formats and GGUF files nearest to a misspelt one.
+
+    Examples
+    --------
+    >>> str(unknown_precision("gguf-q4km"))
+    "unknown precision 'gguf-q4km': did you mean 'gguf-q4_k_m'?"
+    """
+    files = [f"gguf-{name}" for name in MIXES]
+    others = [one.name for one in FORMATS.values() if one.name not in MIXES]
+    bare = _bare(text).removeprefix("ud")
+    same = [one for one in (*files, *others) if _bare(one) == bare]
+    is_file = re.match("i?q[1-9]", bare) is not None
+    near = (
+        f"did you mean {same[0]!r}?"
+        if same
+        else nearest(f"gguf-{bare}" if is_file else text, files if is_file else others)
+    )
+    return UnknownIdError(f"unknown precision {text!r}: {near}")
+
+
+def _bare(name: str) -> str:
+    """The letters and figures of a format's name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).removeprefix("gguf")
 
 
 def bytes_of_row(name: str, row_values: int) -> float:

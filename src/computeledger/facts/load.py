@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from computeledger.errors import InputError, ModelConfigError, UnknownIdError, nearest, unknown_id
+from computeledger.errors import InputError, ModelConfigError, UnknownIdError, close_choices, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import (
     ModelAlias,
@@ -29,11 +29,20 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
-from computeledger.facts.checkpoints import read_gguf_model, with_checkpoint, with_file
-from computeledger.facts.counted import compact, counted, in_node, read_counted
+from computeledger.facts.checkpoints import gguf_file_of, read_gguf_model, with_checkpoint, with_file
+from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
-from computeledger.facts.naming import Address, Variant, is_hub_id, read_address, variant_of, without_mirror
+from computeledger.facts.naming import (
+    Address,
+    Variant,
+    is_hub_id,
+    read_address,
+    respelt,
+    unknown_model,
+    variant_of,
+    without_mirror,
+)
 from computeledger.facts.reading import ASSUMPTION, Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
@@ -51,11 +60,13 @@ __all__ = [
     "load_system",
     "model_ids",
     "model_name",
+    "node_gpus",
     "offered_systems",
     "system_ids",
     "system_named_in",
 ]
 
+_CONFIG = "config.json"
 _MODEL_KEYS = ("id", "like", "config", "config_json", "precision", "published")
 _PRECISION_KEYS = {"attention": "weight_precision", "dense": "dense_precision", "experts": "expert_precision"}
 
@@ -147,13 +158,15 @@ def bundled_system(given: str) -> System:
     """A shipped system, or one that a text counts; no file of that name is looked at."""
     asked = read_counted(given)
     if asked is None:
-        return _shipped_system(_exact("system", given, system_ids(), accelerator_ids))
+        if normal_id(given) in system_ids():
+            return _shipped_system(normal_id(given))
+        raise _no_system(given)
     if asked.name in system_ids():
         system = _shipped_system(asked.name)
         return counted(asked, system, in_node(system.accelerator, system))
     if asked.n is None:
-        raise unknown_id("system", asked.name, system_ids())
-    chip = _named_accelerator(asked.name)
+        raise _no_system(asked.name)
+    chip = _counted_accelerator(given, asked.name)
     return counted(asked, chip, in_node(chip, _node(chip)))
 
 
@@ -194,6 +207,17 @@ def _named_accelerator(given: str) -> Accelerator:
 def _node(chip: Accelerator) -> Node | System:
     """What an accelerator stands in."""
     return load_node(chip.node) if chip.node in node_ids() else _shipped_system(chip.node)
+
+
+def node_gpus(chip: Accelerator) -> int:
+    """Accelerators in a full node of their kind; 1 of one that is not shipped.
+
+    Examples
+    --------
+    >>> node_gpus(load_accelerator("l40s")), node_gpus(load_accelerator("m4-max"))
+    (8, 1)
+    """
+    return int(_node(chip).n_gpus_scale_up.value) if chip.node else 1
 
 
 @functools.cache
@@ -240,6 +264,8 @@ def load_model(given: str, online: bool = False) -> Model:
         return _user_model(path)
     if is_numbers(given):
         return _numbers(given)
+    if user_files_allowed() and normal_id(given) not in model_index() and (Path(given) / _CONFIG).is_file():
+        return _user_model(Path(given))
     with online_allowed(online):
         return _named(read_address(given))
 
@@ -263,6 +289,9 @@ def _named(address: Address) -> Model:
     """A bundled model, the cache's, one that may be fetched, or the bundled one that the name is a variant of."""
     if normal_id(address.id) in model_index():
         return _shipped_model(shipped_model_id(address.id), unread_alias(normal_id(address.id)))
+    meant = respelt(address.id)
+    if meant is not None:
+        return _shipped_model(shipped_model_id(meant), unread_alias(meant))
     variant = variant_of(address.id)
     kept = _of_hub(address, variant) if is_hub_id(address.id) else None
     if kept is not None:
@@ -274,7 +303,7 @@ def _named(address: Address) -> Model:
     except UnknownIdError as error:
         if not is_hub_id(address.id) or not user_files_allowed():
             raise
-        how = "not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
+        how = "no folder, not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
         raise UnknownIdError(f"{error} ({how})") from None
 
 
@@ -450,13 +479,13 @@ def _user_model(path: Path) -> Model:
     if path.suffix == ".gguf":
         return read_gguf_model(path)
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelConfigError(f"{path}: the directory holds no config.json")
-        return with_checkpoint(_configured_model(path / "config.json"), path)
+        if not (path / _CONFIG).is_file():
+            return read_gguf_model(gguf_file_of(path))
+        return with_checkpoint(_configured_model(path / _CONFIG), path)
     if path.suffix == ".safetensors":
-        if not (path.parent / "config.json").is_file():
+        if not (path.parent / _CONFIG).is_file():
             raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
-        return with_file(_configured_model(path.parent / "config.json"), path)
+        return with_file(_configured_model(path.parent / _CONFIG), path)
     return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
 
 
@@ -487,11 +516,58 @@ def _wrong_kind(kind: str, name: str) -> str:
     return f"{name!r} is an accelerator, and a system is needed: {', '.join(counts)}, or another count"
 
 
+#: What a system may be written as.
+_SYSTEM_FORMS = "a system is N x CHIP (2xl40s), an id (h100-nvl8) or the path of a TOML file"
+
+
+def _no_system(given: str) -> InputError:
+    """Say what a system is, and what a text that names none comes nearest to."""
+    name, chips = normal_id(given), _accelerators_by_name()
+    if _family(name, system_ids()):
+        error = _no_exact("system", given, name, system_ids(), system_ids())
+        return UnknownIdError(f"{error}, or count GPUs: 1x{name}") if compact(name) in chips else error
+    if compact(name) in chips:
+        return UnknownIdError(_wrong_kind("system", chips[compact(name)].id))
+    close = _meant_systems(name)
+    if not close:
+        how = "computeledger facts search WORD finds chips and systems"
+        return UnknownIdError(f"unknown system {shown(given)}: {_SYSTEM_FORMS}; {how}")
+    told = " or ".join(repr(one) for one in close)
+    return UnknownIdError(f"unknown system {shown(given)}: did you mean {told}? A{_SYSTEM_FORMS[1:]}")
+
+
+def _meant_systems(name: str) -> list[str]:
+    """What a text that names no system may mean: a count in another form, the beginning of a name, a slip."""
+    chips, meant = _accelerators_by_name(), meant_count(name)
+    if meant is not None:
+        n, counted_name = meant
+        chip = chips.get(compact(counted_name))
+        if chip is not None and name.endswith(f"-{n}") and "two tensor cores" in chip.scope:
+            n = max(n // 2, 1)  # v4-8 counts tensor cores
+        if chip is not None or counted_name in system_ids():
+            return [f"{n}x{counted_name}"]
+    begun = [short for short in chips if len(name) > 2 and short.startswith(compact(name))]
+    found = close_choices(name, system_ids()) or begun[:3]
+    found = found or close_choices(name, {*chips, *(chip.id for chip in chips.values())})
+    return list(dict.fromkeys(one if one in system_ids() else f"1x{chips[compact(one)].id}" for one in found))
+
+
+def _counted_accelerator(given: str, name: str) -> Accelerator:
+    """The accelerator that a text counts."""
+    try:
+        return _named_accelerator(name)
+    except UnknownIdError as error:
+        told = str(error).partition(": allowed: ")
+        how = "; computeledger facts search WORD finds chips" if told[1] else ""
+        raise UnknownIdError(f"system {shown(given)}: {told[0]}{how}") from None
+
+
 def _no_exact(kind: str, given: str, name: str, ids: Iterable[str], names: Iterable[str]) -> InputError:
     """Name the members of a family and how they differ, or the nearest ids."""
     members = _family(name, names)
     if not members:
-        return unknown_id(kind, given, [*ids, *names])
+        every = [*ids, *names]
+        return unknown_model(given, every) if kind == "model" else unknown_id(kind, given, every)
     if kind == "model":
         return UnknownIdError(f"model {given!r} could mean {', '.join(members[:12])}: give the exact id")
     told = ", ".join(f"{member} ({_difference(kind, member)})" for member in members)

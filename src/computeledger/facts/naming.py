@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from computeledger.errors import UnknownIdError, shown
+from computeledger.errors import UnknownIdError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import model_ids, model_index, normal_id, shipped_file
 from computeledger.facts.formats import format_name
@@ -17,8 +17,9 @@ from computeledger.facts.reading import read_file
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(huggingface\.co|hf\.co|modelscope\.cn/models|modelscope\.ai/models)/(.*)"
 )
-_REVISION = re.compile(r"/(?:tree|blob|resolve)/([^/?#]+).*")
+_REVISION = re.compile(r"/(?:tree|blob|resolve|raw)/([^/?#]+)(.*)")
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_TAG = re.compile(r":[\w.-]+$")
 _GGUF_TYPE = re.compile(
     r"(?i)[-_.:](UD[-_.])?((?:I?Q[1-8]_(?:K(?:_(?:S|M|L|XL))?|[01]|XXS|XS|S|M|NL)|MXFP4|BF16|F16))$"
 )
@@ -42,8 +43,8 @@ def read_address(given: str) -> Address:
     --------
     >>> read_address("https://huggingface.co/zai-org/GLM-5/blob/main/config.json")
     Address(id='zai-org/GLM-5', revision='main', site='huggingface.co')
-    >>> read_address("GLM-5").id
-    'GLM-5'
+    >>> read_address("huggingface.co/unsloth/Qwen3-8B-GGUF/blob/main/Qwen3-8B-Q4_K_M.gguf").id
+    'unsloth/Qwen3-8B-GGUF:Q4_K_M'
     """
     found = _ADDRESS.fullmatch(given.strip())
     if found is None:
@@ -56,9 +57,14 @@ def read_address(given: str) -> Address:
     rest = re.sub(r"[?#].*", "", found[2])
     revision = _REVISION.search(rest)
     name = _REVISION.sub("", rest).rstrip("/")
-    if not is_hub_id(name):
-        raise UnknownIdError(f"model {shown(given)}: the address names no ORG/NAME")
-    return Address(name, revision[1] if revision else None, found[1])
+    if not is_hub_id(_TAG.sub("", name)):
+        raise UnknownIdError(
+            f"model {shown(given)}: the address names no ORG/NAME, as in huggingface.co/zai-org/GLM-5 or "
+            "hf.co/unsloth/Qwen3-8B-GGUF:Q4_K_M"
+        )
+    stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", revision[2]) if revision else ""
+    kind = _GGUF_TYPE.search(stem) if revision and stem != revision[2] else None
+    return Address(f"{name}:{kind[2]}" if kind else name, revision[1] if revision else None, found[1])
 
 
 def is_hub_id(text: str) -> bool:
@@ -80,6 +86,7 @@ class Variant:
     of: str
     endings: tuple[str, ...]
     precision: str | None
+    mix: str = ""
 
     def of_model(self, model: Model) -> Model:
         """The bundled model under this name, in the format that the name states."""
@@ -92,15 +99,20 @@ class Variant:
         elif model.is_moe and self.precision in _EXPERTS_ONLY:
             formats = (*kept[:2], self.precision)
             how = f", experts in {self.precision} as its name says; the rest as in {model.id} (assumption)"
+        elif "gguf" in self.endings and self.precision == "bf16" and model.expert_precision == "mxfp4":
+            formats = kept
+            how = ", experts in mxfp4: llama.cpp's converter keeps them"
         else:
             formats = (self.precision,) * 3
-            how = f", weights in {self.precision} as its name says"
-            how += "; --precision gguf-... counts the tensors that are wider" if "gguf" in self.endings else ""
+            how = f", weights in {f'gguf-{self.mix}' if self.mix else self.precision} as its name says"
         attention, dense, experts = formats
-        return replace(
+        named = replace(
             model, id=self.id, weight_precision=attention, dense_precision=dense, expert_precision=experts,
-            notes=(*model.notes, said + how), remarks=(said + how,), aliases=(),
+            gguf_mix=self.mix, notes=(*model.notes, said + how), remarks=(said + how,), aliases=(),
         )  # fmt: skip
+        if not experts.startswith("mlx-"):
+            return named
+        return replace(named, head_precision=experts, embedding_precision=experts)  # MLX quantises both
 
 
 @functools.cache
@@ -132,14 +144,70 @@ def variant_of(given: str) -> Variant | None:
     publishers, endings = _mirrors()
     if slash and publisher.lower() not in publishers | _publishers():
         return None
-    name, taken, precision = _without_endings(name, endings)
+    name, taken, said = _without_endings(name, endings)
+    if publisher.lower() in _MLX and (bits := re.fullmatch("([3-8])bit.*", taken[0] if taken else "")):
+        said = f"mlx-{bits[1]}bit"
     for base in (name, name.partition("_")[2]):  # bartowski writes ORG_NAME
-        found = model_index().get(normal_id(base), ()) if base else ()
+        found = _meant(base) if base else ()
         if len(found) > 1:
             raise UnknownIdError(f"model {given!r} could mean {' or '.join(sorted(found))}: give the full id")
         if found:
-            return Variant(given.strip(), found[0], taken, precision)
+            is_gguf = said and said.startswith("gguf-") and ("gguf" in taken or said != "gguf-mxfp4")
+            mix = mix_named(said) if said and is_gguf else None
+            return Variant(
+                given.strip(), found[0], taken, _known(name, said) if said else None, mix.name if mix else ""
+            )
     return None
+
+
+#: Publishers whose checkpoints are in MLX's own formats.
+_MLX = ("mlx-community",)
+#: What stands before a name of Ollama's own library.
+_OLLAMA = ("library", "ollama")
+
+
+def spelling(text: str) -> str:
+    """A name by its words and numbers, whatever stands between them.
+
+    Examples
+    --------
+    >>> spelling("llama3.1:70b") == spelling("Llama 3.1 70B"), spelling("qwen2.5-7b") == spelling("qwen2-57b")
+    (True, False)
+    """
+    parts = re.findall(r"[a-z]+|\d+", re.sub(r"[-_.]hf$", "", text.lower()))
+    return re.sub(r"(?<=[a-z]) (?=[a-z])", "", " ".join(parts))
+
+
+@functools.cache
+def _spellings() -> Mapping[str, frozenset[str]]:
+    """What names without a publisher mean, by their spelling."""
+    out: dict[str, set[str]] = {}
+    for name, ids in model_index().items():
+        if "/" not in name:
+            out.setdefault(spelling(name), set()).update(ids)
+    return {name: frozenset(ids) for name, ids in out.items()}
+
+
+def _meant(name: str) -> tuple[str, ...]:
+    """Bundled models that a name without a publisher means, however it is spelt."""
+    return model_index().get(normal_id(name)) or tuple(sorted(_spellings().get(spelling(name), ())))
+
+
+def respelt(given: str) -> str | None:
+    """The name of a bundled model that a text spells in another way: ``qwen3:14b``, ``llama3.1 70b``.
+
+    Examples
+    --------
+    >>> respelt("qwen3:14b"), respelt("gptoss-120b"), respelt("qwen3:15b")
+    ('qwen3-14b', 'gpt-oss-120b', None)
+    """
+    publisher, slash, name = given.strip().rpartition("/")
+    if slash and publisher.lower() not in _OLLAMA:
+        return None
+    name = name.removesuffix(":latest")
+    if len(_spellings().get(spelling(name), ())) != 1:
+        return None
+    return min((one for one in model_index() if "/" not in one and spelling(one) == spelling(name)), key=len)
 
 
 def without_mirror(given: str) -> str:
@@ -155,10 +223,11 @@ def without_mirror(given: str) -> str:
 
 
 def _without_endings(name: str, endings: Mapping[re.Pattern[str], str]) -> tuple[str, tuple[str, ...], str | None]:
+    """The name that is left, the endings that were taken off, and the format that the last of them says."""
     taken: list[str] = []
     precision: str | None = None
     while True:
-        if normal_id(name) in model_index():
+        if _meant(name):
             return name, tuple(taken), precision
         gguf = _GGUF_TYPE.search(name)
         if gguf is not None:
@@ -169,8 +238,7 @@ def _without_endings(name: str, endings: Mapping[re.Pattern[str], str]) -> tuple
             if at_end is None:
                 return name, tuple(taken), precision
             found = at_end
-        if said and precision is None:
-            precision = _known(name, said)
+        precision = precision or said or None
         taken.append(found[0].strip("-_.:").lower())
         name = name[: found.start()]
 
@@ -185,3 +253,55 @@ def _known(name: str, said: str) -> str:
     except UnknownIdError:
         told = f"model {name!r}: its name says {said}, a format that is not known; --precision takes others"
         raise UnknownIdError(told) from None
+
+
+#: Words that may stand beside the numbers of a size.
+_SIZE_WORDS = {
+    "million",
+    "billion",
+    "trillion",
+    "param",
+    "params",
+    "parameter",
+    "parameters",
+    "active",
+    "total",
+    "with",
+}
+_FORMS = (
+    "a bundled id such as qwen3-14b, ORG/NAME of a hub, the path of a config.json, checkpoint or folder, or a size, "
+    "such as 70B or 1T-A32B"
+)
+
+
+def unknown_model(given: str, names: Iterable[str]) -> UnknownIdError:
+    """Say which forms a model can be given in, and the nearest names of this one.
+
+    Examples
+    --------
+    >>> str(unknown_model("70Q", [])).partition("; ")[2]
+    "did you mean '70B'?"
+    """
+    words = spelling(given).split()
+    close = nearest(given, names)
+    if re.match(r"\s*\d", given) and {*re.findall("[a-z]{3,}", given.lower())} <= _SIZE_WORDS:
+        form = "a size is a number with M, B or T, the active parameters behind -A, as in 1T-A32B"
+        return UnknownIdError(f"model {shown(given)}: {form}{_nearest_size(given, words, names)}")
+    members = [one for one in names if f"{spelling(one)} ".startswith(f"{' '.join(words)} ")] if words else []
+    if members:
+        return UnknownIdError(f"model {shown(given)} could mean {', '.join(members[:12])}: give the exact id")
+    if close.startswith("did you mean"):
+        return UnknownIdError(f"unknown model {shown(given)}: {close}")
+    return UnknownIdError(f"unknown model {shown(given)}: expected {_FORMS}")
+
+
+def _nearest_size(given: str, words: list[str], names: Iterable[str]) -> str:
+    """Models whose name holds what was given, else the size that was probably meant."""
+    holding = sorted(
+        {one for one in names if "/" not in one and f" {' '.join(words)} " in f" {spelling(one)} "}, key=len
+    )
+    if "x" in words:
+        return f"; did you mean {' or '.join(map(repr, holding[:2]))}?" if holding else "; of N experts, too"
+    sizes = re.findall(r"(\d+(?:\.\d+)?)\s*([mbt]?)", given.lower())
+    total, *active = [f"{number}{(unit or 'b').upper()}" for number, unit in sizes]
+    return f"; did you mean {'-A'.join([total, *active[:1]])!r}?"

@@ -91,6 +91,8 @@ class Accelerator:
         Id of what it stands in where nothing else is stated: a :class:`Node`, or the shipped system made of it.
     announced : bool
         True where it was not shipping at the date of the facts.
+    wide_unit : str
+        What 16-bit weights are multiplied in, whose peak ``bf16`` holds: ``fp16`` on chips without bf16 units.
     usable_hbm_bytes : Fact or None
         What its driver or operating system lets programs hold, where that was read or differs: drivers count in powers
         of two, and macOS keeps a part [byte].
@@ -111,12 +113,29 @@ class Accelerator:
     short_name: str = ""
     node: str = ""
     aliases: tuple[str, ...] = ()
+    wide_unit: str = "bf16"
     usable_hbm_bytes: Fact | None = None
 
     @property
     def usable_bytes(self) -> float:
         """Memory that programs can hold: what the driver offers, else the data sheet's capacity [byte]."""
         return (self.usable_hbm_bytes or self.hbm_bytes).value
+
+    @property
+    def unit_name(self) -> str:
+        """What one of them is called: ``GPU``, ``TPU chip``, ``processor``, ``card`` or ``chip``, as the scope says."""
+        if "TPU" in self.scope:
+            return "TPU chip"
+        if "server processor" in self.scope:
+            return "processor"
+        if self.shares_memory or "GPU" not in self.scope:
+            return "card" if "one card" in self.scope else "chip"
+        return "GPU"
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its memory is the host's too, as the scope says: nothing can be kept in host memory instead."""
+        return any(word in self.scope for word in ("shared memory", "server processor", "processor dies"))
 
     def peak(self, precision: str) -> float:
         """Dense peak of the units that multiply a format.
@@ -168,6 +187,9 @@ class Node:
         Bandwidth of one package, per direction [byte/s].
     scale_up_latency_s, scale_out_latency_s : Fact
         Time of the smallest transfer [s].
+    pair_link_fraction, ring_link_fraction : Fact or None
+        Share of a link inside the domain that a collective of two and of more packages reaches, where they meet over
+        PCIe; None where switches or links of their own join them, whose share is fitted [-].
     it_over_tdp_ratio, facility_over_it_ratio : Fact or None
         Power of one package with its share of the server and network, over its thermal design power; with cooling and
         losses, over that; None for those of the ownership edition [-].
@@ -182,6 +204,8 @@ class Node:
     scale_out_latency_s: Fact
     it_over_tdp_ratio: Fact | None = None
     facility_over_it_ratio: Fact | None = None
+    pair_link_fraction: Fact | None = None
+    ring_link_fraction: Fact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +229,9 @@ class System:
     oversubscription_ratio : Fact or None
         Bandwidth of a switch's ports towards the accelerators over that towards the next tier of switches, which what
         leaves a scale-up domain passes; 1 where it is not stated [-].
+    pair_link_fraction, ring_link_fraction : Fact or None
+        Share of a link inside the domain that a collective of two and of more packages reaches, where they meet over
+        PCIe; None where switches or links of their own join them, whose share is fitted [-].
     n_gpus : int or None
         Packages at hand, where the name of the system counts them: ``2xl40s``.
     measured_as : str
@@ -222,6 +249,8 @@ class System:
     it_w_per_chip: Fact
     facility_w_per_chip: Fact
     oversubscription_ratio: Fact | None = None
+    pair_link_fraction: Fact | None = None
+    ring_link_fraction: Fact | None = None
     n_gpus: int | None = None
     measured_as: str = ""
 

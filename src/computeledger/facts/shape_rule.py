@@ -18,6 +18,7 @@ from computeledger.errors import ModelConfigError, QuantityError, UnknownIdError
 from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.formats import format_name
+from computeledger.facts.naming import unknown_model
 from computeledger.facts.reading import read_file
 from computeledger.units import GIGA, MEGA, MULTIPLIERS, PETA, format_count, format_si, parse_quantity
 
@@ -185,6 +186,8 @@ def _pairs(text: str, rest: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(rest):
         pair = _PAIR.match(rest, at)
+        if re.match(r"[(/]?\s*[\d.]+\s*[mbt]", rest, re.IGNORECASE):
+            raise unknown_model(text, ())
         if pair is None:
             raise ModelConfigError(
                 f"model {text!r}: {rest[at:].strip()!r}: expected KEY=VALUE with one of {', '.join(_KEYS)}"

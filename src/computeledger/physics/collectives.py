@@ -15,6 +15,8 @@ from computeledger.physics.roofline import Machine
 
 #: Growth of a collective's latency per doubling of its group (assumption: tree depth, measured 3-5 us at 2 to 8 GPUs).
 LATENCY_PER_DOUBLING = 0.15
+#: Packages of the smallest ring.
+PAIR = 2
 
 
 def _groups(n_group: Num, machine: Machine) -> tuple[Num, Num]:
@@ -23,8 +25,40 @@ def _groups(n_group: Num, machine: Machine) -> tuple[Num, Num]:
     return local, n_group / local
 
 
+def inside_bytes_per_s(local: Num, machine: Machine, fitted_fraction: Num) -> Num:
+    """Rate of a collective inside the domain: of PCIe its own share, which the host's bridge decides.
+
+    Parameters
+    ----------
+    local : float or ndarray
+        GPUs of the group in one domain [-].
+    machine : Machine
+        Fabric.
+    fitted_fraction : float or ndarray
+        Share of links of their own that was fitted [-].
+
+    Returns
+    -------
+    float or ndarray
+        Of one GPU, per direction [byte/s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> l40s = Machine(load_system("8xl40s"), efficiency("vllm"))
+    >>> [round(float(inside_bytes_per_s(n, l40s, 0.5)) / 1e9, 1) for n in (2, 8)]
+    [19.5, 12.6]
+    """
+    system = machine.system
+    pair, ring = system.pair_link_fraction, system.ring_link_fraction
+    if pair is None or ring is None or machine.efficiency is IDEAL:
+        return system.scale_up_bytes_per_s_per_gpu.value * fitted_fraction
+    return system.scale_up_bytes_per_s_per_gpu.value * np.where(np.asarray(local) > PAIR, ring.value, pair.value)
+
+
 def latency_s(n_group: Num, machine: Machine) -> Num:
-    """Time of the smallest collective.
+    """Time of the smallest collective: over PCIe it passes from each package to the next, elsewhere through a tree.
 
     Parameters
     ----------
@@ -36,7 +70,7 @@ def latency_s(n_group: Num, machine: Machine) -> Num:
     Returns
     -------
     float or ndarray
-        ``t_up (1 + 0.15 log2 local) + t_out`` where it leaves the domain [s].
+        ``t_up (1 + 0.15 log2 local) + t_out`` where it leaves the domain; over PCIe ``t_up local / 2`` inside [s].
 
     Examples
     --------
@@ -46,7 +80,8 @@ def latency_s(n_group: Num, machine: Machine) -> Num:
     True
     """
     local, domains = _groups(n_group, machine)
-    up = machine.system.scale_up_latency_s.value * (1 + LATENCY_PER_DOUBLING * np.log2(local))
+    grown = 1 + LATENCY_PER_DOUBLING * np.log2(local) if machine.system.ring_link_fraction is None else local / 2
+    up = machine.system.scale_up_latency_s.value * grown
     out = machine.system.scale_out_latency_s.value + machine.efficiency.scale_out_floor_s
     return np.where(np.asarray(n_group) > 1, up, 0.0) + np.where(domains > 1, out, 0.0)
 
@@ -81,7 +116,7 @@ def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) 
     True
     """
     local, domains = _groups(n_group, machine)
-    up = passes * (1 - 1 / local) / machine.scale_up_bytes_per_s
+    up = passes * (1 - 1 / local) / inside_bytes_per_s(local, machine, machine.efficiency.scale_up_fraction)
     if machine.efficiency is IDEAL:  # a switch that adds up sends each value once
         up = np.minimum(up, np.where(local > 1, 1 / machine.scale_up_bytes_per_s, 0.0))
     out = passes * (1 - 1 / domains) / local / machine.scale_out_bytes_per_s
@@ -116,7 +151,7 @@ def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
     True
     """
     local, _ = _groups(n_group, machine)
-    up = machine.system.scale_up_bytes_per_s_per_gpu.value * machine.efficiency.all_to_all_fraction
+    up = inside_bytes_per_s(local, machine, machine.efficiency.all_to_all_fraction)
     near = (local - 1) / n_group / up
     far = (n_group - local) / n_group / machine.scale_out_bytes_per_s
     return latency_s(n_group, machine) + np.maximum(near, far) * sent_bytes
@@ -155,7 +190,7 @@ def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machin
     local, domains = _groups(n_group, machine)
     ranks = n_group * (1 - (1 - 1 / np.asarray(n_group, float)) ** n_copies)
     met = domains * (1 - (1 - 1 / domains) ** n_copies)
-    up = machine.system.scale_up_bytes_per_s_per_gpu.value * machine.efficiency.all_to_all_fraction
+    up = inside_bytes_per_s(local, machine, machine.efficiency.all_to_all_fraction)
     near = ranks * (local - 1) / local / up
     far = met * (domains - 1) / domains / machine.scale_out_bytes_per_s
     return latency_s(n_group, machine) + np.maximum(near, far) * token_bytes
@@ -186,5 +221,6 @@ def hop_s(message_bytes: Num, n_gpus_per_stage: Num, machine: Machine) -> Num:
     True
     """
     near = np.asarray(n_gpus_per_stage) * 2 <= machine.system.n_gpus_scale_up.value
+    inside = inside_bytes_per_s(PAIR, machine, machine.efficiency.scale_up_fraction)
     start_s = np.where(near, machine.system.scale_up_latency_s.value, machine.system.scale_out_latency_s.value)
-    return start_s + message_bytes / np.where(near, machine.scale_up_bytes_per_s, machine.scale_out_bytes_per_s)
+    return start_s + message_bytes / np.where(near, inside, machine.scale_out_bytes_per_s)

@@ -13,8 +13,8 @@ from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, check_kind, nearest
 from computeledger.facts.architecture import WeightBytes
-from computeledger.facts.formats import FORMATS, format_name, known_format
-from computeledger.facts.gguf_mixes import mix_named
+from computeledger.facts.formats import FORMATS, known_format
+from computeledger.facts.gguf_mixes import mix_named, unknown_precision
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
 from computeledger.physics.calibration.training import IDEAL_TRAINING, TrainingEfficiency
@@ -263,8 +263,9 @@ class Precision:
 
     @property
     def name(self) -> str:
-        """The narrowest weights, which is what people call the precision."""
-        return min((self.attention, self.dense, self.experts), key=PRECISION_BYTES.__getitem__)
+        """The narrowest weights, which is what people call the precision; 8-bit floats by blocks are fp8 to them."""
+        narrowest = min((self.attention, self.dense, self.experts), key=PRECISION_BYTES.__getitem__)
+        return narrowest.removesuffix("-block")
 
     @property
     def weights(self) -> WeightBytes:
@@ -314,7 +315,9 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
     if mix is not None:
         rest = mix.dense or mix.rest
         return Precision(rest, rest, mix.rest if moe else rest, kv, head=mix.output, embedding=mix.embedding or rest)
-    name = format_name(text)
+    name = known_format(text)
+    if name is None:
+        raise unknown_precision(text)
     rest = {"fp4": "fp8", "mxfp4": "bf16"}.get(name, name) if moe else name
     if name.startswith("mlx-"):  # embedding and head are quantised too
         rest = name.replace("mxfp4-q", "") + "bit" if moe and "mxfp4" in name else name

@@ -49,6 +49,10 @@ def stored_precision(model: Model, kv: str = "bf16", scores: str = "bf16") -> Pr
     >>> stored_precision(load_model("gpt-oss-20b")).experts
     'mxfp4'
     """
+    mix = mix_named(model.gguf_mix)
+    if mix is not None:
+        named = parse_precision(model.gguf_mix, model.is_moe, kv)
+        return replace(named, scores=scores, mixed=mixed_weights(model, mix))
     return Precision(
         model.weight_precision, model.dense_precision, model.expert_precision, kv, scores, model.head_precision,
         model.embedding_precision, None if model.stored is None else _per_weight(model, model.stored),

@@ -23,6 +23,7 @@ _KINDS = (
     ("attention", re.compile(r"(\.attn_|\.ssm_|self_attn|linear_attn|\battn\b|attention|mixer|indexer)")),
     ("dense", re.compile(r"(\.ffn_|mlp|feed_forward|ffn|router|shared_expert|\bgate\b)")),
 )
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 _NORMS = re.compile(r"(norm|\.bias$|_bias$|sinks|rope_)")
 
 
@@ -31,6 +32,15 @@ def read_gguf_model(path: Path) -> Model:
     metadata, tensors = read_gguf(path)
     model = parse_config(config_of(metadata, tensors, str(path)), str(path))
     return _with_tensors(model, tensors, named=True)
+
+
+def gguf_file_of(folder: Path) -> Path:
+    """The one GGUF file, or the first part of the one, in a folder without a configuration."""
+    files = [one for one in sorted(folder.glob("*.gguf")) if not _LATER_PART.search(one.name)]
+    if len(files) == 1:
+        return files[0]
+    told = f"; of its GGUF files name one: {', '.join(one.name for one in files[:8])}" if files else ""
+    raise ModelConfigError(f"{folder}: the folder holds no config.json{told}")
 
 
 def with_checkpoint(model: Model, folder: Path) -> Model:

@@ -15,16 +15,16 @@ _DTYPES = {"bfloat16": "bf16", "float16": "bf16", "float32": "bf16", "float8_e4m
 #: Precision of a whole method; None where the method's own fields say it.
 _METHODS: dict[str, str | None] = {
     "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp8": "mxfp8", "mxfp4": "mxfp4", "nvfp4": "fp4", "modelopt": None,
-    "modelopt_fp4": "fp4", "compressed-tensors": None, "awq": None, "gptq": None, "bitsandbytes": None,
+    "modelopt_fp4": "fp4", "compressed-tensors": None, "awq": None, "gptq": None, "bitsandbytes": None, "quark": None,
 }  # fmt: skip
 _ALGORITHMS = {
-    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "mxfp8", "W8A8": "int8",
+    "FP8": "fp8", "FP8_PB_WO": "fp8-block", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "mxfp8", "W8A8": "int8",
     "W8A8_SQ_PER_CHANNEL": "int8", "W8A16": "w8a16", "W8A16_GPTQ": "w8a16", "NVFP4": "fp4", "NVFP4_AWQ": "fp4",
     "MXFP4": "mxfp4", "W4A8_NVFP4_FP8": "fp4-a8", "W4A8_MXFP4_MXFP8": "mxfp4-a8", "W4A8_MXFP4_FP8": "mxfp4-a8",
     "W4A16_NVFP4": "fp4-a16", "W4A16_MXFP4": "mxfp4-a16",
     "W4A16": "int4", "W4A16_AWQ": "int4", "W4A16_GPTQ": "int4", "W4A8_AWQ": "w4a8",
 }  # fmt: skip
-_LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules")
+_LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules", "exclude")
 _BITS = {4: "fp4", 8: "fp8", 16: "bf16"}
 #: int4 by the values that share a scale; another number counts as 128.
 _GROUPED = {32: "int4-g32", 64: "int4-g64", 128: "int4"}
@@ -32,11 +32,14 @@ _GROUPED = {32: "int4-g32", 64: "int4-g64", 128: "int4"}
 _BITSANDBYTES_GROUP = 64
 #: Values that share a scale in the MX formats; NVFP4 has 16.
 _MX_GROUP = 32
+#: Rows and columns that share a scale in 8-bit floats by blocks.
+_BLOCK = [128, 128]
 
 _MIXER = re.compile(r"(self_attn|linear_attn|\battn|mixer|self_attention)[.*)]*$")
 _SHARED = re.compile(r"shared_experts?[.*)]*$")
 _DENSE = re.compile(r"(mlp[.*)]*$|mlp\W+(gate|up|gate_up|down)(_proj|\|))")
 _EXPERTS = re.compile(r"(?<!shared_)\bexperts\b")
+_PROJECTIONS = re.compile(r"(^|[.*])(q|k|v|o|qkv)_proj[.*)$]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ def _dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:
 def _quantised(q: Mapping[str, Any], plain: str, n_layers: int) -> WeightPrecision:
     if q.get("quant_algo") == "MIXED_PRECISION":
         return _mixed(q, plain)
+    if q.get("quant_method") == "quark":
+        return _quark(q, plain, n_layers)
     whole, notes = _whole(q)
     left_out = [str(name) for key in _LEFT_OUT if isinstance(q.get(key), list) for name in q[key]]
     attention = plain if _covers(left_out, _MIXER, n_layers) else whole
@@ -97,7 +102,7 @@ def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         return _algorithm(algorithm), ()
     fixed = _METHODS[method] if method is not None else None
     if fixed is not None:
-        return fixed, ()
+        return _by_block(fixed, q.get("weight_block_size")), ()
     bits, kind = _bits(q)
     if not isinstance(bits, int) or bits not in _BITS:
         raise ModelConfigError(f"quantization_config: no weights of 4, 8 or 16 bits are named, found {bits!r}")
@@ -105,7 +110,13 @@ def _whole(q: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         return _integer(q, bits)
     if bits == _FOUR_BITS and kind == "float":
         return _float4(q), ()
-    return _BITS[bits], ()
+    groups = _group_weights(q)
+    return _by_block(_BITS[bits], groups[0].get("block_structure") if groups else None), ()
+
+
+def _by_block(precision: str, block: object) -> str:
+    """8-bit floats with a scale for 128 x 128 values, where the configuration states such blocks."""
+    return "fp8-block" if precision == "fp8" and block == _BLOCK else precision
 
 
 _BF16_BITS, _FP8_BITS, _FOUR_BITS = 16, 8, 4
@@ -170,6 +181,60 @@ def _covers(names: Sequence[str], kind: re.Pattern[str], n_layers: int) -> bool:
     matched = [name for name in names if kind.search(name) and "visual" not in name and "vision" not in name]
     layers = {numbers[0] for name in matched if (numbers := re.findall(r"\d+", name))}
     return any(not re.search(r"\d", name) for name in matched) or 2 * len(layers) >= n_layers > 0
+
+
+#: Names that AMD's quark has for the types of weights: what is stored, in bits and kind.
+_QUARK_TYPES = {
+    "fp4": (4, "float"), "fp8_e4m3": (8, "float"), "fp8_e5m2": (8, "float"), "int4": (4, "int"), "uint4": (4, "int"),
+    "int8": (8, "int"), "uint8": (8, "int"), "bfloat16": (16, "float"), "float16": (16, "float"),
+}  # fmt: skip
+
+
+def _quark(q: Mapping[str, Any], plain: str, n_layers: int) -> WeightPrecision:
+    """AMD's quark: one specification for all, others for the layers that patterns name, and what is left out."""
+    whole, notes = _quark_spec(q.get("global_quant_config"), plain)
+    named: dict[str, list[str]] = {plain: [str(name) for name in q.get("exclude") or ()]}
+    layers = q.get("layer_quant_config") or {}
+    if not isinstance(layers, Mapping):
+        raise ModelConfigError(f"quantization_config.layer_quant_config: a {type(layers).__name__} is not an object")
+    for name, spec in layers.items():
+        named.setdefault(_quark_spec(spec, plain)[0], []).append(str(name))
+
+    def of(*kinds: re.Pattern[str]) -> str:
+        covering = (one for one, names in named.items() if any(_covers(names, kind, n_layers) for kind in kinds))
+        return next(covering, whole)
+
+    return WeightPrecision(of(_MIXER, _PROJECTIONS), of(_SHARED, _DENSE), of(_EXPERTS), notes)
+
+
+def _quark_spec(spec: object, plain: str) -> tuple[str, tuple[str, ...]]:
+    """The format of one specification: of weights and of the activations that they are multiplied with."""
+    table = spec if isinstance(spec, Mapping) else {}
+    stated = table.get("weight")
+    found = [one for one in (stated if isinstance(stated, list) else [stated]) if isinstance(one, Mapping)]
+    if not found:
+        return plain, ()
+    weight = found[-1]  # of two steps the second is the narrower
+    bits, kind = _QUARK_TYPES.get(str(weight.get("dtype")), (0, ""))
+    if not bits:
+        near = nearest(str(weight.get("dtype")), _QUARK_TYPES)
+        raise ModelConfigError(
+            f"quantization_config: the weight dtype {weight.get('dtype')!r} of quark is not understood; {near}"
+        )
+    if bits == _BF16_BITS or (bits == _FP8_BITS and kind == "float"):
+        return _by_block(_BITS[bits], weight.get("block_size")), ()
+    sized = weight if kind == "int" or weight.get("group_size") else {**weight, "group_size": _MX_GROUP}
+    group = {"weights": sized, "input_activations": _quark_inputs(table.get("input_tensors"))}
+    as_groups = {"config_groups": {"all": group}}
+    return (_float4(as_groups), ()) if kind == "float" else _integer(as_groups, bits)
+
+
+def _quark_inputs(inputs: object) -> Mapping[str, Any] | None:
+    """Activations as compressed-tensors states them; None where they stay as they are."""
+    if not isinstance(inputs, Mapping) or inputs.get("dtype") not in _QUARK_TYPES:
+        return None
+    bits = _QUARK_TYPES[str(inputs["dtype"])][0]
+    return {"num_bits": bits} if bits < _BF16_BITS else None
 
 
 def _mixed(q: Mapping[str, Any], plain: str) -> WeightPrecision:

@@ -25,7 +25,7 @@ def view(answer: Answer, working: bool) -> View:
         title=title,
         asked=(format_count(document["n_questions"], "combination"), "all inputs at their medians"),
         headline=_headline(best) if best else "No layout fits or is fast enough.",
-        notes=tuple(f"no layout fits or is fast enough: {_combination(one)}" for one in none) if best else (),
+        notes=tuple(f"{_combination(one)}: {one['why']}" for one in none),
         tables=(Table("", _COLUMNS, [_row(one) for one in best], "output_tokens_per_s_per_gpu"),) if best else (),
         grounds=(_effort(document), *assumed_words(document)),
         overline="sweep",

@@ -13,6 +13,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.collectives import inside_bytes_per_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.training.batch import BUBBLE_RATIOS, Batch
@@ -154,11 +155,10 @@ def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
 def _ring_s(message_bytes: Num, n_group: Num, stride: Num, machine: Machine) -> Num:
     """Time of an all-gather or reduce-scatter over GPUs that stand ``stride`` apart."""
     link = machine.training.training_link_fraction
-    up = machine.system.scale_up_bytes_per_s_per_gpu.value * link
     out = machine.system.cross_domain_bytes_per_s_per_gpu * link
     local: Num = np.minimum(np.maximum(machine.system.n_gpus_scale_up.value / stride, 1.0), n_group)
     domains = n_group / local
-    near: Num = (1 - 1 / local) * message_bytes / up
+    near: Num = (1 - 1 / local) * message_bytes / inside_bytes_per_s(local, machine, link)
     return near + (1 - 1 / domains) * message_bytes / local / out
 
 

@@ -20,7 +20,9 @@ from computeledger.workloads.questions.setup import Sampled
 
 def multiplied_in(chip: Accelerator, widths: Iterable[str]) -> dict[str, str]:
     """Precisions in which a chip multiplies those that it has no units for."""
-    return {width: chip.native_precision(width) for width in widths if chip.native_precision(width) != width}
+    natives = {width: chip.native_precision(width) for width in widths}
+    units = {width: chip.wide_unit if native == "bf16" else native for width, native in natives.items()}
+    return {width: unit for width, unit in units.items() if unit != width.removesuffix("-block")}
 
 
 def check_positive(name: str, value: Uncertain | None) -> None:

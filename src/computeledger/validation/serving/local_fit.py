@@ -40,6 +40,8 @@ OF_A_KIND = {
     "floor_ratio": 0.7,
     "gemm_fraction_bf16": 0.7,
     "attention_fraction": 0.7,
+    "gemm_fraction_fp8": 0.7,
+    "activation_passes": 0.5,
 }
 #: What a benchmark of these engines leaves out or does not have: a server's work per request, and launches that the
 #: fitted engines make from Python. The floors hold what is launched here.
@@ -49,6 +51,8 @@ SCALES = {"tpot": 0.10, "ttft": 0.20}
 _CENTRAL = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
 #: Factors that are set, not fitted.
 SET = dict.fromkeys(ABSENT, 0.0) | {"expert_tile_tokens": 0.0, "expert_imbalance": 1.0, "prefill_ratio": 1.0}
+#: Where the fit starts for what the fitted engines do not have, or do otherwise.
+START = {"gemm_fraction_fp8": 0.25}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ def predict_figures(figures: Sequence[Figure], constants: Efficiency, n: int) ->
 
 
 def _base() -> Efficiency:
-    return efficiency(GENERIC, _CENTRAL | {f"efficiency.{name}": value for name, value in SET.items()})
+    return efficiency(GENERIC, _CENTRAL | {f"efficiency.{name}": value for name, value in (SET | START).items()})
 
 
 def kind_fit(figures: Sequence[Figure], around: Array) -> Fit:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS, SERVER_BUFFERS, Buffers
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
@@ -114,6 +114,11 @@ class Engine:
     buffers: Buffers = SERVER_BUFFERS
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on its user's desk, with small buffers."""
+        return self.buffers == LOCAL_BUFFERS
 
     @property
     def can_launch(self) -> bool:

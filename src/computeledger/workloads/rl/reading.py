@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from computeledger.arrays import Num, Range, median
-from computeledger.errors import InputError, shown
+from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.files import MOST_VALUES, read_user_lines
@@ -88,12 +88,38 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     typical_machines = _machines(question, typical.machine, factors[1])
     bare = _scenario(question, model, typical.values, lengths)
     _check_context(model, bare)
-    placed, options = place_run(bare, _stated(question, model, typical.machine), typical_machines)
+    placed, options = _placed(bare, _stated(question, model, typical.machine), typical_machines)
     run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
     run = replace(
         run, engine=replace(run.engine, layout=placed.engine.layout), split=placed.split, trainer=placed.trainer
     )
     return AskedRun(model, confidence, machines, typical_machines, run, placed, options)
+
+
+#: How often the GPUs of a run that does not fit are doubled in search of one that does.
+_MOST_DOUBLINGS = 6
+
+
+def _placed(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RLScenario, list[SplitOption]]:
+    """A run on its GPUs; where they do not hold it, the error says how many would, layouts and split searched."""
+    try:
+        return place_run(run, stated, machines)
+    except DoesNotFitError as error:
+        raise DoesNotFitError(f"{error}; {_remedy(run, stated, machines)}") from None
+
+
+def _remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
+    """The fewest GPUs, doubled from those given, that hold a run whose layouts and split are searched."""
+    free = replace(stated, n_generation=None, n_training=None, generation=None, trainer=None)
+    for n in (stated.n_gpus * 2**doublings for doublings in range(_MOST_DOUBLINGS + 1)):
+        sides = [replace(one, system=replace(one.system, n_gpus=n)) for one in (machines.generation, machines.training)]
+        try:
+            place_run(run, replace(free, n_gpus=n), RLMachines(sides[0], sides[1], machines.factors))
+        except InputError:
+            continue
+        other = "in another layout or split" if n == stated.n_gpus else f"on {n} GPUs"
+        return f"it would fit {other}"
+    return f"nor does it on {n} GPUs: shorter rollouts or a smaller model may"
 
 
 def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLMachines:

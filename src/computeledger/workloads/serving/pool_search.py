@@ -148,7 +148,8 @@ def search_pools(
     if not matches:
         smallest = int(min(prefill.gpus)) * 2
         raise DoesNotFitError(
-            f"{scenario.model.id}: {n_gpus} GPUs do not hold a prefill and a decode worker: at least {smallest} do"
+            f"{scenario.model.id}: {format_count(n_gpus, 'GPU')} cannot hold a prefill and a decode worker: at least "
+            f"{smallest} can"
         )
     found = _exact(scenario, machine, matches)
     if not found:

@@ -21,6 +21,7 @@ from computeledger.workloads.engines import engines, precision_on, reads_prompts
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -142,7 +143,8 @@ def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: 
     [Layout(tp=2, pp=1, dp=1, cp=1, ep=1)]
     """
     if question.layout is None:
-        return layouts_that_fit(scenario, machine, question.gpus)
+        with with_remedies(scenario, machine.system, question.engine, question.gpus):
+            return layouts_that_fit(scenario, machine, question.gpus)
     at_hand = question.gpus or machine.system.n_gpus
     layout = check_layout(parse_layout(question.layout), scenario.model, at_hand)
     if int(layout.cp) > 1:
@@ -163,7 +165,9 @@ def search_options(
     >>> [one.batch for one in search_options(asked, scenario, [Layout()], Machine(load_system("h100-nvl8")))]
     [8]
     """
-    found = search_serving(scenario, layouts, machine, None if question.batch is None else [question.batch])
+    made_of = (scenario, machine.system, question.engine, question.gpus)
+    with with_remedies(*made_of, has_layout=question.layout is not None):
+        found = search_serving(scenario, layouts, machine, None if question.batch is None else [question.batch])
     if found:
         return found
     held = np.ravel(room(scenario, layouts, machine))

@@ -45,6 +45,8 @@ def wider_products(scenario: ServingScenario, system: System) -> list[str]:
         elif native != unit:
             has = f"is faster in {native}" if unit in chip.peak_flop_per_s else f"has no {unit} units"
             out[name] = f"{chip.id} {has}; products run in {native}"
+        elif native == "bf16" != chip.wide_unit:
+            out[name] = f"{chip.id} has no bf16 units; 16-bit weights are multiplied in {chip.wide_unit}, at its peak"
     return [f"{name}: {said}" for name, said in out.items()]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import compared_systems, system_ids
 from computeledger.facts.counted import read_counted
@@ -14,9 +12,9 @@ from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
-from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.serving.memory import ServingMemory, serving_memory
+from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.serving.offload import HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of, stored_precision
@@ -26,10 +24,11 @@ from computeledger.questions.answers.serving.launch import MOST_FRACTION
 from computeledger.questions.memory import MemoryQuestion
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.engine import Engine, Launch
+from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
 from computeledger.workloads.serving.reading import buffers_of
 
 #: Formats beside the stored one where none are named.
-_USUAL = ("fp8", "int4", "gguf-q4_k_m")
+_USUAL = (*SERVER_FORMATS, "gguf-q4_k_m")
 #: Scale-up domains of one replica at most.
 _MOST_DOMAINS = 4
 #: Longest context that is looked for where the configuration names none [token].
@@ -164,32 +163,24 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     """The fewest GPUs of a system that hold the batch; of their layouts, the one that holds most."""
     question, most = asked
     precision = precision_of(model, text, question.kv_precision)
-    domain = int(system.n_gpus_scale_up.value)
     name = text or _stored_name(model)
     engine = _engine(model, name)
-    layouts = [one for one in serving_layouts(model, _power_of_two(most), domain) if engine.problem(one) is None]
-    sizes = np.array([int(one.n_gpus) for one in layouts])
-    load = (float(question.batch), float(question.context_tokens))
     kept = HostMemory(buffers=buffers_of(engine.id))
-    held = serving_memory(model, system, stack_layouts(layouts), precision, load, kept)
-    batches = np.ravel(np.broadcast_to(held.largest_batch, (len(layouts), 1)))
-    holds = batches >= question.batch
-    among = sizes == (sizes[holds].min() if holds.any() else sizes.max())
-    flat = among & holds & np.array([one.pp == 1 for one in layouts])
-    among = flat if flat.any() else among  # a pipeline answers no sooner: it comes where tensors are cut no further
-    chosen = layouts[int(np.argmax(np.where(among, batches, -1.0)))]
-    held = serving_memory(model, system, chosen, precision, load, kept)
+    load = Load(model, precision, float(question.batch), float(question.context_tokens), kept)
+    found = fewest_gpus(load, system, engine, most)
+    longest = longest_context(load, system, [found.layout], model.max_context_tokens or _LONGEST_CONTEXT)
+    held = found.memory
     return Fit(
         system=system.id,
         precision=name,
         engine=engine.id,
-        fits=bool(holds.any()),
-        layout=chosen,
+        fits=found.fits,
+        layout=found.layout,
         memory=held,
         largest_batch=int(held.largest_batch),
-        longest_context_tokens=_longest_context(question, model, system, (chosen, precision, kept)),
+        longest_context_tokens=longest,
         cache_tokens=int(held.cache_bytes / max(float(held.sequence_bytes) / question.context_tokens, 1.0)),
-        launch=_launch(question, model, name, (chosen, precision, held)),
+        launch=_launch(question, model, name, (found.layout, precision, held)),
     )
 
 
@@ -198,26 +189,9 @@ def _engine(model: Model, name: str) -> Engine:
     return engines()["llama.cpp" if model.id.endswith(".gguf") or mix_named(name) else "vllm"]
 
 
-def _power_of_two(n: int) -> int:
-    return 1 << (n.bit_length() - 1)
-
-
 def _stored_name(model: Model) -> str:
     kinds = dict.fromkeys((model.weight_precision, model.expert_precision if model.is_moe else model.dense_precision))
     return "/".join(kinds)
-
-
-def _longest_context(
-    question: MemoryQuestion, model: Model, system: System, cut: tuple[Layout, Precision, HostMemory]
-) -> int:
-    """The longest context at which the batch fits, by halving; 0 where none does [token]."""
-    layout, precision, kept = cut
-    low, high = 0, model.max_context_tokens or _LONGEST_CONTEXT
-    while low < high:
-        halfway = (low + high + 1) // 2
-        held = serving_memory(model, system, layout, precision, (float(question.batch), float(halfway)), kept)
-        low, high = (halfway, high) if held.largest_batch >= question.batch else (low, halfway - 1)
-    return low
 
 
 def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout, Precision, ServingMemory]) -> str:

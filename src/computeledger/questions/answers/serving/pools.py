@@ -22,6 +22,7 @@ from computeledger.questions.answers.serving.setting import (
 )
 from computeledger.units import format_si
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
 from computeledger.workloads.serving.search import (
@@ -90,10 +91,13 @@ class PoolsAnswer(ServingAnswer):
 def answer_pools(setting: Setting) -> PoolsAnswer:
     """Answer ``computeledger serve --mode disaggregated``."""
     question = setting.question
-    layouts = layouts_to_search(question, layouts_that_fit(setting.at_median, setting.typical, question.gpus))
+    with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
+        fitting = layouts_that_fit(setting.at_median, setting.typical, question.gpus)
+    layouts = layouts_to_search(question, fitting)
     domain = int(setting.system.n_gpus_scale_up.value)
     gpus = question.gpus or setting.system.n_gpus or max(domain, 2 * min(int(one.n_gpus) for one in layouts))
-    found = search_pools(setting.at_median, layouts, setting.typical, gpus)
+    with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
+        found = search_pools(setting.at_median, layouts, setting.typical, gpus)
     chosen = _choose(found, question)
     pools = chosen.scenario(setting.scenario)
     return PoolsAnswer(

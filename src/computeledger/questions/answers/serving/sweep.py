@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
@@ -24,9 +25,17 @@ from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
+from computeledger.units import format_si
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.intervals import Interval, interval_for
-from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption, cheapest_row
+from computeledger.workloads.serving.search import (
+    SLOWEST_TPOT_S,
+    ServingOption,
+    cheapest_row,
+    layouts_that_fit,
+    search_serving,
+)
 from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
 from computeledger.workloads.sweep import Columns
 
@@ -54,6 +63,7 @@ class SweepAnswer(Answer):
     question: SweepQuestion
     combinations: tuple[Combination, ...]
     best: Mapping[int, ServingOption]
+    refused: Mapping[int, str]
     n_options: int
     slowest_tpot_s: float
     wall_s: float
@@ -74,7 +84,7 @@ class SweepAnswer(Answer):
             "slowest_tpot_s": self.slowest_tpot_s,
             "parquet": self.question.parquet,
             "executor": self.executor,
-            "without_answer": [asdict(one) for place, one in enumerate(self.combinations) if place not in self.best],
+            "without_answer": [asdict(self.combinations[place]) | {"why": why} for place, why in self.refused.items()],
             "best": best,
             "assumptions": documents.serving_assumptions(),
         }
@@ -119,10 +129,12 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
         start = time.perf_counter()
         best, count = _run(questions, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
+    refused = {one.index: _why(one) for one in questions if one.index not in best}
     return SweepAnswer(
         question=question,
         combinations=tuple(combinations),
         best=best,
+        refused=refused,
         n_options=count,
         slowest_tpot_s=limit_s,
         wall_s=wall_s,
@@ -182,6 +194,17 @@ def _run(
             if index not in best or found.output_tokens_per_s_per_gpu > best[index].output_tokens_per_s_per_gpu:
                 best[index] = found
     return best, count
+
+
+def _why(one: ServingQuestion) -> str:
+    """Why a question has no answer: what would make it fit, or the least time per token."""
+    scenario, machine = one.scenario, one.machine
+    try:
+        with with_remedies(scenario, machine.system, DEFAULT_ENGINE, one.n_gpus):
+            found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
+    except InputError as error:
+        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.name} ")
+    return f"the fastest layout takes {format_si(min(option.tpot_s for option in found), 's')} per output token"
 
 
 def _labelled(columns: Columns, label: Mapping[str, Any]) -> dict[str, Any]:

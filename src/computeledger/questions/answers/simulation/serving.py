@@ -30,6 +30,7 @@ from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUEST
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -294,5 +295,6 @@ def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServe
     if question.layout is not None:
         return check_layout(parse_layout(question.layout), scenario.model)
     limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
-    found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
+    with with_remedies(scenario, machine.system, question.backend):
+        found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
     return cheapest(found, limit).layout
