@@ -14,6 +14,7 @@ from computeledger.economics.prices.points import open_models
 from computeledger.errors import FactError
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.reading import ASSUMPTION, dimension_of
+from computeledger.physics.calibration.achieved import measured_kernels
 from computeledger.physics.calibration.local import load_local
 from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.physics.calibration.training import load_training_factors
@@ -68,6 +69,8 @@ def test_every_source_is_cited() -> None:
     used |= {factor.source for factor in load_rl_factors().values()}
     used |= {model.source for model in open_models().values()}
     used |= {one.source for one in FORMATS.values()} | {load_local().source}
+    kernels = [*measured_kernels("compute").values(), *measured_kernels("bandwidth").values()]
+    used |= {one.source for rows in kernels for one in rows}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 

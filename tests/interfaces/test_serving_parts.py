@@ -424,3 +424,12 @@ def test_a_launch_starts_the_checkpoint_that_was_named(run) -> None:
     base = ["serve", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "8", "--samples", "16", "--emit", "vllm"]
     assert "serve meta-llama/Llama-3.1-8B-Instruct " in run(*base, "--model", "llama-3.1-8b-instruct")
     assert "serve meta-llama/Meta-Llama-3.1-8B " in run(*base, "--model", "meta-llama-3.1-8b")
+
+
+def test_an_answer_says_that_its_constants_are_those_of_other_chips(run) -> None:
+    asked = ["serve", "--model", "llama-3.1-8b", "--batch", "8", "--backend", "vllm", "--samples", "64", "--json"]
+    of_the_fit, other = (json.loads(run(*asked, "--system", one)) for one in ("h100-nvl8", "h20-nvl8"))
+    assert not of_the_fit["remarks"]
+    assert [one.partition(":")[2].strip() for one in other["remarks"]] == [
+        "products lose 0.24 times as much per FLOP of the peak, memory reaches 0.82 times their share of its bandwidth"
+    ]

@@ -14,7 +14,7 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.roofline import Machine
 from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
-from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case
+from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case, predict_open
 from computeledger.workloads.serving.estimate import estimate_serving
 
 ROW = dict.fromkeys(NEEDED, "") | {
@@ -45,6 +45,7 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     fixed = ROW | {"engine": "sglang", "note": "fixed lengths"}
     assert open_case(fixed).scenario.rounds == 1, "requests of one length stay in step where prompts go first"
     assert open_case(fixed | {"engine": "vllm"}).scenario.rounds == 4
+    assert open_case(fixed | {"note": "output length 1 and all prompts sent together"}).scenario.rounds == 1
     weights_alone = open_case(ROW | {"engine": "gpt-fast", "weights": "int8"}).scenario.precision
     assert weights_alone.dense == "w8a16"
     experts = open_case(
@@ -53,6 +54,32 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     assert (experts.experts, experts.attention) == ("mxfp4", "fp8")
     cached = open_case(ROW | {"cached_fraction": "0.75"}).scenario
     assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
+
+
+def test_drafts_and_scores_are_read_as_the_note_states_them() -> None:
+    """Engines count the sure token among the draft tokens, and a column may repeat that count."""
+    deepseek = ROW | {"model": "deepseek-v3", "n_accelerators": "8", "layout": "tp8", "weights": "fp8"}
+    deepseek |= {"accelerator": "h200-sxm5-141gb", "draft_tokens": "3", "metric": "tpot", "statistic": "mean"}
+    case = open_case(deepseek | {"note": "NEXTN with 2 draft tokens, accept length 1.8-1.9, precision FP8 (FP8 MLA)"})
+    assert case.scenario.draft_tokens == 1
+    assert case.scenario.tokens_per_step == pytest.approx(1.85)
+    assert case.scenario.precision.scores == "fp8" and not case.is_acceptance_assumed
+    plain = open_case(deepseek)
+    assert (plain.scenario.draft_tokens, plain.scenario.precision.scores) == (3.0, "bf16")
+    assert plain.is_acceptance_assumed
+
+
+def test_fake_weights_send_every_token_to_the_same_experts() -> None:
+    """Sixteen sequences of Mixtral were decoded faster than two A100 can read all its experts."""
+    mixtral = ROW | {"model": "mixtral-8x7b", "accelerator": "a100-sxm4-80gb", "n_accelerators": "2", "layout": "tp2"}
+    mixtral |= {"engine": "trtllm", "input_tokens": "2048", "output_tokens": "128", "static_batch": "16", "rounds": ""}
+    asked = mixtral | {"concurrency": "", "metric": "tpot", "statistic": "mean", "value": "0.0122154"}
+    machine = Machine(load_system("a100-nvl8"), efficiency("trtllm", {"efficiency.serving_ratio": 1.0}))
+    all_read, fake = (
+        float(np.ravel(predict_open(open_case(asked | {"note": note}), machine))[0]) for note in ("", "fake weights")
+    )
+    assert all_read > 2 * 0.0122154
+    assert fake == pytest.approx(0.0122154, rel=0.15)
 
 
 def test_an_acceptance_that_is_not_stated_is_assumed_and_widens_the_interval() -> None:

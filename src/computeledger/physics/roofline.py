@@ -16,6 +16,7 @@ from computeledger.facts.architecture import WeightBytes
 from computeledger.facts.formats import FORMATS, known_format
 from computeledger.facts.gguf_mixes import mix_named, unknown_precision
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
+from computeledger.physics.calibration.achieved import bandwidth_ratio, loss_ratio
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
 from computeledger.physics.calibration.training import IDEAL_TRAINING, TrainingEfficiency
 
@@ -429,8 +430,72 @@ class Machine:
         True
         """
         chip = self.system.accelerator
-        rate = chip.peak(precision) * self.efficiency.gemm_fraction(chip.native_precision(precision))
+        rate = chip.peak(precision) * self.reached(self.efficiency.gemm_fraction(chip.native_precision(precision)))
         return rate * self.unpacked_fraction(precision)
+
+    def expert_flop_per_s(self, precision: str) -> Num:
+        """Rate of the grouped products of routed experts.
+
+        Parameters
+        ----------
+        precision : str
+            As for :meth:`gemm_flop_per_s`.
+
+        Returns
+        -------
+        float or ndarray
+            Rate of one GPU [FLOP/s].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_system
+        >>> from computeledger.physics.calibration.efficiency import efficiency
+        >>> h20 = Machine(load_system("h20-nvl8"), efficiency())
+        >>> round(h20.expert_flop_per_s("fp8") / h20.system.accelerator.peak("fp8"), 1)
+        0.7
+        """
+        chip, eff = self.system.accelerator, self.efficiency
+        fraction = eff.gemm_fraction(chip.native_precision(precision)) * eff.expert_fraction
+        return chip.peak(precision) * self.reached(fraction) * self.unpacked_fraction(precision)
+
+    @property
+    def loss_ratio(self) -> Num:
+        """Time that the chip loses per FLOP of its peak, over what the constants say [-]."""
+        return 1 + self.efficiency.chip_correction * (loss_ratio(self.system.accelerator) - 1)
+
+    def reached(self, fraction: Num) -> Num:
+        """What the chip reaches of its peak where the chips of the fit reach a fraction of theirs.
+
+        Parameters
+        ----------
+        fraction : float or ndarray
+            A fitted constant [-].
+
+        Returns
+        -------
+        float or ndarray
+            ``1 / (1 + r (1 / fraction - 1))`` with ``r`` the ratio of what is lost per FLOP of the peak [-].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_system
+        >>> from computeledger.physics.calibration.efficiency import efficiency
+        >>> h20, h100 = (Machine(load_system(one), efficiency()) for one in ("h20-nvl8", "h100-nvl8"))
+        >>> round(h20.reached(0.5), 1), h100.reached(0.5)
+        (0.8, 0.5)
+        """
+        ratio = self.loss_ratio
+        is_of_the_fit = not isinstance(ratio, np.ndarray) and ratio == 1
+        return fraction if is_of_the_fit else 1 / (1 + ratio * (1 / fraction - 1))
+
+    @property
+    def bandwidth_ratio(self) -> Num:
+        """Share of its bandwidth that the chip reaches, over what the constants say [-]."""
+        return 1 + self.efficiency.chip_correction * (bandwidth_ratio(self.system.accelerator) - 1)
+
+    def _stream_bytes_per_s(self, fraction: Num) -> Num:
+        """Rate at which bytes stream from HBM where the chips of the fit reach a fraction of their bandwidth."""
+        return self.system.accelerator.hbm_bytes_per_s.value * fraction * self.bandwidth_ratio
 
     def unpacked_fraction(self, precision: str) -> float:
         """Share of its rates that a product keeps when it unpacks narrow weights to 16 bits first.
@@ -462,17 +527,17 @@ class Machine:
     @property
     def weight_bytes_per_s(self) -> Num:
         """Rate at which weights stream from HBM [byte/s]."""
-        return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.weight_bandwidth_fraction
+        return self._stream_bytes_per_s(self.efficiency.weight_bandwidth_fraction)
 
     @property
     def expert_bytes_per_s(self) -> Num:
         """Rate at which routed experts' weights stream from HBM [byte/s]."""
-        return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.expert_bandwidth_fraction
+        return self._stream_bytes_per_s(self.efficiency.expert_bandwidth_fraction)
 
     @property
     def kv_bytes_per_s(self) -> Num:
         """Rate at which the KV cache streams from HBM [byte/s]."""
-        return self.system.accelerator.hbm_bytes_per_s.value * self.efficiency.kv_bandwidth_fraction
+        return self._stream_bytes_per_s(self.efficiency.kv_bandwidth_fraction)
 
     @property
     def scale_up_bytes_per_s(self) -> Num:

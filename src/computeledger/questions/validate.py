@@ -12,7 +12,9 @@ from computeledger.workloads.questions.setup import Sampled
 class ValidateQuestion(Asked):
     """Measurements to predict, and how to slice the errors."""
 
-    data: str | None = asked("text", "Measurements, as CSV.", metavar="F.csv", blank="the shipped ones")
+    data: str | None = asked(
+        "text", "Measurements, as CSV: a file, or a shipped table by name.", metavar="F.csv", blank="the shipped ones"
+    )
     prices: bool = asked("switch", "Size from price on models of known size, each left out in turn.", False)
     by: tuple[str, ...] = asked(
         "text", "Columns to slice by, such as backend,system.", (), is_list=True, metavar="COLS"

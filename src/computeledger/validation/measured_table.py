@@ -13,6 +13,18 @@ from computeledger.files import read_table
 
 #: Longest cell of a measured row; notes are searched for numbers.
 MOST_CELL_CHARACTERS = 4000
+_SHIPPED = resources.files("computeledger.validation").joinpath("data")
+
+
+def shipped_names() -> list[str]:
+    """Name the shipped tables.
+
+    Examples
+    --------
+    >>> "serving_elsewhere.csv" in shipped_names()
+    True
+    """
+    return sorted(file.name for file in _SHIPPED.iterdir() if file.name.endswith(".csv"))
 
 
 def curated_rows(name: str) -> list[dict[str, str]]:
@@ -23,7 +35,7 @@ def curated_rows(name: str) -> list[dict[str, str]]:
     >>> {row["licence"] for row in curated_rows("serving_curated.csv")}
     {'Apache-2.0'}
     """
-    text = resources.files("computeledger.validation").joinpath("data", name).read_text("utf-8")
+    text = _SHIPPED.joinpath(name).read_text("utf-8")
     table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     return [{name: cell.strip() for name, cell in row.items()} for row in table]
 

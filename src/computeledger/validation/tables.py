@@ -9,7 +9,7 @@ from pathlib import Path
 from computeledger.errors import InputError
 from computeledger.validation.compare import Comparison, merged
 from computeledger.validation.explain import serving_explainer
-from computeledger.validation.measured_table import curated_rows, read_rows
+from computeledger.validation.measured_table import curated_rows, read_rows, shipped_names
 from computeledger.validation.published import points as published_points
 from computeledger.validation.rl import points as rl_points
 from computeledger.validation.rl import rows as rl_rows
@@ -53,7 +53,7 @@ CURATED = ("serving_curated.csv", "published_curated.csv", "memory_curated.csv")
 
 
 def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comparison:
-    """Predict every row of a table of measurements.
+    """Predict every row of a table of measurements: a file, or a shipped table by its name.
 
     Examples
     --------
@@ -61,7 +61,8 @@ def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comp
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    rows = read_rows(path)
+    is_shipped = str(path) in shipped_names() and not Path(path).exists()
+    rows = curated_rows(str(path)) if is_shipped else read_rows(path)
     return _marked(table_of(rows, str(path)).compare(rows, n_samples, seed))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from typing import Any
 
@@ -84,6 +84,8 @@ class Efficiency:
         Rows that grouped products of experts are padded to [token].
     activation_passes : float or ndarray
         Activation traffic over that of fused kernels [-].
+    chip_correction : float or ndarray
+        Share of the measured difference between the chip and those of the fit that is applied [-].
     serving_ratio, first_token_ratio : float or ndarray
         Real over modelled time of a serving step and of the first token [-].
     """
@@ -127,6 +129,7 @@ class Efficiency:
     expert_imbalance: Num = 1.0
     expert_tile_tokens: Num = 0.0
     activation_passes: Num = 0.0
+    chip_correction: Num = 0.0
     serving_ratio: Num = 1.0
     first_token_ratio: Num = 1.0
 
@@ -299,6 +302,8 @@ def read_profile(document: Document) -> Mapping[str, Factor]:
     if table["like"] not in shipped:
         raise document.error("like", str(unknown_id("profile", table["like"], shipped)))
     out = dict(_shipped_factors(table["like"]))
+    if "chip_correction" in out:  # what is measured on the chip needs none
+        out["chip_correction"] = replace(out["chip_correction"], value=0.0)
     known = [field.name for field in fields(Efficiency)]
     for name, entry in given.items():
         where = f"factors.{name}"

@@ -220,7 +220,7 @@ def _mixer_operations(
                 kind,
                 flop=flop[kind],
                 bytes=bytes_[kind],
-                flop_per_s=machine.system.accelerator.peak(precision.scores) * fraction,
+                flop_per_s=machine.system.accelerator.peak(precision.scores) * machine.reached(fraction),
                 bytes_per_s=machine.kv_bytes_per_s,
             )
 
@@ -249,12 +249,15 @@ def _feed_forward_operations(
         held = count * expert / layout.n_gpus_per_stage
         hit = distinct_experts(part.n_experts, part.n_experts_active, cut.stage_tokens)
         # uneven rows keep ranks waiting, or units of one GPU where experts are sliced; half a tile of each is empty
-        uneven = eff.expert_imbalance
+        sliced = 1 + machine.loss_ratio * (
+            eff.expert_imbalance - 1
+        )  # what grouped products lose, as they do on the chip
+        uneven = np.where(np.asarray(layout.ep) > 1, eff.expert_imbalance, sliced)
         yield Operation(
             Kind.ROUTED_EXPERTS,
             flop=2 * held * (part.n_experts_active * uneven * cut.stage_tokens + eff.expert_tile_tokens / 2 * hit),
             bytes=held * precision.weights.experts * hit,
-            flop_per_s=machine.gemm_flop_per_s(precision.experts) * eff.expert_fraction,
+            flop_per_s=machine.expert_flop_per_s(precision.experts),
             bytes_per_s=machine.expert_bytes_per_s * machine.unpacked_fraction(precision.experts),
         )
 

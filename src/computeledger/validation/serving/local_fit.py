@@ -50,7 +50,12 @@ ABSENT = ("host_step_s", "prefill_host_s", "prefill_layer_s", "prefill_experts_s
 SCALES = {"tpot": 0.10, "ttft": 0.20}
 _CENTRAL = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
 #: Factors that are set, not fitted.
-SET = dict.fromkeys(ABSENT, 0.0) | {"expert_tile_tokens": 0.0, "expert_imbalance": 1.0, "prefill_ratio": 1.0}
+SET = dict.fromkeys(ABSENT, 0.0) | {
+    "expert_tile_tokens": 0.0,
+    "expert_imbalance": 1.0,
+    "prefill_ratio": 1.0,
+    "chip_correction": 0.0,
+}
 #: Where the fit starts for what the fitted engines do not have, or do otherwise.
 START = {"gemm_fraction_fp8": 0.25}
 

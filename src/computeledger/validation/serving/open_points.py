@@ -65,6 +65,13 @@ ACCEPTANCE = Range(0.45, 0.85, mid=0.67)
 #: Data sheets print binary gigabytes of memory as decimal ones: what ran in them fits.
 BINARY = 1.074
 _PER_GPU = re.compile(r"(\d+) req/GPU")
+#: Engines count the token that is sure among the drafted ones, and state what a step yields as a range.
+_DRAFTS = re.compile(r"(\d+) draft tokens")
+_YIELD = re.compile(r"accept length (?:about )?([\d.]+)(?:-([\d.]+))?")
+#: Rounds of equal lengths, each of which starts with all its prompts.
+_IN_STEP = re.compile("fixed lengths|all prompts sent together")
+#: Attention whose products are in 8 bits, not its cache alone.
+_SCORES = re.compile(r"FP8 MLA|FP8 attention")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 #: Sources that mean NVIDIA's or OCP's 4 bits as a checkpoint stores them.
@@ -107,7 +114,8 @@ def open_case(row: Row) -> OpenCase:
     scenario = _scenario(row, system)
     engine = row["engine"] if row["engine"] in engines() else GENERIC
     name = interval_class(scenario.model, scenario.precision.name, load_system(system), engine)
-    is_assumed = bool(_number(row, "draft_tokens")) and not row["tokens_per_step"]
+    drafts, accepted = _drafts(row)
+    is_assumed = bool(drafts) and not accepted
     return OpenCase(
         quantity=quantity,
         statistic=row["statistic"],
@@ -134,10 +142,15 @@ def _scenario(row: Row, system: str) -> ServingScenario:
         raise Unpredictable("load not stated as requests in flight")
     if not _number(row, "input_tokens") or not _number(row, "output_tokens"):
         raise Unpredictable("lengths not stated")
-    drafts, accepted = _number(row, "draft_tokens"), _number(row, "tokens_per_step")
+    drafts, accepted = _drafts(row)
     precision = _precision(row, model)
+    fits = weights_bytes_per_gpu(model, layout, precision)
+    if "fake weights" in row.get("note", ""):
+        model = _routed_alike(model)
+    if _SCORES.search(row.get("note", "")):
+        precision = replace(precision, scores="fp8")
     chip = load_system(system).accelerator
-    if weights_bytes_per_gpu(model, layout, precision) > BINARY * chip.hbm_bytes.value:
+    if fits > BINARY * chip.hbm_bytes.value:
         raise Unpredictable("weights do not fit the GPUs as recorded")
     cached = _number(row, "cached_fraction") * _number(row, "input_tokens")
     one = ServingScenario(
@@ -153,6 +166,27 @@ def _scenario(row: Row, system: str) -> ServingScenario:
         rounds=_rounds(row),
     )
     return held_by_memory(one, system)
+
+
+def _routed_alike(model: Model) -> Model:
+    """A model whose router was never trained: all tokens visit the same experts, and no others are read."""
+    groups = [
+        replace(one, feed_forward=replace(one.feed_forward, n_experts=one.feed_forward.n_experts_active))
+        for one in model.layers
+    ]
+    return replace(model, layers=tuple(groups))
+
+
+def _drafts(row: Row) -> tuple[float, float]:
+    """Tokens drafted per step, and tokens that a step yields; 0 where neither column nor note states them."""
+    note = row.get("note", "")
+    stated, yielded = _DRAFTS.search(note), _YIELD.search(note)
+    drafts = float(stated.group(1)) - 1 if stated else _number(row, "draft_tokens")
+    accepted = _number(row, "tokens_per_step")
+    if yielded and not accepted:
+        ends = [float(end) for end in yielded.groups() if end]
+        accepted = sum(ends) / len(ends)
+    return drafts, accepted
 
 
 def tokens_of_step(drafts: float, acceptance: Num) -> Num:
@@ -188,7 +222,7 @@ def _layout(row: Row) -> Layout:
 
 def _rounds(row: Row) -> float:
     """Requests per client between two bursts."""
-    in_step = "fixed lengths" in row.get("note", "") and reads_prompts_first(row["engine"])
+    in_step = _IN_STEP.search(row.get("note", "")) and reads_prompts_first(row["engine"])
     return 1.0 if row["static_batch"] or in_step else _number(row, "rounds") or np.inf
 
 

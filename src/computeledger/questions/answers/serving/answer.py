@@ -26,6 +26,7 @@ from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
+    carried_over,
     counted_in_file,
     dear_reads,
     foreign_engine,
@@ -153,6 +154,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         setting.at_median.host
     )
     out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(answer.result)
+    out["remarks"] += carried_over(setting.machine)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]

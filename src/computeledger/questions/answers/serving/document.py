@@ -11,7 +11,7 @@ from computeledger.arrays import Num, median
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
-from computeledger.physics.roofline import BOUNDS, Operation, OperationKind, bound, bound_times_s, total_s
+from computeledger.physics.roofline import BOUNDS, Machine, Operation, OperationKind, bound, bound_times_s, total_s
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.weights import weight_counts
@@ -56,6 +56,15 @@ def foreign_engine(backend: str | None, system: System) -> list[str]:
     if engine is None or not engine.makers or chip.vendor in engine.makers:
         return []
     return [f"{engine.id} runs on chips of {' and '.join(engine.makers)} alone: on {chip.name} nobody can run this"]
+
+
+def carried_over(machine: Machine) -> list[str]:
+    """How constants that were fitted on other chips are carried over to this one."""
+    chip = machine.system.accelerator
+    lost, streamed = (float(median(one)) for one in (machine.loss_ratio, machine.bandwidth_ratio))
+    parts = [f"products lose {lost:.2g} times as much per FLOP of the peak"] if lost != 1 else []
+    parts += [f"memory reaches {streamed:.2g} times their share of its bandwidth"] if streamed != 1 else []
+    return [f"constants of H100 to GB300, carried over to {chip.name}: {', '.join(parts)}"] if parts else []
 
 
 def counted_in_file(file: str | None, engine: str) -> list[str]:
