@@ -28,7 +28,7 @@ VARIANTS = [
     ("amd/Llama-3.3-70B-Instruct-MXFP4-Preview", "meta-llama/Llama-3.3-70B-Instruct", "mxfp4"),
     ("llama3.1:70b-instruct-q4_K_M", "meta-llama/Meta-Llama-3.1-70B", "q4_k"),
     ("TheBloke/Llama-2-7B-Chat-GGUF", "meta-llama/Llama-2-7b-hf", "bf16"),
-    ("unsloth/Llama-3.3-70B-Instruct-unsloth-bnb-4bit", "meta-llama/Llama-3.3-70B-Instruct", "int4-g64"),
+    ("unsloth/Llama-3.3-70B-Instruct-unsloth-bnb-4bit", "meta-llama/Llama-3.3-70B-Instruct", "nf4"),
     ("unsloth/Qwen3-8B-GGUF:Q4_K_M", "Qwen/Qwen3-8B", "q4_k"),
     ("bartowski/Qwen_Qwen3-8B-Q8_0-GGUF", "Qwen/Qwen3-8B", "q8_0"),
     ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "meta-llama/Meta-Llama-3.1-8B", "bf16"),

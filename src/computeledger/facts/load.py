@@ -29,7 +29,13 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
-from computeledger.facts.checkpoints import gguf_file_of, read_gguf_model, with_checkpoint, with_file
+from computeledger.facts.checkpoints import (
+    gguf_file_of,
+    read_gguf_model,
+    read_safetensors_model,
+    with_checkpoint,
+    with_file,
+)
 from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
@@ -484,7 +490,7 @@ def _user_model(path: Path) -> Model:
         return with_checkpoint(_configured_model(path / _CONFIG), path)
     if path.suffix == ".safetensors":
         if not (path.parent / _CONFIG).is_file():
-            raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
+            return read_safetensors_model(path)
         return with_file(_configured_model(path.parent / _CONFIG), path)
     return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 #: GPUs of the largest host (assumption); replicas beyond it get a word on how to start them.
 LARGEST_HOST = 8
+#: Formats of 4 bits that engines with files of their own have another file for.
+FOUR_BITS = (
+    "fp4", "int4", "int4-g64", "int4-g32", "int4-channel", "nf4", "nf4-dq", "w4a8", "fp4-a8", "fp4-a16",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
