@@ -8,7 +8,7 @@ import pytest
 from computeledger.validation.compare import summarize
 from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.serving.memory_runs import FIGURES, compare_memory, fit_buffers, left_out, memory_runs
-from computeledger.workloads.engines.vllm import BUFFERS
+from computeledger.workloads.engines.vllm import VLLM_BUFFERS
 
 ROWS = curated_rows("memory_curated.csv")
 RUNS, SKIPPED = memory_runs(ROWS)
@@ -21,14 +21,14 @@ def test_the_logs_are_many_and_sourced() -> None:
 
 
 def test_the_shipped_constants_are_those_of_the_logs() -> None:
-    fitted = fit_buffers(RUNS, BUFFERS)
+    fitted = fit_buffers(RUNS, VLLM_BUFFERS)
     for name in ("logit_bytes", "workspace_bytes", "group_bytes", "graph_bytes", "graph_bytes_per_layer"):
-        assert getattr(BUFFERS, name) == pytest.approx(getattr(fitted, name), rel=0.02), name
+        assert getattr(VLLM_BUFFERS, name) == pytest.approx(getattr(fitted, name), rel=0.02), name
 
 
 def test_errors_with_a_whole_model_left_out() -> None:
     """Memory beside the cache within 3 % (median), the cache and its tokens within 1 %, on models that no fit saw."""
-    compared = compare_memory(ROWS, runs=left_out(RUNS, BUFFERS))
+    compared = compare_memory(ROWS, runs=left_out(RUNS, VLLM_BUFFERS))
     of_vllm = np.array([row["engine"] == "vllm" for row in compared.rows])
     error = {
         name: summarize(compared.predicted[name][of_vllm], compared.measured[name][of_vllm]).median_abs_error

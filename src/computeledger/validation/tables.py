@@ -49,7 +49,7 @@ TABLES = (
     Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
-CURATED = ("serving_curated.csv", "published_curated.csv", "memory_curated.csv")
+CURATED = ("serving_curated.csv", "published_curated.csv", "memory_curated.csv", "training_memory_curated.csv")
 
 
 def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comparison:

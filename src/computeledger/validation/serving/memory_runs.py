@@ -25,8 +25,7 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import GIB
 from computeledger.validation.compare import Array, Comparison
 from computeledger.workloads.engines import engines
-from computeledger.workloads.engines.vllm import BUFFERS as VLLM_BUFFERS
-from computeledger.workloads.engines.vllm import EARLIER
+from computeledger.workloads.engines.vllm import EARLIER, VLLM_BUFFERS
 
 NEEDED = ("source", "model", "accelerator", "engine", "engine_version", "layout", "weights", "kv_cache",
           "context_tokens", "chunk_tokens", "sequences", "memory_fraction", "device_gib", "weights_gib",

@@ -42,7 +42,7 @@ def _commands(one: Launch) -> list[str]:
 #: Its own rule keeps 0.5 GiB, 1.5 MiB for each token of a chunk and 2 MiB for each of 512 sequences in graphs free
 #: (``server_args.py``, pull request 10975), whatever activations take; an eighth of a GiB for each GPU is
 #: left out here. Its share is of what the driver's context leaves (2 %, from one log of 8 H200).
-BUFFERS = Buffers(
+SGLANG_BUFFERS = Buffers(
     chunk_tokens=CHUNK_TOKENS,
     workspace_bytes=1.5 * GIB,
     cache_fraction=1.0,
@@ -52,7 +52,7 @@ BUFFERS = Buffers(
 )
 ENGINE = Engine(
     "sglang",
-    buffers=BUFFERS,
+    buffers=SGLANG_BUFFERS,
     names=("sglang",),
     publishers=("lmsys", "deepseek"),
     reads_prompts_first=True,

@@ -44,7 +44,7 @@ def _commands(one: Launch) -> list[str]:
 
 #: Of version 0.18 and later, fitted to 61 start-up logs of 0.19.0 (28 models on H100; the shares of what stays are in
 #: ``docs/validation.md``). The share of memory is its default (0.9 before 2026). Graphs: residual 0.19 GiB.
-BUFFERS = Buffers(
+VLLM_BUFFERS = Buffers(
     chunk_tokens=CHUNK_TOKENS,
     workspace_bytes=0.25 * GIB,
     cache_fraction=1.0,
@@ -62,13 +62,13 @@ BUFFERS = Buffers(
 #: What versions before had otherwise, the first of each: sampling sorted all logits before 0.17, and libraries and
 #: exchange took less before 0.18.
 EARLIER = {
-    (0, 17): replace(BUFFERS, workspace_bytes=0.13 * GIB, group_bytes=0.42 * GIB),
-    (0, 9): replace(BUFFERS, workspace_bytes=0.13 * GIB, group_bytes=0.42 * GIB, logit_bytes=38.4),
+    (0, 17): replace(VLLM_BUFFERS, workspace_bytes=0.13 * GIB, group_bytes=0.42 * GIB),
+    (0, 9): replace(VLLM_BUFFERS, workspace_bytes=0.13 * GIB, group_bytes=0.42 * GIB, logit_bytes=38.4),
 }
 ENGINE = Engine(
     "vllm",
     names=("vllm",),
-    buffers=BUFFERS,
+    buffers=VLLM_BUFFERS,
     has_narrow_cache=True,
     memory_share="--gpu-memory-utilization: the share of HBM for weights, activations, workspace and cache together",
     commands=_commands,
