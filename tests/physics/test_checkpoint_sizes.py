@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -40,3 +41,24 @@ def test_at_least_thirty_checkpoints_are_held_to_the_byte_or_nearly() -> None:
     tensors = [row for *_, row in ROWS if "size_gb" not in row]
     assert sum("why" not in row for row in tensors) >= 30
     assert sum("bytes" in row and "why" not in row for row in tensors) >= 30
+
+
+def test_block_scaled_fp8_is_the_published_file_tensor_by_tensor() -> None:
+    """DeepSeek V3 from the shapes of its tensors: 8-bit values, a 32-bit scale for 128 x 128 of them, the rest wide."""
+    d, heads = 7168, 128
+
+    def fp8(rows: int, columns: int) -> int:
+        return rows * columns + 4 * math.ceil(rows / 128) * math.ceil(columns / 128)
+
+    latent = fp8(576, d) + fp8(heads * 256, 512) + 2 * (1536 + 512 + 2 * d)
+    attention = fp8(1536, d) + fp8(heads * 192, 1536) + latent + fp8(d, heads * 128)
+    router = 2 * 256 * d + 4 * 256
+    experts = 257 * (2 * fp8(2048, d) + fp8(d, 2048)) + router
+    tables = 2 * 2 * 129280 * d
+    proper = 61 * attention + 3 * (2 * fp8(18432, d) + fp8(d, 18432)) + 58 * experts + tables + 2 * d
+    drafting = attention + experts + tables + 2 * (2 * d * d + 3 * d)
+    headers = TABLE["checkpoint"]["deepseek-ai/DeepSeek-V3"]["file_bytes"] - proper - drafting
+    assert 0 < headers / 91_991 < 150, "what is left are the headers of 91,991 tensors"
+    model = load_model("deepseek-v3")
+    ours = float(weights_bytes_per_gpu(model, Layout(), precision_of(model, None)))
+    assert ours + 58 * (router - 256 * d) == pytest.approx(proper, rel=2e-6), "but for routers, which are in 16 bits"

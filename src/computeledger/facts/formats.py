@@ -125,6 +125,17 @@ def _index() -> Mapping[str, str]:
     return {format_key(name): one.name for one in FORMATS.values() for name in (one.name, *one.aliases)}
 
 
+def beside_experts(name: str) -> str:
+    """What an MLX checkpoint keeps beside its routed experts.
+
+    Examples
+    --------
+    >>> beside_experts("mlx-mxfp4-q8"), beside_experts("mlx-4bit")
+    ('mlx-8bit', 'mlx-4bit')
+    """
+    return name.replace("mxfp4-q", "") + "bit" if "mxfp4-q" in name else name
+
+
 def known_format(text: str) -> str | None:
     """The name of the format that a text means; None where it means none."""
     return _index().get(format_key(text))

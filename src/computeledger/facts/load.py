@@ -43,6 +43,8 @@ from computeledger.facts.naming import (
     Address,
     Variant,
     is_hub_id,
+    is_size,
+    named_alone,
     read_address,
     respelt,
     unknown_model,
@@ -293,8 +295,6 @@ _numbers = functools.lru_cache(maxsize=256)(model_from_numbers)
 
 def _named(address: Address) -> Model:
     """A bundled model, the cache's, one that may be fetched, or the bundled one that the name is a variant of."""
-    if normal_id(address.id) in model_index():
-        return _shipped_model(shipped_model_id(address.id), unread_alias(normal_id(address.id)))
     meant = respelt(address.id)
     if meant is not None:
         return _shipped_model(shipped_model_id(meant), unread_alias(meant))
@@ -307,10 +307,10 @@ def _named(address: Address) -> Model:
     try:
         return _shipped_model(shipped_model_id(without_mirror(address.id)))
     except UnknownIdError as error:
-        if not is_hub_id(address.id) or not user_files_allowed():
+        if not is_hub_id(address.id) or is_size(address.id) or not user_files_allowed():
             raise
         how = "no folder, not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
-        raise UnknownIdError(f"{error} ({how})") from None
+        raise UnknownIdError(f"{error} ({how}{named_alone(address.id)})") from None
 
 
 def _of_hub(address: Address, variant: Variant | None) -> HubConfig | None:

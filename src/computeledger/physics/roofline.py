@@ -13,7 +13,7 @@ from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, check_kind, nearest
 from computeledger.facts.architecture import WeightBytes
-from computeledger.facts.formats import FORMATS, known_format
+from computeledger.facts.formats import FORMATS, beside_experts, known_format
 from computeledger.facts.gguf_mixes import mix_named, unknown_precision
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.calibration.achieved import bandwidth_ratio, loss_ratio
@@ -321,7 +321,7 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
         raise unknown_precision(text)
     rest = {"fp4": "fp8", "mxfp4": "bf16"}.get(name, name) if moe else name
     if name.startswith("mlx-"):  # embedding and head are quantised too
-        rest = name.replace("mxfp4-q", "") + "bit" if moe and "mxfp4" in name else name
+        rest = beside_experts(name) if moe else name
         return Precision(rest, rest, name, kv, head=rest, embedding=rest)
     return Precision(attention=rest, dense=rest, experts=name, kv=kv)
 

@@ -16,6 +16,7 @@ from computeledger.facts.schema import System
 from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.questions.document import document
 from computeledger.units import format_si
+from computeledger.workloads.engines import default_file
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_file
 
@@ -108,7 +109,7 @@ class Answer(Displayed):
         """What was taken from the name of a model or a system, assumed of it, or fetched; its document repeats it."""
         question = getattr(self, "question", None)
         models, systems, gpus = (getattr(question, name, None) for name in ("model", "system", "gpus"))
-        return remarks_of(models) + system_remarks(systems, gpus)
+        return remarks_of(models) + file_remarks(question) + system_remarks(systems, gpus)
 
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
@@ -130,6 +131,26 @@ def remarks_of(models: object) -> tuple[str, ...]:
     named = (models,) if isinstance(models, str) else models if isinstance(models, tuple) else ()
     texts = [one for one in dict.fromkeys(named) if user_path(str(one)) is None]  # a file is not read twice
     return tuple(dict.fromkeys(remark for one in texts for remark in load_model(str(one)).remarks))
+
+
+def file_remarks(question: object) -> tuple[str, ...]:
+    """Which file counts where an engine does not run a checkpoint as it is stored, and no format was named.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.questions.serve import ServeQuestion
+    >>> file_remarks(ServeQuestion(model="gpt-oss-20b", system="1xm4-max", backend="llama.cpp"))
+    ("counted in gguf-mxfp4, the file that llama.cpp's users download of it: --precision names another",)
+    """
+    engine, model = getattr(question, "engine", getattr(question, "backend", None)), getattr(question, "model", None)
+    if not isinstance(engine, str) or not isinstance(model, str) or getattr(question, "precision", None) is not None:
+        return ()
+    file = None if user_path(model) is not None else default_file(engine, load_model(model))
+    return (
+        ()
+        if file is None
+        else (f"counted in {file}, the file that {engine}'s users download of it: --precision names another",)
+    )
 
 
 def system_remarks(systems: object, gpus: object = None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from computeledger.errors import ModelConfigError, nearest
 from computeledger.facts.checkpoints.gguf import Tensor, Value
+from computeledger.facts.checkpoints.gguf_layers import BY_LAYER, READERS, Layers
 
 _Keys = dict[str, tuple[str, ...]]
 #: Fields of a configuration by the metadata that says them, the first that stands in the file.
@@ -63,6 +64,22 @@ _ERNIE: _Keys = _ROUTED | _WIDTH | {
     "moe_layer_start_index": ("leading_dense_block_count",),
     "moe_layer_interval": ("interleave_moe_layer_step",),
 }  # fmt: skip
+_GEMMA_4: _Keys = _WINDOW | _ROUTED | _WIDTH | {
+    "global_head_dim": ("attention.key_length",),
+    "head_dim": ("attention.key_length_swa",),
+    "num_kv_shared_layers": ("attention.shared_kv_layers",),
+    "hidden_size_per_layer_input": ("embedding_length_per_layer_input",),
+}  # fmt: skip
+_MIMO: _Keys = _WINDOW | _AFTER_DENSE | {"v_head_dim": ("attention.value_length",)}
+_NEMOTRON: _Keys = _AFTER_DENSE | {
+    "moe_shared_expert_intermediate_size": ("expert_shared_feed_forward_length",),
+    "moe_latent_size": ("moe_latent_size",),
+    "mamba_num_heads": ("ssm.time_step_rank",),
+    "mamba_head_dim": ("ssm.inner_size",),
+    "ssm_state_size": ("ssm.state_size",),
+    "n_groups": ("ssm.group_count",),
+    "conv_kernel": ("ssm.conv_kernel",),
+}  # fmt: skip
 #: Architectures: the model type whose reader knows the shape, and the fields that it needs beside the common ones.
 _FAMILIES: Mapping[str, tuple[str, _Keys]] = {
     "bailingmoe": ("bailing_moe", _AFTER_DENSE),
@@ -76,6 +93,7 @@ _FAMILIES: Mapping[str, tuple[str, _Keys]] = {
     "gemma": ("gemma", {}),
     "gemma2": ("gemma2", _WINDOW),
     "gemma3": ("gemma3_text", _WINDOW),
+    "gemma4": ("gemma4_text", _GEMMA_4),
     "glm-dsa": ("glm_moe_dsa", _INDEXED),
     "glm4": ("glm4", {}),
     "glm4moe": ("glm4_moe", _AFTER_DENSE),
@@ -86,9 +104,12 @@ _FAMILIES: Mapping[str, tuple[str, _Keys]] = {
     "internlm2": ("internlm2", {}),
     "llama": ("llama", {}),
     "llama4": ("llama4_text", _LLAMA_4),
+    "mimo2": ("mimo_v2_flash", _MIMO),
     "minimax-m2": ("minimax_m2", _ROUTED),
     "mistral3": ("mistral", {}),
     "nemotron": ("nemotron", {}),
+    "nemotron_h": ("nemotron_h", _NEMOTRON),
+    "nemotron_h_moe": ("nemotron_h", _NEMOTRON),
     "olmo2": ("olmo2", _WINDOW),
     "olmoe": ("olmoe", _ROUTED),
     "phi3": ("phi3", _WINDOW),
@@ -107,8 +128,8 @@ _FAMILIES: Mapping[str, tuple[str, _Keys]] = {
 _LISTS = "its heads or widths differ by layer, in lists that are not read"
 #: Why the files of families whose configurations are read are not.
 _UNREAD = {
-    "deci": _LISTS, "gemma4": _LISTS, "mimo2": _LISTS, "step35": _LISTS, "nemotron_h": _LISTS, "nemotron_h_moe": _LISTS,
-    "kimi-linear": _LISTS, "hunyuan-moe": "it does not say which layers share a cache",
+    "deci": _LISTS, "step35": _LISTS, "kimi-linear": _LISTS,
+    "hunyuan-moe": "it does not say which layers share a cache",
     "deepseek4": "it does not say how far each layer compresses its cache",
     "minimax-m3": "its sparse layers differ from the first ones, in lists that are not read",
     "mpt": "MPT is bundled in Falcon's fields, which its file does not have",
@@ -136,10 +157,13 @@ def config_of(metadata: Mapping[str, Value], tensors: list[Tensor], name: str) -
         kind, more = "mixtral", _ROUTED
     config: dict[str, object] = {"model_type": kind}
     for field, keys in (_FIELDS | more).items():
+        if kind in READERS and field in BY_LAYER:
+            continue
         value = next(_values(metadata, family, keys, name), None)
         if value or (value == 0 and field in _COUNTED_FROM_0):
             config[field] = value
-    return config | _from_tensors(kind, config, metadata, tensors)
+    config |= _from_tensors(kind, config, metadata, tensors)
+    return config | (READERS[kind](Layers(tensors, config, name)) if kind in READERS else {})
 
 
 def _unread(name: str, family: str) -> ModelConfigError:

@@ -27,7 +27,6 @@ from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
     carried_over,
-    counted_in_file,
     dear_reads,
     foreign_engine,
     margins_document,
@@ -148,8 +147,6 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
-    file = None if question.precision else default_file(question.engine, setting.at_median.model)
-    out["remarks"] += counted_in_file(file, question.engine)
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
@@ -171,10 +168,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:
-        out["launch"] = {
-            "engine": question.emit,
-            "text": launch_text(question.emit, {**document, **out, "stored_as": question.precision or file}),
-        }
+        stored = question.precision or default_file(question.engine, setting.at_median.model)
+        text = launch_text(question.emit, {**document, **out, "stored_as": stored})
+        out["launch"] = {"engine": question.emit, "text": text}
     return out
 
 

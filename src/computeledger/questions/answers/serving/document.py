@@ -67,13 +67,6 @@ def carried_over(machine: Machine) -> list[str]:
     return [f"constants of H100 to GB300, carried over to {chip.name}: {', '.join(parts)}"] if parts else []
 
 
-def counted_in_file(file: str | None, engine: str) -> list[str]:
-    """Which file was counted where the engine does not run the checkpoint as it is stored."""
-    if file is None:
-        return []
-    return [f"counted in {file}, the file that {engine}'s users download of it: --precision names another"]
-
-
 def dear_reads(result: ServingResult) -> list[str]:
     """Why a cached token costs more than a new one, where it does."""
     if median(result.usd_per_mtok_cached_read) <= median(result.usd_per_mtok_input):

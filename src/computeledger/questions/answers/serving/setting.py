@@ -16,7 +16,7 @@ from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
-from computeledger.questions.answer import Answer, Quantity, system_remarks
+from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -107,7 +107,7 @@ def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[La
 def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
     """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
     own = load_model(question.model)
-    remarks = [*own.remarks, *system_remarks(question.system, question.gpus)]
+    remarks = [*own.remarks, *file_remarks(question), *system_remarks(question.system, question.gpus)]
     if model.max_context_tokens != own.max_context_tokens:
         remarks.append(
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
