@@ -240,6 +240,20 @@ def test_layers_that_differ_are_told_by_their_tensors(tmp_path: Path, family: st
         load_model(written(tmp_path, "model.gguf", gguf(metadata, absent)))
 
 
+def test_layers_that_share_a_cache_need_no_keys_in_the_file(tmp_path: Path) -> None:
+    published = load_model("google/gemma-4-26B-A4B")
+    tensors = [("token_embd.weight", (2816, 262144), "F16"), *tensors_of_layers(published)]
+    tensors = [one for one in tensors if "blk.29.attn_k" not in one[0]]
+    tensors += [(f"blk.{i}.attn_v.weight", (2816, 64), "F16") for i in range(25, 29)]
+    values = metadata_of(published) | {
+        "attention.key_length": 512, "attention.key_length_swa": 256, "attention.sliding_window": 1024,
+        "attention.shared_kv_layers": 1,
+    }  # fmt: skip
+    metadata = {"general.architecture": "gemma4"} | {f"gemma4.{key}": value for key, value in values.items()}
+    last = load_model(written(tmp_path, "model.gguf", gguf(metadata, tensors))).layers[-1].attention
+    assert (last.shares_kv, last.one_kv_projection) == (True, False)
+
+
 def test_every_architecture_of_llama_cpp_is_read_or_says_why_not(tmp_path: Path) -> None:
     for family, why in (
         ("step35", "in lists that are not read"),
