@@ -58,7 +58,7 @@ def test_what_fits_nowhere_says_how_much_is_missing(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "Does not fit" in done.stdout and "fits none of them" not in done.stdout  # int4 does
     (row,) = [line.split() for line in done.stdout.splitlines() if line.split()[:2] == ["fp8", "h100-nvl8"]]
-    assert float(row[3]) > float(row[5]) == 80, "more is needed on each of the 8 than the 80 GB of one"
+    assert float(row[3]) > float(row[5]) > 79, "more is needed on each of the 8 than one has"
     with pytest.raises(InputError, match="unknown precision 'int5'"):
         cl.memory(model="qwen3-14b", precision="int5")
 

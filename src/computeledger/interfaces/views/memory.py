@@ -35,6 +35,7 @@ def view(answer: Answer, working: bool) -> View:
         plots=(_plot(best),) if best else (),
         tables=(
             *([Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE)] if fits else []),
+            *([_parts(best)] if best else []),
             *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking], "memory_bytes")] if lacking else []),
         ),
         grounds=tuple(assumed_words(document)),
@@ -70,6 +71,22 @@ def _plot(best: Mapping[str, Any]) -> Plot:
 def _lacking(one: Mapping[str, Any]) -> list[str]:
     needed, capacity = (words(one["memory_bytes"][name], "B") for name in ("total", "capacity"))
     return [one["precision"], one["system"], str(one["n_gpus"]), needed, capacity]
+
+
+def _parts(one: Mapping[str, Any]) -> Table:
+    """What is exact and what is fitted, of one format on one system."""
+    held = one["memory_bytes"]
+    rest = held["activations"] + held["workspace"]
+    spread = words(1.645 * held["rest_sd"], "B")
+    fitted = f"fitted to start-up logs: 90 % within {spread}" if held["rest_sd"] else "an estimate, fitted to no log"
+    rows = [
+        ["weights", words(held["weights"], "B"), "exact from shapes and formats"],
+        ["KV cache", words(held["kv_cache"], "B"), "exact"],
+        ["activations, libraries, graphs", words(rest, "B"), fitted],
+        ["room for the cache", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
+    ]
+    title = f"{one['precision']} on {one['system']}, {one['n_gpus']} x: what is exact and what is fitted"
+    return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:
