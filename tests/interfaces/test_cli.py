@@ -306,7 +306,7 @@ def test_published_systems_run_as_stated(capsys: pytest.CaptureFixture[str]) -> 
     assert modelled["p05"] < 2.664e6 < modelled["p95"]
     assert middle(modelled) == pytest.approx(2.664e6, rel=0.15)
     phase = answer(capsys, "plan", str(EXAMPLES / "llama-3.1-405b.toml"), "--samples", "256")["phases"]["pretraining"]
-    assert "tight" in phase["choices"]["layout"]
+    assert "tight" not in phase["choices"]["layout"], "the driver of an H100 reports 85.0 GB"
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "frontier-fermi", "small-team-rl", "rl-heavy"])

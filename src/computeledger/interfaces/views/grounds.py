@@ -9,6 +9,7 @@ from computeledger.questions.wording import words
 
 #: Assumptions whose name alone does not say what they are.
 _ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the HBM that weights and workspace leave",
+            "engine_share_of_hbm_fraction": "the engine's share of the HBM that the driver reports",
             "host_s": "host time per request", "kv_tokens_per_replica": "KV tokens per replica"}  # fmt: skip
 
 

@@ -33,6 +33,7 @@ def view(answer: Answer, working: bool) -> View:
                 [_row(one) for one in fits],
                 "memory_bytes",
             ),
+            *([_parts(best)] if best else []),
             *([Table("Start it", ("command",), [[line] for line in best["launch"].splitlines()])] if best else []),
         ),
         grounds=tuple(assumed_words(document)),
@@ -45,6 +46,22 @@ def _headline(best: Mapping[str, Any] | None) -> str:
         return "It fits in none of them."
     n, name = best["n_gpus"], best["precision"]
     return f"Fewest: {format_count(n, 'GPU')} of {best['system']} in {name}, {best['layout']}."
+
+
+def _parts(one: Mapping[str, Any]) -> Table:
+    """What is exact and what is fitted, of one format on one system."""
+    held = one["memory_bytes"]
+    rest = held["activations"] + held["workspace"]
+    spread = words(1.645 * held["rest_sd"], "B")
+    fitted = f"fitted to start-up logs: 90 % within {spread}" if held["rest_sd"] else "an estimate, fitted to no log"
+    rows = [
+        ["weights", words(held["weights"], "B"), "exact from shapes and formats"],
+        ["KV cache", words(held["kv_cache"], "B"), "exact"],
+        ["activations, libraries, graphs", words(rest, "B"), fitted],
+        ["room for the cache", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
+    ]
+    title = f"{one['precision']} on {one['system']}, {one['n_gpus']} x: what is exact and what is fitted"
+    return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 
 def _too_large(one: Mapping[str, Any]) -> str:

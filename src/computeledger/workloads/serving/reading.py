@@ -14,14 +14,8 @@ from computeledger.facts.load import load_model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.offload import (
-    HOST_BYTES_PER_S,
-    LINK_BYTES_PER_S,
-    LOCAL_BUFFERS,
-    SERVER_BUFFERS,
-    Buffers,
-    HostMemory,
-)
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
+from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.units import format_si
 from computeledger.workloads.engines import engines, precision_on, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -117,7 +111,7 @@ def buffers_of(engine: str) -> Buffers:
     >>> buffers_of("llama.cpp").workspace_bytes < buffers_of("vllm").workspace_bytes
     True
     """
-    return LOCAL_BUFFERS if engine in engines() and engines()[engine].is_local else SERVER_BUFFERS
+    return engines()[engine].buffers if engine in engines() else SERVER_BUFFERS
 
 
 def check_request(scenario: ServingScenario) -> None:

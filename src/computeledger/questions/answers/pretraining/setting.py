@@ -82,7 +82,7 @@ def _shape_guessed(model: Model) -> dict[str, Uncertain]:
     return {
         f"efficiency.{name}": value.widened(spread)
         for name, value in factors.items()
-        if name.startswith("training_") and isinstance(value, Range) and name != "training_memory_ratio"
+        if name.startswith("training_") and isinstance(value, Range) and "memory" not in name
     }
 
 

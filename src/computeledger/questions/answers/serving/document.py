@@ -12,8 +12,8 @@ from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.roofline import BOUNDS, Machine, Operation, OperationKind, bound, bound_times_s, total_s
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.memory import ServingMemory
-from computeledger.physics.serving.offload import SERVER_BUFFERS, Buffers
 from computeledger.physics.weights import weight_counts
 from computeledger.questions.document import picked
 from computeledger.workloads.engines import engines
@@ -84,6 +84,7 @@ def serving_assumptions(buffers: Buffers = SERVER_BUFFERS) -> dict[str, float]:
     """What serving takes for granted beside the efficiency factors."""
     return {
         "cache_share_of_free_hbm_fraction": buffers.cache_fraction,
+        "engine_share_of_hbm_fraction": buffers.whole_fraction,
         "engine_workspace_bytes": buffers.workspace_bytes,
         "prefill_chunk_tokens": buffers.chunk_tokens,
     }

@@ -14,8 +14,8 @@ from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.serving.memory import CACHE_FRACTION, ServingMemory
-from computeledger.physics.serving.offload import LOCAL_BUFFERS, SERVER_BUFFERS, HostMemory
+from computeledger.physics.serving.memory import ServingMemory
+from computeledger.physics.serving.offload import HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.questions.answer import Answer, from_python, remarked
@@ -41,11 +41,13 @@ class Fit:
 
     system: str
     precision: str
+    engine: str
     fits: bool
     layout: Layout
     memory: ServingMemory
     largest_batch: int
     longest_context_tokens: int
+    cache_tokens: int
     launch: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,6 +56,7 @@ class Fit:
         return {
             "system": self.system,
             "precision": self.precision,
+            "engine": self.engine,
             "fits": self.fits,
             "n_gpus": int(self.layout.n_gpus),
             "layout": str(self.layout),
@@ -64,7 +67,10 @@ class Fit:
                 "workspace": float(held.workspace_bytes),
                 "total": float(held.total_bytes),
                 "capacity": held.capacity_bytes,
+                "cache_capacity": float(held.cache_bytes),
+                "rest_sd": float(held.rest_sd_bytes),
             },
+            "cache_tokens": self.cache_tokens,
             "largest_batch": self.largest_batch,
             "longest_context_tokens": self.longest_context_tokens,
             "launch": self.launch,
@@ -79,10 +85,6 @@ class MemoryAnswer(Answer):
     model: Model
     fits: tuple[Fit, ...]
 
-    @property
-    def _all_local(self) -> bool:
-        return all(one.memory.workspace_bytes == LOCAL_BUFFERS.workspace_bytes for one in self.fits)
-
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the parts are its working."""
         del working
@@ -92,7 +94,7 @@ class MemoryAnswer(Answer):
             "batch": self.question.batch,
             "kv_precision": self.question.kv_precision,
             "fits": [one.to_dict() for one in self.fits],
-            "assumptions": serving_assumptions(LOCAL_BUFFERS if self._all_local else SERVER_BUFFERS),
+            "assumptions": serving_assumptions(engines()[self.fits[0].engine].buffers),
         }
         return remarked(document, self.remarks)
 
@@ -167,15 +169,18 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     load = Load(model, precision, float(question.batch), float(question.context_tokens), kept)
     found = fewest_gpus(load, system, engine, most)
     longest = longest_context(load, system, [found.layout], model.max_context_tokens or _LONGEST_CONTEXT)
+    held = found.memory
     return Fit(
         system=system.id,
         precision=name,
+        engine=engine.id,
         fits=found.fits,
         layout=found.layout,
-        memory=found.memory,
-        largest_batch=int(found.memory.largest_batch),
+        memory=held,
+        largest_batch=int(held.largest_batch),
         longest_context_tokens=longest,
-        launch=_launch(question, model, name, (found.layout, precision, found.memory)),
+        cache_tokens=int(held.cache_bytes / max(float(held.sequence_bytes) / question.context_tokens, 1.0)),
+        launch=_launch(question, model, name, (found.layout, precision, held)),
     )
 
 
@@ -196,8 +201,9 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
     online = {stored.attention, stored.dense, stored.experts} == {"bf16"} and name == "fp8"
     if precision.kv not in engine.caches:
         return ""
-    beside, share = float(held.total_bytes - held.kv_cache_bytes), buffers_of(engine.id).cache_fraction
-    whole = (beside + share * max(held.capacity_bytes - beside, 0.0)) / held.capacity_bytes
+    kept = engine.buffers
+    beside = float(held.total_bytes - held.kv_cache_bytes)
+    whole = kept.whole_fraction if kept.whole_fraction < 1 else (beside + float(held.cache_bytes)) / held.capacity_bytes
     launch = Launch(
         model=model.id,
         layout=layout,
@@ -209,7 +215,7 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
         role="",
         whole_fraction=min(whole, MOST_FRACTION),
         static_fraction=min(whole, MOST_FRACTION),
-        cache_fraction=CACHE_FRACTION,
+        cache_fraction=kept.cache_fraction,
         chunk_tokens=int(CHUNK_TOKENS),
         weights=name,
     )
