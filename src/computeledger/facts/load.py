@@ -201,13 +201,7 @@ def _accelerators_by_name() -> Mapping[str, Accelerator]:
 
 
 def accelerator_called(given: str) -> Accelerator | None:
-    """The shipped accelerator of an id or of what people call it; None where it is neither.
-
-    Examples
-    --------
-    >>> [one and one.id for one in map(accelerator_called, ("3090", "DGX Spark", "h100-nvl8"))]
-    ['rtx-3090', 'gb10', None]
-    """
+    """The shipped accelerator of an id or of what people call it; None where it is neither."""
     if given in accelerator_ids():
         return _shipped_accelerator(given)
     return _accelerators_by_name().get(compact(given))
@@ -230,13 +224,7 @@ def _node(chip: Accelerator) -> Node | System:
 
 
 def node_gpus(chip: Accelerator) -> int:
-    """Accelerators in a full node of their kind; 1 of one that is not shipped.
-
-    Examples
-    --------
-    >>> node_gpus(load_accelerator("l40s")), node_gpus(load_accelerator("m4-max"))
-    (8, 1)
-    """
+    """Accelerators in a full node of their kind; 1 of one that is not shipped."""
     return int(_node(chip).n_gpus_scale_up.value) if chip.node else 1
 
 
