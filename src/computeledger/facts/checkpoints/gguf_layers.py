@@ -71,12 +71,12 @@ def _gemma4(layers: Layers) -> dict[str, object]:
     if wide == near:
         raise layers.missing("attention.key_length_swa")
     full = [columns == heads * wide for columns in layers.each("attn_q.weight")]
-    widths = layers.each("ffn_up.weight")
+    widths, keys, values = layers.each("ffn_up.weight"), layers.has("attn_k.weight"), layers.has("attn_v.weight")
     out: dict[str, object] = {
         "layer_types": ["full_attention" if one else "sliding_attention" for one in full],
         "num_key_value_heads": layers.columns("attn_k.weight", [not one for one in full]) // near,
         "num_global_key_value_heads": layers.columns("attn_k.weight", full) // wide,
-        "attention_k_eq_v": any(one and not v for one, v in zip(full, layers.has("attn_v.weight"), strict=True)),
+        "attention_k_eq_v": any(one and key and not value for one, key, value in zip(full, keys, values, strict=True)),
         "intermediate_size": widths[0],
         "use_double_wide_mlp": widths[-1] > widths[0],
         "enable_moe_block": any(layers.has("ffn_gate_inp.weight")),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS, SERVER_BUFFERS, Buffers
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
@@ -92,12 +93,12 @@ class Engine:
         stored in: those that the engine does not run as such.
     caches : mapping of str to str
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
-    is_local : bool
-        Whether it runs on its user's desk, with small buffers.
     makers : tuple of str
         Makers of the chips that it runs on; empty where it runs on most.
     refusal : callable
         Why it cannot run a layout; None where it can.
+    buffers : Buffers
+        What it keeps of a chip's memory beside weights and cache.
     commands : callable or None
         Lines that start a launch; None where it has no launcher here.
     """
@@ -113,10 +114,15 @@ class Engine:
     own_files: str = ""
     default_files: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
-    is_local: bool = False
     makers: tuple[str, ...] = ()
+    buffers: Buffers = SERVER_BUFFERS
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on its user's desk, with small buffers."""
+        return self.buffers == LOCAL_BUFFERS
 
     @property
     def can_launch(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS
 from computeledger.workloads.engines.engine import FOUR_BITS, Engine, Launch, shell
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _FILES = {
 
 ENGINE = Engine(
     "llama.cpp",
-    is_local=True,
+    buffers=LOCAL_BUFFERS,
     names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
     computes_on_host=True,
     own_files="a GGUF file",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS
 from computeledger.workloads.engines.engine import FOUR_BITS, Engine, Launch, shell
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _FILES = {
 
 ENGINE = Engine(
     "mlx",
-    is_local=True,
+    buffers=LOCAL_BUFFERS,
     names=("mlx",),
     own_files="an MLX checkpoint",
     default_files=_FILES,

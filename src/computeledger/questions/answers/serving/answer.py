@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +19,7 @@ from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.local import local_engines
-from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import from_python
@@ -46,7 +45,6 @@ from computeledger.questions.answers.serving.setting import (
     host_memory_document,
     host_memory_remarks,
     interval_document,
-    layouts_to_search,
     model_document,
     speculation,
 )
@@ -55,12 +53,10 @@ from computeledger.questions.answers.setup import draw_machine, multiplied_in, p
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
 from computeledger.workloads.engines import constants_of, default_file, precision_on
-from computeledger.workloads.engines.releases import checked_month
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
 from computeledger.workloads.serving.breakdown import break_down_serving
-from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, anchored, interval_for
 from computeledger.workloads.serving.margins import rivals_of
@@ -68,10 +64,13 @@ from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
+    interval_asked,
+    layouts_to_search,
     layouts_to_try,
     lengths_of,
     model_of,
     read_serving,
+    run_asked,
     search_options,
 )
 from computeledger.workloads.serving.search import (
@@ -155,7 +154,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
-    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(answer.result)
+    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
+        answer.result, setting.system
+    )
     out["remarks"] += carried_over(setting.machine)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
@@ -319,40 +320,17 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     price, ground = price_of(system, question.price)
     lengths = lengths_of(question)
     streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
-    interval = _interval(model, system, question)
+    interval = interval_asked(question, model, system)
     ratios, anchors = _anchored(question, interval, model, system)
     inputs = {streams[name]: value for name, value in lengths.items()}
     made_of = {**inputs, "price": price, **ratios}
-    draws, machine, typical = draw_machine(system, made_of, question.engine, question, _run(question))
+    draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
     medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
     at_median = read_serving(question, medians, median_of(price))
     check_request(at_median)
     setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
     return setting, _carried(anchors, interval, draws)
-
-
-def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
-    """The interval of the question's class; the physical limit has none."""
-    engine, kind, stated = question.engine, question.mode, question.layout
-    constants = constants_of(engine, system.accelerator)
-    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
-        kind = "spread"
-    if engine in local_engines() and question.batch != 1:
-        kind = "several"
-    elif kind == "aggregated" and question.rounds and is_burst(question.batch or math.inf, question.rounds):
-        kind = "burst"
-    weights = precision_on(engine, model, question.precision, question.kv_precision).name
-    if constants in ("ideal", "assumed") or user_path(engine) is not None:
-        return None
-    return interval_for(model, weights, system, engine, kind, question.tuning)
-
-
-def _run(question: ServeQuestion) -> tuple[float | None, str]:
-    """Age of the engine's release where one is named, and whose deployment it is."""
-    if question.backend_version is None:
-        return None, question.tuning
-    return load_calibration().years_of(checked_month(question.engine, question.backend_version)), question.tuning
 
 
 def _anchored(
@@ -374,7 +352,7 @@ def _anchored(
         precision = precision_on(question.engine, model, question.precision, question.kv_precision)
         asked = ServingScenario(model, layout, precision, 1.0, 1.0, 1.0)
         constants = constants_of(question.engine, system.accelerator)
-        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central, *_run(question))))
+        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central, *run_asked(question))))
         ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
         document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
     return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document

@@ -19,6 +19,7 @@ from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.offload import HostMemory
 from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
@@ -29,6 +30,7 @@ from computeledger.units import format_si
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.intervals import Interval, interval_for
+from computeledger.workloads.serving.reading import buffers_of
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -152,7 +154,8 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
         model, system = load_model(model_id), load_system(system_id)
         precision = precision_of(model, width, asked.kv_precision)
         price = median_of(price_of(system, asked.price)[0])
-        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
+        kept = HostMemory(buffers=buffers_of(DEFAULT_ENGINE))
+        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price, host=kept)
         interval = _interval(scenario, system)
         questions.append(ServingQuestion(len(combinations), scenario, _machine(interval, system), asked.gpus))
         weights = width or precision.name
@@ -203,7 +206,7 @@ def _why(one: ServingQuestion) -> str:
         with with_remedies(scenario, machine.system, DEFAULT_ENGINE, one.n_gpus):
             found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
     except InputError as error:
-        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.name} ")
+        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.written} ")
     return f"the fastest layout takes {format_si(min(option.tpot_s for option in found), 's')} per output token"
 
 
