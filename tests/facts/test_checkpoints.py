@@ -254,6 +254,32 @@ def test_layers_that_share_a_cache_need_no_keys_in_the_file(tmp_path: Path) -> N
     assert (last.shares_kv, last.one_kv_projection) == (True, False)
 
 
+@pytest.mark.parametrize("n_more", [0, 1])
+def test_deepseek_v4_is_read_from_its_list_of_compressions(tmp_path: Path, n_more: int) -> None:
+    """Files have the drafting block behind the last layer, or leave it out and still say that there is one."""
+    published = load_model("deepseek-ai/DeepSeek-V4-Flash")
+    ratios = [0, 0, *[4, 128] * 20, 4, 0]
+    values: dict[str, object] = {
+        "block_count": 43 + n_more, "context_length": 1048576, "embedding_length": 4096, "nextn_predict_layers": 1,
+        "attention.head_count": 64, "attention.head_count_kv": 1, "attention.key_length": 512,
+        "attention.q_lora_rank": 1024, "attention.output_lora_rank": 1024, "attention.output_group_count": 8,
+        "attention.compress_ratios": ratios, "attention.sliding_window": 128, "rope.dimension_count": 64,
+        "attention.indexer.head_count": 64, "attention.indexer.key_length": 128, "attention.indexer.top_k": 512,
+        "hyper_connection.count": 4, "expert_count": 256, "expert_used_count": 6, "expert_shared_count": 1,
+        "expert_feed_forward_length": 2048,
+    }  # fmt: skip
+    metadata = {"general.architecture": "deepseek4"} | {f"deepseek4.{key}": value for key, value in values.items()}
+    tensors: list[tuple[str, Sequence[int], str]] = [
+        ("token_embd.weight", (4096, 129280), "F16"), ("output.weight", (4096, 129280), "F16"),
+    ]  # fmt: skip
+    tensors += [("blk.43.nextn.eh_proj.weight", (8192, 4096), "F16")] * n_more
+    read = load_model(written(tmp_path, "model.gguf", gguf(metadata, tensors)))
+    assert (read.layers, read.n_mtp_layers) == (published.layers, n_more)
+    short = metadata | {"deepseek4.attention.compress_ratios": ratios[:5]}
+    with pytest.raises(ComputeLedgerError, match="43 whole numbers are needed, one per layer"):
+        load_model(written(tmp_path, "model.gguf", gguf(short, tensors)))
+
+
 def test_every_architecture_of_llama_cpp_is_read_or_says_why_not(tmp_path: Path) -> None:
     for family, why in (
         ("step35", "in lists that are not read"),

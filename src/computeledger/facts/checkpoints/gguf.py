@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from computeledger.errors import ModelConfigError
 from computeledger.facts.formats import FORMATS
+from computeledger.facts.huggingface.fields import MAX_LAYERS
 from computeledger.files import open_user_file
 from computeledger.units import MIB
 
@@ -22,11 +23,11 @@ _MOST_TEXTS = 1_500_000
 _MOST_DIMENSIONS, _MOST_VALUES = 4, 2**52
 _VERSIONS = (2, 3)
 
-Value = int | float | bool | str | None
+Value = int | float | bool | str | tuple[int, ...] | None
 
 #: Kinds of metadata: how each number is packed.
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_TEXT, _ARRAY = 8, 9
+_WHOLE, _TEXT, _ARRAY = (0, 1, 2, 3, 4, 5, 10, 11), 8, 9
 #: Types of tensors: the name of the format, and what the file calls it where that differs.
 _TYPES = {
     0: "f32", 1: "bf16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k",
@@ -94,7 +95,7 @@ class _Header:
         return self.number(_NUMBERS[kind])
 
     def _array(self) -> Value:
-        """The value of an array whose entries are all alike; None of any other."""
+        """The value of an array whose entries are all alike; a short one of whole numbers; None of any other."""
         kind = self.count("kinds of values", "I", most=2**31)
         n = self.count("entries of an array", most=MOST_HEADER_BYTES)
         if kind == _TEXT:
@@ -112,11 +113,14 @@ class _Header:
         if n and n <= MOST_ENTRIES and raw == first * n:
             value: Value = struct.unpack("<" + _NUMBERS[kind], first)[0]
             return value
+        if kind in _WHOLE and n <= MAX_LAYERS:
+            numbers: tuple[int, ...] = struct.unpack(f"<{n}{_NUMBERS[kind]}", raw)
+            return numbers
         return None
 
 
 def read_header(path: Path) -> tuple[dict[str, Value], list[Tensor]]:
-    """Metadata and tensors of one file; a list that differs from entry to entry is None."""
+    """Metadata and tensors of one file; a list that is long or not of whole numbers is None."""
     with open_user_file(path) as stream:
         header = _Header(stream, str(path))
         if header.take(4) != b"GGUF":

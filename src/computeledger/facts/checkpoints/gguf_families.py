@@ -70,6 +70,16 @@ _GEMMA_4: _Keys = _WINDOW | _ROUTED | _WIDTH | {
     "num_kv_shared_layers": ("attention.shared_kv_layers",),
     "hidden_size_per_layer_input": ("embedding_length_per_layer_input",),
 }  # fmt: skip
+_DEEPSEEK_4: _Keys = _WINDOW | _AFTER_DENSE | {
+    "q_lora_rank": ("attention.q_lora_rank",),
+    "o_lora_rank": ("attention.output_lora_rank",),
+    "o_groups": ("attention.output_group_count",),
+    "qk_rope_head_dim": ("rope.dimension_count",),
+    "index_n_heads": ("attention.indexer.head_count",),
+    "index_head_dim": ("attention.indexer.key_length",),
+    "index_topk": ("attention.indexer.top_k",),
+    "hc_mult": ("hyper_connection.count",),
+}  # fmt: skip
 _MIMO: _Keys = _WINDOW | _AFTER_DENSE | {"v_head_dim": ("attention.value_length",)}
 _NEMOTRON: _Keys = _AFTER_DENSE | {
     "moe_shared_expert_intermediate_size": ("expert_shared_feed_forward_length",),
@@ -88,6 +98,7 @@ _FAMILIES: Mapping[str, tuple[str, _Keys]] = {
     "command-r": ("cohere", {}),
     "dbrx": ("dbrx", _ROUTED),
     "deepseek2": ("deepseek_v3", _LATENT),
+    "deepseek4": ("deepseek_v4", _DEEPSEEK_4),
     "ernie4_5-moe": ("ernie4_5_moe", _ERNIE),
     "falcon": ("falcon", {}),
     "gemma": ("gemma", {}),
@@ -130,7 +141,6 @@ _LISTS = "its heads or widths differ by layer, in lists that are not read"
 _UNREAD = {
     "deci": _LISTS, "step35": _LISTS, "kimi-linear": _LISTS,
     "hunyuan-moe": "it does not say which layers share a cache",
-    "deepseek4": "it does not say how far each layer compresses its cache",
     "minimax-m3": "its sparse layers differ from the first ones, in lists that are not read",
     "mpt": "MPT is bundled in Falcon's fields, which its file does not have",
     "grok": "Grok's norms beside the experts are not counted from a file",
@@ -198,6 +208,8 @@ def _from_tensors(
     if embedding is not None:
         out["vocab_size"] = embedding.columns
     later = metadata.get(f"{metadata['general.architecture']}.nextn_predict_layers")
+    if kind == "deepseek_v4" and not any(".nextn." in one for one in names):
+        later = 0
     if isinstance(later, int) and later:
         layers -= later
         out |= {"num_hidden_layers": layers, "num_nextn_predict_layers": later}
@@ -207,6 +219,8 @@ def _from_tensors(
         out["attention_out_bias"] = "blk.0.attn_output.bias" in names
     if kind in _NORMED:
         out["use_qk_norm"] = "blk.0.attn_q_norm.weight" in names
+    if kind == "deepseek_v4":
+        out["compress_ratios"] = _by_layer(metadata, "deepseek4.attention.compress_ratios", layers)
     if kind == "glm_moe_dsa":
         chooses = [any(one.startswith(f"blk.{i}.indexer.") for one in names) for i in range(layers)]
         out["indexer_types"] = ["full" if one else "shared" for one in chooses]
@@ -217,6 +231,16 @@ def _from_tensors(
             "multi_query": shared == 1,
         }
     return out | _meant(numbers)
+
+
+def _by_layer(metadata: Mapping[str, Value], key: str, n_layers: int) -> list[int]:
+    """A number per layer: a list that may go on behind the last layer, or one number where all are alike."""
+    value = metadata.get(key)
+    if isinstance(value, int):
+        return [value] * n_layers
+    if not isinstance(value, tuple) or len(value) < n_layers:
+        raise ModelConfigError(f"{key}: {n_layers} whole numbers are needed, one per layer")
+    return list(value[:n_layers])
 
 
 def _meant(numbers: Mapping[str, int]) -> dict[str, object]:
