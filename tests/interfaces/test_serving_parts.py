@@ -131,7 +131,7 @@ def test_formats_are_said_as_they_are(ask, run, weights: str) -> None:
     assert found["interval"]["class"] == "new pair or model"
     assert found["memory_bytes"]["weights"] < 0.6 * ask(*question)["memory_bytes"]["weights"]
     if weights != "int8":
-        assert f"{weights} multiplied in" in run(*question, "--precision", weights)
+        assert f"{weights} (multiplied in" in run(*question, "--precision", weights)
 
 
 @pytest.mark.parametrize(("batch", "fits"), [(55, True), (56, False), (5000, False)])

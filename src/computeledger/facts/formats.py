@@ -49,12 +49,19 @@ class Format:
         return self.block_size / self.block_values
 
     @property
+    def own_unit(self) -> str:
+        """The unit of its own width, where there is one: ``fp4`` of MXFP4, none of 4-bit integers."""
+        return self.units[0] if self.bits > PRODUCTS_BITS[self.units[0]] - 1 else ""
+
+    @property
     def is_weight_only(self) -> bool:
         """Whether values are read narrow and multiplied in 16 bits."""
         return (self.units == _WIDE or self.source == _GGML) and self.bits < _WIDE_BITS
 
 
 _WIDE_BITS = 16
+#: Bits of a value in units that products are quoted for.
+PRODUCTS_BITS = {"bf16": 16, "fp8": 8, "int8": 8, "fp4": 4}
 _GGML = "llama-cpp-gguf"
 _MX = "modular-fp4"
 _INT = "gptqmodel-packing"

@@ -59,6 +59,7 @@ from computeledger.files import user_files_allowed, without_user_files
 from computeledger.units import format_si
 
 __all__ = [
+    "accelerator_called",
     "accelerator_ids",
     "bundled_system",
     "bundled_system_id",
@@ -199,13 +200,18 @@ def _accelerators_by_name() -> Mapping[str, Accelerator]:
     return named | {compact(chip.id): chip for chip in chips}
 
 
-def _named_accelerator(given: str) -> Accelerator:
-    """The shipped accelerator of an id or a short name."""
+def accelerator_called(given: str) -> Accelerator | None:
+    """The shipped accelerator of an id or of what people call it; None where it is neither."""
     if given in accelerator_ids():
         return _shipped_accelerator(given)
+    return _accelerators_by_name().get(compact(given))
+
+
+def _named_accelerator(given: str) -> Accelerator:
+    """The shipped accelerator of an id or a short name."""
+    if (chip := accelerator_called(given)) is not None:
+        return chip
     named = _accelerators_by_name()
-    if compact(given) in named:
-        return named[compact(given)]
     if _family(given, accelerator_ids()):
         raise _no_exact("accelerator", given, given, accelerator_ids(), accelerator_ids())
     short = {one.short_name.lower() for one in named.values()}  # a name in capitals reads as the same choice twice
@@ -218,13 +224,7 @@ def _node(chip: Accelerator) -> Node | System:
 
 
 def node_gpus(chip: Accelerator) -> int:
-    """Accelerators in a full node of their kind; 1 of one that is not shipped.
-
-    Examples
-    --------
-    >>> node_gpus(load_accelerator("l40s")), node_gpus(load_accelerator("m4-max"))
-    (8, 1)
-    """
+    """Accelerators in a full node of their kind; 1 of one that is not shipped."""
     return int(_node(chip).n_gpus_scale_up.value) if chip.node else 1
 
 

@@ -251,6 +251,8 @@ class Precision:
         Weights of the output head, and of the input embedding where it is apart.
     mixed : WeightBytes or None
         Where tensors of one kind are in several formats: the mean of each kind.
+    file : str
+        What a file that mixes them so is called: ``gguf-q4_k_m``; empty where none is named.
     """
 
     attention: str = "bf16"
@@ -261,12 +263,18 @@ class Precision:
     head: str = "bf16"
     embedding: str = "bf16"
     mixed: WeightBytes | None = field(default=None, repr=False)
+    file: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
         """The narrowest weights, which is what people call the precision; 8-bit floats by blocks are fp8 to them."""
         narrowest = min((self.attention, self.dense, self.experts), key=PRECISION_BYTES.__getitem__)
         return narrowest.removesuffix("-block")
+
+    @property
+    def written(self) -> str:
+        """As people write it: a file that mixes formats by its own name, ``gguf-q4_k_m``, any other by its formats."""
+        return self.file or "/".join(dict.fromkeys((self.attention, self.experts)))
 
     @property
     def weights(self) -> WeightBytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,13 +12,13 @@ from computeledger.display import Displayed, drawing
 from computeledger.errors import InputError, shown
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
+from computeledger.facts.schema import Accelerator, System
 from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.questions.document import document
-from computeledger.units import format_si
+from computeledger.units import format_count, format_si
 from computeledger.workloads.engines import default_file
 from computeledger.workloads.result import quantity
-from computeledger.writing import write_file
+from computeledger.writing import write_report
 
 _Q = TypeVar("_Q", bound=Record)
 _A = TypeVar("_A")
@@ -111,13 +111,35 @@ class Answer(Displayed):
         models, systems, gpus = (getattr(question, name, None) for name in ("model", "system", "gpus"))
         return remarks_of(models) + file_remarks(question) + system_remarks(systems, gpus)
 
+    @property
+    def unit_name(self) -> str:
+        """What one accelerator of its systems is called; a GPU where they differ, or none is named."""
+        question = getattr(self, "question", None)
+        given = getattr(question, "system", None)
+        texts = (given,) if isinstance(given, str) else given if isinstance(given, tuple) else ()
+        own = getattr(getattr(self, "setting", None), "system", None)
+        systems = [own] if isinstance(own, System) else [load_system(one) for one in texts if user_path(one) is None]
+        return unit_name_of(one.accelerator for one in systems)
+
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
         return drawing("view")(self, working)
 
     def to_html(self, path: str | Path) -> None:
         """Write the report: one file that needs nothing from the network."""
-        write_file(str(path), drawing("page")(self), self.read_from)
+        write_report(str(path), drawing("page")(self), self.read_from)
+
+
+def unit_name_of(chips: Iterable[Accelerator]) -> str:
+    """What one of some accelerators is called: a GPU where they differ.
+
+    Examples
+    --------
+    >>> [unit_name_of([load_system(one).accelerator]) for one in ("h100-nvl8", "tpu-v5p-pod", "1xepyc-9755")]
+    ['GPU', 'chip', 'processor']
+    """
+    names = {one.unit_name for one in chips}
+    return names.pop() if len(names) == 1 else "GPU"
 
 
 def remarks_of(models: object) -> tuple[str, ...]:
@@ -171,6 +193,7 @@ def system_remarks(systems: object, gpus: object = None) -> tuple[str, ...]:
 def _beyond_the_count(system: System, gpus: object) -> str:
     """What more GPUs are than the name of the system counts: more of the same, over the fabric beyond one."""
     n, asked = system.n_gpus, int(gpus) if isinstance(gpus, int | float) else 0
+    unit = system.accelerator.unit_name
     if n is None or asked <= n:
         return ""
     domain = int(system.n_gpus_scale_up.value)
@@ -178,7 +201,7 @@ def _beyond_the_count(system: System, gpus: object) -> str:
         format_si(one, "B/s")
         for one in (system.scale_up_bytes_per_s_per_gpu.value, system.cross_domain_bytes_per_s_per_gpu)
     )
-    said = f"{asked} GPUs are {asked / n:.3g} x {system.id}: {beyond} a GPU between them"
+    said = f"{format_count(asked, unit)} are {asked / n:.3g} x {system.id}: {beyond} a {unit} between them"
     return said if domain == 1 else f"{said}, {inside} inside; {system.id.replace(f'{n}x', f'{asked}x', 1)} is one node"
 
 
@@ -188,7 +211,8 @@ def _part_of_a_node(system: System) -> str:
     full = int(load_system(of).n_gpus_scale_up.value) if of else 0
     if n is None or n >= full:
         return ""
-    return f"{n} of the {full} GPUs of {of}, with their share of its fabric and power"
+    others = format_count(full, system.accelerator.unit_name)
+    return f"{n} of the {others} of {of}, with their share of its fabric and power"
 
 
 def _kept(system: System) -> str:

@@ -56,6 +56,6 @@ ENGINE = Engine(
     names=("sglang",),
     publishers=("lmsys", "deepseek"),
     reads_prompts_first=True,
-    memory_share="--mem-fraction-static: the share of HBM for weights and cache; activations and graphs take the rest",
+    memory_share="--mem-fraction-static: the share of memory for weights and cache; the rest is for activations",
     commands=_commands,
 )

@@ -70,6 +70,6 @@ ENGINE = Engine(
     names=("vllm",),
     buffers=VLLM_BUFFERS,
     has_narrow_cache=True,
-    memory_share="--gpu-memory-utilization: the share of HBM for weights, activations, workspace and cache together",
+    memory_share="--gpu-memory-utilization: the share of memory for weights, activations, workspace and cache together",
     commands=_commands,
 )

@@ -10,18 +10,22 @@ import numpy as np
 from computeledger.arrays import Num, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model
+from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.units import format_si
-from computeledger.workloads.engines import engines, precision_on, reads_prompts_first
+from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.intervals import Interval, interval_for
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -150,6 +154,46 @@ def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: 
     if int(layout.cp) > 1:
         raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
     return [layout]
+
+
+def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
+    """Layouts that the engine can run, where a launch command is asked for or the engine is a local one.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="qwen3-8b", system="2xl40s", backend="llama.cpp")
+    >>> [str(one) for one in layouts_to_search(asked, [Layout(tp=2), Layout(dp=2, ep=2)])]
+    ['tp2']
+    """
+    engine = question.emit or (question.engine if question.engine in local_engines() else None)
+    if engine is None:
+        return layouts
+    able = [one for one in layouts if engines()[engine].problem(one) is None]
+    if not able:
+        raise InputError(f"{engine}: {engines()[engine].problem(layouts[0])}")
+    return able
+
+
+def interval_asked(question: ServeQuestion, model: Model, system: System) -> Interval | None:
+    """The interval of a question's class; the physical limit and a machine's own profile have none.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", backend="ideal")
+    >>> interval_asked(asked, load_model("qwen3-8b"), load_system("h100-nvl8")) is None
+    True
+    """
+    engine, kind, stated = question.engine, question.mode, question.layout
+    constants = constants_of(engine, system.accelerator)
+    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
+        kind = "spread"
+    if engine in local_engines() and question.batch != 1:
+        kind = "several"
+    weights = precision_on(engine, model, question.precision, question.kv_precision).name
+    if constants in ("ideal", "assumed") or user_path(engine) is not None:
+        return None
+    return interval_for(model, weights, system, engine, kind)
 
 
 def search_options(

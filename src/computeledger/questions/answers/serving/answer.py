@@ -44,7 +44,6 @@ from computeledger.questions.answers.serving.setting import (
     host_memory_document,
     host_memory_remarks,
     interval_document,
-    layouts_to_search,
     model_document,
     speculation,
 )
@@ -64,6 +63,8 @@ from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
+    interval_asked,
+    layouts_to_search,
     layouts_to_try,
     lengths_of,
     model_of,
@@ -150,7 +151,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
-    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(answer.result)
+    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
+        answer.result, setting.system
+    )
     out["remarks"] += carried_over(setting.machine)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
@@ -314,7 +317,7 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     price, ground = price_of(system, question.price)
     lengths = lengths_of(question)
     streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
-    interval = _interval(model, system, question)
+    interval = interval_asked(question, model, system)
     ratios, anchors = _anchored(question, interval, model, system)
     inputs = {streams[name]: value for name, value in lengths.items()}
     draws, machine, typical = draw_machine(system, {**inputs, "price": price, **ratios}, question.engine, question)
@@ -324,20 +327,6 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     check_request(at_median)
     setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
     return setting, _carried(anchors, interval, draws)
-
-
-def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
-    """The interval of the question's class; the physical limit has none."""
-    engine, kind, stated = question.engine, question.mode, question.layout
-    constants = constants_of(engine, system.accelerator)
-    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
-        kind = "spread"
-    if engine in local_engines() and question.batch != 1:
-        kind = "several"
-    weights = precision_on(engine, model, question.precision, question.kv_precision).name
-    if constants in ("ideal", "assumed") or user_path(engine) is not None:
-        return None
-    return interval_for(model, weights, system, engine, kind)
 
 
 def _anchored(

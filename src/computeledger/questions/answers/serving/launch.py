@@ -57,7 +57,7 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
 
 def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> list[str]:
     held, one = _held(document, pool), _launch(engine, document, pool, role)
-    most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
+    most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of the memory: it may not fit"
     is_short = held["total"] > MOST_FRACTION * held["capacity"]
     return [*([most] if is_short else []), *_draft_note(one), *engines()[engine].launched(one)]
 

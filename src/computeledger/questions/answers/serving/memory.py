@@ -10,7 +10,7 @@ from computeledger.facts.catalog import compared_systems, system_ids
 from computeledger.facts.counted import read_counted
 from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
+from computeledger.facts.schema import Accelerator, System
 from computeledger.fields import Given
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
@@ -21,9 +21,12 @@ from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import serving_assumptions
 from computeledger.questions.answers.serving.launch import MOST_FRACTION
+from computeledger.questions.grounds import figure_document
 from computeledger.questions.memory import MemoryQuestion
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.engine import Engine, Launch
+from computeledger.workloads.figures import memory_figure
+from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
 from computeledger.workloads.serving.reading import buffers_of
 
@@ -49,6 +52,7 @@ class Fit:
     longest_context_tokens: int
     cache_tokens: int
     launch: str
+    chip: Accelerator
 
     def to_dict(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
@@ -85,9 +89,16 @@ class MemoryAnswer(Answer):
     model: Model
     fits: tuple[Fit, ...]
 
+    @property
+    def best(self) -> Fit | None:
+        """Of what fits, the fewest GPUs, and of those with as few the smallest."""
+        fits = [one for one in self.fits if one.fits]
+        return min(fits, key=lambda one: (int(one.layout.n_gpus), one.memory.capacity_bytes), default=None)
+
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
-        """As ``computeledger memory --json`` prints it; the parts are its working."""
-        del working
+        """As ``computeledger memory --json`` prints it; the working is that of the best fit."""
+        shown = self.best or self.fits[0]
+        parts = {"working": [figure_document(one) for one in _figures(shown)]} if working else {}
         document = {
             "model": self.model.id,
             "context_tokens": self.question.context_tokens,
@@ -96,7 +107,7 @@ class MemoryAnswer(Answer):
             "fits": [one.to_dict() for one in self.fits],
             "assumptions": serving_assumptions(engines()[self.fits[0].engine].buffers),
         }
-        return remarked(document, self.remarks)
+        return remarked(document | parts, self.remarks)
 
 
 def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryAnswer:
@@ -141,6 +152,23 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     return MemoryAnswer(question, model, tuple(fits))
 
 
+def _figures(one: Fit) -> tuple[Figure, ...]:
+    """How the bytes of one GPU come about, the batch that they leave room for, and the longest context."""
+    held = one.memory
+    capacity = fact_term("memory of one GPU", one.chip.usable_hbm_bytes or one.chip.hbm_bytes)
+    parts = {"weights": held.weights_bytes, "activations": held.activations_bytes, "workspace": held.workspace_bytes}
+    kept = tuple(Term(name, value, "bytes") for name, value in parts.items())
+    sequence, ranks = Term("cache of one sequence", held.sequence_bytes, "bytes"), Term("dp", one.layout.dp, "")
+    room = "floor(the cache's share of (memory - weights - activations - workspace) / cache of one sequence) x dp"
+    searched = "the longest at which the batch fits, by halving, up to the configuration's own"
+    return (
+        memory_figure(held, capacity),
+        Figure("largest_batch", held.largest_batch, "", room, (capacity, *kept, sequence, ranks)),
+        Figure("longest_context_tokens", one.longest_context_tokens, "tokens", searched, (capacity, *kept)),
+        Figure("n_gpus", one.layout.n_gpus, "", "the fewest of all layouts that hold the batch", (capacity,)),
+    )
+
+
 def _formats(question: MemoryQuestion, model: Model) -> tuple[str | None, ...]:
     """The formats asked for; else the stored one and the usual ones that are narrower, of no file that is at hand."""
     if question.precision or model.stored is not None:
@@ -181,6 +209,7 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
         longest_context_tokens=longest,
         cache_tokens=int(held.cache_bytes / max(float(held.sequence_bytes) / question.context_tokens, 1.0)),
         launch=_launch(question, model, name, (found.layout, precision, held)),
+        chip=system.accelerator,
     )
 
 

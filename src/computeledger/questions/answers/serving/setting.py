@@ -7,18 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from computeledger.arrays import Num
-from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
-from computeledger.physics.calibration.local import local_engines
-from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.units import format_si
-from computeledger.workloads.engines import constants_of, engines
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.intervals import Interval
@@ -91,17 +88,6 @@ class ServingAnswer(Answer):
     @abstractmethod
     def _usd_per_mtok(self) -> tuple[Num, Num]:
         """Cost of output and of new input tokens [USD/Mtok]."""
-
-
-def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
-    """Layouts that the engine can run, where a launch command is asked for or the engine is a local one."""
-    engine = question.emit or (question.engine if question.engine in local_engines() else None)
-    if engine is None:
-        return layouts
-    able = [one for one in layouts if engines()[engine].problem(one) is None]
-    if not able:
-        raise InputError(f"{engine}: {engines()[engine].problem(layouts[0])}")
-    return able
 
 
 def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def _why(one: ServingQuestion) -> str:
         with with_remedies(scenario, machine.system, DEFAULT_ENGINE, one.n_gpus):
             found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
     except InputError as error:
-        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.name} ")
+        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.written} ")
     return f"the fastest layout takes {format_si(min(option.tpot_s for option in found), 's')} per output token"
 
 
