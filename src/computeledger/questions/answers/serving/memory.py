@@ -159,11 +159,12 @@ def _figures(one: Fit) -> tuple[Figure, ...]:
     parts = {"weights": held.weights_bytes, "activations": held.activations_bytes, "workspace": held.workspace_bytes}
     kept = tuple(Term(name, value, "bytes") for name, value in parts.items())
     sequence, ranks = Term("cache of one sequence", held.sequence_bytes, "bytes"), Term("dp", one.layout.dp, "")
-    room = "floor(the cache's share of (memory - weights - activations - workspace) / cache of one sequence) x dp"
+    free = Term("room for the cache", held.cache_bytes, "bytes")
+    room = "floor(room for the cache / cache of one sequence) x dp"
     searched = "the longest at which the batch fits, by halving, up to the configuration's own"
     return (
         memory_figure(held, capacity),
-        Figure("largest_batch", held.largest_batch, "", room, (capacity, *kept, sequence, ranks)),
+        Figure("largest_batch", held.largest_batch, "", room, (free, capacity, *kept, sequence, ranks)),
         Figure("longest_context_tokens", one.longest_context_tokens, "tokens", searched, (capacity, *kept)),
         Figure("n_gpus", one.layout.n_gpus, "", "the fewest of all layouts that hold the batch", (capacity,)),
     )
