@@ -11,6 +11,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
