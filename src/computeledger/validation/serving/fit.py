@@ -366,7 +366,8 @@ def _slice_lines(found: ServingFit) -> list[str]:
     for row, case, first, residual in zip(
         found.others.rows, found.others.cases, found.others.first_tokens, found.elsewhere, strict=True
     ):
-        add(("usual", case.engine, row["accelerator"]), int(first), float(residual), row["source"])
+        if case.interval != intervals.BURST:
+            add(("usual", case.engine, row["accelerator"]), int(first), float(residual), row["source"])
     lines = ["", "[slices]"]
     for name, members in sorted(parts.items()):
         entry = {"n": str(len(members)), "sources": str(len({source for *_, source in members}))}
