@@ -10,8 +10,8 @@ from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.cost import OwnedGpu
 from computeledger.economics.hosting.rent import hourly_price
 from computeledger.economics.plan.keys import SECTIONS, TRAFFIC
-from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, question_of
-from computeledger.errors import PlanError
+from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, in_plan, question_of
+from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
@@ -28,7 +28,8 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
-from computeledger.workloads.serving.intervals import interval_for, is_measured_chip
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, AskedDeployment, anchoring_of
+from computeledger.workloads.serving.intervals import Interval, interval_for, is_measured_chip
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -191,16 +192,58 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     section = plan.sections.get("inference")
     if section is None or "skip" in section:
         return {}
-    ids = {str(plan.value(section, "model")), *(one.text("model") for one in section.traffic)} - {None}
-    system, layout = system_of(plan, section), section.text("layout")
+    if (anchoring := serving_anchors(plan)) is not None:
+        return anchoring.ranges
+    ids, system = _served(plan, section), system_of(plan, section)
     if len(ids) > 1 and is_measured_chip(system):  # several models share one factor: that of what was not measured
         return {}
+    found = _interval(plan, section, system, load_model(ids.pop()))
+    return {f"efficiency.{factor}": getattr(found, name) for factor, name in ANCHORED.items()}
+
+
+def _served(plan: Plan, section: Section) -> set[str]:
+    """Ids of the models that a plan serves."""
+    named = [plan.value(section, "model"), *(one.text("model") for one in section.traffic)]
+    return {str(one) for one in named if one is not None}
+
+
+def _interval(plan: Plan, section: Section, system: System, model: Model) -> Interval:
+    layout = section.text("layout")
     is_spread = layout is not None and parse_layout(layout).n_gpus > system.n_gpus_scale_up.value
-    kind = "spread" if is_spread else "aggregated"
-    model = load_model(str(ids.pop()))
     weights = _precision(plan, section, model).name
-    found = interval_for(model, weights, system, DEFAULT_ENGINE, kind)
-    return {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
+    return interval_for(model, weights, system, DEFAULT_ENGINE, "spread" if is_spread else "aggregated")
+
+
+def serving_anchors(plan: Plan) -> Anchoring | None:
+    """What the measurements that a plan names taught of what it serves.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.read import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": {"skip": "open weights"},
+    ...                   "rl": {"skip": "none"}, "inference": {"tokens": "1T tokens", "input_tokens": "2K tokens",
+    ...                   "output_tokens": "500 tokens", "anchor": ["batch=8,isl=1024,osl=256,tpot=9ms,layout=tp1"]}})
+    >>> round(serving_anchors(plan).lessons["tpot"].ratios[0], 1)
+    1.2
+    """
+    section = plan.sections.get("inference")
+    if section is None or "anchor" not in section:
+        return None
+    ids, system = _served(plan, section), system_of(plan, section)
+    if len(ids) > 1:
+        raise PlanError(
+            f"[inference] anchor measures one deployment, the streams serve {len(ids)} models: leave it out"
+        )
+    model = load_model(ids.pop())
+    given = [section.values.get(name) for name in ("batch", "input_tokens")]
+    batch, length = (None if one is None or isinstance(one, str) else median_of(one) for one in given)
+    asked = AskedDeployment(model, system, _precision(plan, section, model), DEFAULT_ENGINE, section.text("layout"))
+    try:
+        return anchoring_of(
+            [section.text("anchor") or ""], asked, _interval(plan, section, system, model), (batch, length)
+        )
+    except InputError as error:
+        raise in_plan("inference", error) from None
 
 
 _Q = TypeVar("_Q", bound=Record)

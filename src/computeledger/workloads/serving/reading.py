@@ -10,7 +10,9 @@ import numpy as np
 from computeledger.arrays import Num, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
+from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model
+from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
@@ -23,11 +25,12 @@ from computeledger.physics.serving.offload import (
     HostMemory,
 )
 from computeledger.units import format_si
-from computeledger.workloads.engines import engines, precision_on, reads_prompts_first
+from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.intervals import Interval, interval_for
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -46,6 +49,23 @@ def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
     1024.0
     """
     return {name: getattr(question, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+
+
+def interval_asked(
+    model: Model, weights: str, system: System, engine: str, kind: str = "aggregated"
+) -> Interval | None:
+    """The interval of the class of what is asked; the physical limit and a machine's own profile have none.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> where = load_model("llama-3.1-8b"), "bf16", load_system("h100-nvl8")
+    >>> interval_asked(*where, "ideal"), interval_asked(*where, "tgi").name
+    (None, 'engine never fitted')
+    """
+    if constants_of(engine, system.accelerator) in ("ideal", "assumed") or user_path(engine) is not None:
+        return None
+    return interval_for(model, weights, system, engine, kind)
 
 
 def model_of(question: ServeQuestion) -> Model:
