@@ -14,6 +14,8 @@ from computeledger.physics.calibration.anchors import AnchorSpread, load_anchor_
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.workloads.serving.intervals import Interval
 
+#: A ratio nearer to the prediction than this says nothing of how much is carried over.
+_NO_NEWS = 1e-6
 #: Measurements that the fitted spreads count for, when measurements contradict one another (assumption).
 PRIOR_MEASUREMENTS = 4.0
 
@@ -63,13 +65,15 @@ def learn(
     quantity: str,
     ratios: Sequence[MeasuredRatio],
     at: tuple[float | None, float | None] = (None, None),
+    spread: AnchorSpread | None = None,
 ) -> Lesson:
     """Shift and narrow an interval by measurements of the user's own deployment.
 
     In log space a point's residual is ``b + g . d + e``: the deployment's constant ``b`` about the class's median, its
-    slopes ``g`` over doublings ``d`` of batch and input from the middle of the measurements, and scatter ``e``. All are
-    normal with the spreads of other people's deployments; the posterior at the question's point is exact, and the ends
-    of the interval are as many of its standard deviations away as they were on sources left out.
+    slopes ``g`` over doublings ``d`` of batch and input from the middle of the measurements, and scatter ``e``, all
+    normal. The constant is spread as between runs of the class or as between other people's deployments, either as
+    likely; the posterior at the question's point is exact, and the ends of the interval are as many of its standard
+    deviations away as they were on sources left out.
 
     Parameters
     ----------
@@ -81,6 +85,8 @@ def learn(
         The user's points.
     at : tuple of float, optional
         Batch and input of the question [-, token]; the middle of the measurements where they are open.
+    spread : AnchorSpread, optional
+        Of other people's deployments; the shipped one where none is given.
 
     Returns
     -------
@@ -98,39 +104,78 @@ def learn(
     before: Range = getattr(interval, quantity)
     if not ratios:
         return Lesson((), before, before)
-    spread, middle = load_anchor_calibration().spreads[quantity], math.log(median_of(before))
+    spread = load_anchor_calibration().spreads[quantity] if spread is None else spread
+    middle = math.log(median_of(before))
     places = np.log2([[one.batch, max(one.input_tokens, 1.0)] for one in ratios])
     logs = np.log([one.ratio for one in ratios]) - middle
     centre = np.mean(places, axis=0)
     target = np.array([c if x is None else math.log2(max(x, 1.0)) for x, c in zip(at, centre, strict=True)])
-    shift, sd, widening = _posterior(logs, places, target, spread)
+    seen = _Measured(logs, np.column_stack([np.ones(len(logs)), places - centre]), np.append(1.0, target - centre))
+    shift, sd = _posterior(seen, (interval.between_runs[quantity], spread.between_sd), spread)
+    widening = _widening(seen, spread)
     after = _range(middle + shift, sd * widening, spread.tails)
     if widening == 1.0:  # a measurement teaches something or nothing
         after = _within(after, before)
     differ = math.exp(float(np.ptp(logs)))
-    noise, level = spread.scatter_sd**2 / len(ratios), spread.between_sd**2
-    return Lesson(tuple(one.ratio for one in ratios), before, after, level / (level + noise), differ, widening)
+    at_middle = _Measured(seen.logs, seen.rows, np.array([1.0, 0.0, 0.0]))
+    level = _posterior(at_middle, (interval.between_runs[quantity], spread.between_sd), spread)[0]
+    said = float(np.mean(logs))
+    carried = level / said if abs(said) > _NO_NEWS else 1.0
+    return Lesson(tuple(one.ratio for one in ratios), before, after, carried, differ, widening)
 
 
-def _posterior(
-    logs: NDArray[np.float64], places: NDArray[np.float64], target: NDArray[np.float64], spread: AnchorSpread
-) -> tuple[float, float, float]:
-    """Mean and standard deviation at the target, and the factor by which contradiction widens it."""
-    centre = np.mean(places, axis=0)
-    rows = np.column_stack([np.ones(len(logs)), places - centre])
-    slopes = np.array([spread.per_batch_doubling_sd, spread.per_input_doubling_sd])
-    precision = np.diag(1 / np.concatenate([[spread.between_sd], slopes]) ** 2)
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Logarithms of the ratios about the class's median, and doublings from the measurements' middle."""
+
+    logs: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    at: NDArray[np.float64]
+
+
+def _posterior(seen: _Measured, levels: tuple[float, float], spread: AnchorSpread) -> tuple[float, float]:
+    """Mean and standard deviation at the question's point.
+
+    The deployment is run like those of its class, or as other people's are: either spread of its constant is as likely
+    before it was measured.
+    """
+    parts = np.array([_of_level(seen, level, spread) for level in levels])
+    weight = np.exp(parts[:, 2] - np.max(parts[:, 2]))
+    weight /= np.sum(weight)
+    mean = float(weight @ parts[:, 0])
+    return mean, math.sqrt(float(weight @ (parts[:, 1] + (parts[:, 0] - mean) ** 2)))
+
+
+def _of_level(seen: _Measured, level: float, spread: AnchorSpread) -> tuple[float, float, float]:
+    """Mean and variance for one spread of the constant, and the logarithm of how likely the measurements then are."""
+    prior, noise = np.diag(_sds(level, spread) ** 2), spread.scatter_sd**2
+    whole = seen.rows @ prior @ seen.rows.T + noise * np.eye(len(seen.logs))
+    gain = prior @ seen.rows.T @ np.linalg.inv(whole)
+    left = prior - gain @ seen.rows @ prior
+    likely = -0.5 * (np.linalg.slogdet(whole)[1] + seen.logs @ np.linalg.solve(whole, seen.logs))
+    return float(seen.at @ gain @ seen.logs), float(seen.at @ left @ seen.at) + noise, float(likely)
+
+
+def _sds(level: float, spread: AnchorSpread) -> NDArray[np.float64]:
+    return np.array([level, spread.per_batch_doubling_sd, spread.per_input_doubling_sd])
+
+
+def _widening(seen: _Measured, spread: AnchorSpread) -> float:
+    """The factor by which measurements widen what they say where they contradict one another."""
+    others = len(seen.logs) - 1
+    if not others:
+        return 1.0
+    free = np.concatenate([[1.0], _sds(1.0, spread)[1:]]) * np.array([_ANY_LEVEL, 1.0, 1.0])
     noise = spread.scatter_sd**2
-    covariance = np.linalg.inv(precision + rows.T @ rows / noise)
-    found = covariance @ rows.T @ logs / noise
-    at = np.concatenate([[1.0], target - centre])
+    whole = seen.rows @ np.diag(free**2) @ seen.rows.T + noise * np.eye(len(seen.logs))
     # the fitted spreads are of normal parts, the tails of what was left out are longer
     longer = (spread.tails[3] - spread.tails[0]) / (2 * Z_95)
-    misfit = float(np.sum((logs - rows @ found) ** 2) / noise + np.sum((found[1:] / slopes) ** 2)) / longer**2
-    others = len(logs) - 1
-    excess = (PRIOR_MEASUREMENTS + misfit) / (PRIOR_MEASUREMENTS + others) if others else 1.0
-    sd = math.sqrt(float(at @ covariance @ at) + noise)
-    return float(at @ found), sd, math.sqrt(max(excess, 1.0))
+    misfit = float(seen.logs @ np.linalg.solve(whole, seen.logs)) / longer**2
+    return math.sqrt(max((PRIOR_MEASUREMENTS + misfit) / (PRIOR_MEASUREMENTS + others), 1.0))
+
+
+#: A spread of the constant under which no level is a contradiction.
+_ANY_LEVEL = 100.0
 
 
 def _range(middle: float, sd: float, tails: tuple[float, float, float, float]) -> Range:
