@@ -25,8 +25,18 @@ Given: TypeAlias = "str | float | bool | Range | Sequence[str | float] | None"
 TEXT, SWITCH, WHOLE, TEXTS = "text", "switch", "whole", "texts"
 #: Largest count of GPUs, replicas, requests or sequences that is searched or simulated.
 MOST_COUNT = 10_000_000
+#: Largest seed: one that 63 bits hold.
+MOST_SEED = 2**63 - 1
 #: Samples beyond these say nothing more of a 90 % interval.
 MOST_SAMPLES = 1_000_000
+#: Largest value of each dimension where a field declares none: a thousand times what the largest plan of this world
+#: holds, or more; what is written beyond it is a slip.
+MOST_OF: Mapping[str, float] = {
+    "tokens": 1e17, "flop": 1e35, "flop_per_s": 1e29, "bytes": 1e23, "bytes_per_s": 1e20, "tokens_per_s": 1e14,
+    "requests_per_s": 1e11, "s": 1e11, "years": 1e4, "gpu_hours": 1e14, "w": 1e14, "j": 1e26, "usd": 1e17,
+    "usd_per_year": 1e17, "usd_per_hour": 1e8, "usd_per_kwh": 1e5, "usd_per_mtok": 1e8, "usd_per_w": 1e8,
+    "usd_per_byte": 1e5, "kg_per_kwh": 1e2, "fraction": 1.0, "ratio": 1e8, "count": 1e17, WHOLE: MOST_COUNT,
+}  # fmt: skip
 _ON, _OFF = ("on", "yes", "true", "1"), ("off", "no", "false", "0", "")
 
 
@@ -69,6 +79,11 @@ class Field:
     def stream(self) -> str:
         """Name of its random stream: its first name, so that samples outlive a change of names."""
         return self.aliases[0] if self.aliases else self.name
+
+    @property
+    def largest(self) -> float:
+        """Upper bound: its own, else that of its dimension."""
+        return self.most if math.isfinite(self.most) else MOST_OF.get(self.dimension, math.inf)
 
     @property
     def option(self) -> str:
@@ -286,15 +301,13 @@ def _whole(one: Field, value: Any, spelt: str) -> int:
     if not isinstance(value, (int, float)) or value % 1 or value < least:
         words = f"{value:g}" if isinstance(value, (int, float)) else str(value)
         raise QuantityError(f"{spelt} {words}: expected one whole number, at least {least}")
-    most = min(one.most, MOST_COUNT) if one.name != "seed" else one.most
-    if value > most:
-        raise QuantityError(f"{spelt} {value:g}: at most {most:,.0f}")
+    if value > one.largest:
+        raise QuantityError(f"{spelt} {value:g}: at most {one.largest:,.0f}")
     return int(value)
 
 
 def _problem(one: Field, value: float) -> str:
     """What is wrong with a number, in words; empty where nothing is."""
-    most = min(one.most, 1.0) if one.dimension == "fraction" else one.most
     if math.isnan(value):
         return "must be a number"
     if math.isinf(value) and one.most == math.inf:
@@ -303,7 +316,7 @@ def _problem(one: Field, value: float) -> str:
         return f"must be greater than {one.least:g}"
     if value < one.least:
         return f"must be at least {one.least:g}" if one.least else "must not be negative"
-    return f"must be at most {most:g}" if value > most else ""
+    return f"must be at most {one.largest:g}" if value > one.largest else ""
 
 
 def json_schema(question: type[Record]) -> dict[str, Any]:
@@ -362,7 +375,7 @@ def property_of(one: Field) -> dict[str, Any]:
     if one.choices:
         kind["enum"] = list(one.choices)
     if one.dimension not in (*_JSON_TYPES, TEXTS):
-        bounds = {"exclusiveMinimum" if one.is_open else "minimum": one.least, "maximum": one.most}
+        bounds = {"exclusiveMinimum" if one.is_open else "minimum": one.least, "maximum": one.largest}
         kind |= {key: value for key, value in bounds.items() if math.isfinite(value)}
     if one.default is not None and one.default != ():
         kind["default"] = one.default

@@ -16,6 +16,17 @@ def write_file(path: str, text: str, read_from: Iterable[str] = ()) -> None:
     write_bytes(path, text.encode("utf-8"), "--html", read_from)
 
 
+def write_report(path: str, text: str, read_from: Iterable[str] = ()) -> None:
+    """Write a page of HTML, over another page at most: any other file that is there was made for something else."""
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm") and target.is_file():
+        check_unread(path, read_from)
+        start = target.read_bytes()[:200].lstrip().lower()
+        if start and not start.startswith((b"<!doctype html", b"<html")):
+            raise InputError(f"--html {shown(path)}: is a file that is no HTML page; the report needs another name")
+    write_file(path, text, read_from)
+
+
 def write_bytes(path: str, data: bytes, option: str, read_from: Iterable[str] = ()) -> None:
     """Write a whole file or nothing, and never over a file that was read."""
     target = Path(path)

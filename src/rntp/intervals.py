@@ -107,7 +107,7 @@ def student_quantile(freedom: float) -> float:
     """
     scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
 
-    def above_middle(end: float) -> float:
+    def above_median(end: float) -> float:
         """Probability between 0 and an end."""
         at = np.linspace(0.0, end, _STEPS)
         density = np.exp(scale - (freedom + 1) / 2 * np.log1p(at * at / freedom))
@@ -116,5 +116,5 @@ def student_quantile(freedom: float) -> float:
     low, high = 1.9, 20.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if above_middle(middle) < _LEVEL - 0.5 else (low, middle)
+        low, high = (middle, high) if above_median(middle) < _LEVEL - 0.5 else (low, middle)
     return low

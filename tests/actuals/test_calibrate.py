@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from computeledger.actuals.machine.files import About, machine_files
 from computeledger.actuals.machine.fit import MachineFit, _layer_bytes, fit_machine
-from computeledger.actuals.machine.kernels import Layer, LayerShape
+from computeledger.actuals.machine.kernels import Array, Layer, LayerShape
 from computeledger.actuals.machine.microbenchmarks import (
     CPU_SCALE,
     Measurement,
@@ -26,7 +27,7 @@ from computeledger.actuals.machine.microbenchmarks import (
     measure,
     memory_cases,
 )
-from computeledger.actuals.machine.on_numpy import numpy_kernels
+from computeledger.actuals.machine.on_numpy import NumpyKernels, numpy_kernels
 from computeledger.actuals.machine.reductions import measure_all_reduce
 from computeledger.errors import InputError
 from computeledger.facts.huggingface import parse_config
@@ -90,6 +91,33 @@ def test_the_fit_finds_the_constants_of_a_known_machine(noise: float, within: fl
     assert fit.residual_median < 0.01 + noise
 
 
+@dataclass(frozen=True)
+class SlowKernels(NumpyKernels):
+    """Kernels of a loaded machine: every call takes as long on a clock that they turn themselves."""
+
+    each_s: float = 0.0
+    turned: list[float] = field(default_factory=lambda: [0.0])
+
+    def seconds(self, call: Callable[[], object]) -> float:
+        self.turned[0] += self.each_s
+        return self.each_s
+
+    def total(self, x: Array) -> object:
+        return x.size
+
+
+@pytest.mark.parametrize("each_s", [0.001, 0.05, 0.5, 10.0])
+def test_a_budget_bounds_the_time_whatever_the_load(each_s: float) -> None:
+    one = numpy_kernels(1)
+    slow = SlowKernels(**{known.name: getattr(one, known.name) for known in fields(one)}, each_s=each_s)
+    small, budget_s = replace(CPU_SCALE, stream_bytes=1e3), 6.0
+    found = measure(slow, small, budget_s, clock=lambda: slow.turned[0])
+    needed = 10  # cases that a profile cannot do without, each called three times
+    assert slow.turned[0] <= max(budget_s + 5 * each_s, 0.6 * budget_s + 3 * (needed + 1) * each_s)
+    assert found.is_complete == (each_s < 0.01)
+    assert fit_machine(found.cases).constants["gemm_fraction_bf16"] > 0
+
+
 def test_a_missing_kind_is_named() -> None:
     found = [one for one in times_of_a_known_machine(0.0) if one.kind != "decode attention"]
     with pytest.raises(InputError, match="needs measurements of decode attention"):
@@ -114,7 +142,7 @@ def test_measuring_this_machine_gives_a_profile(library: str) -> None:
         pytest.importorskip("torch")
     done: list[float] = []
     kernels = choose_kernels(library, "cpu", None)
-    found = measure(kernels, TINY_SCALE, 0.0, done.append)
+    found = measure(kernels, TINY_SCALE, 0.0, done.append).cases
     assert done[-1] == 1
     assert done == sorted(done)
     assert {one.kind for one in found} >= {"gemm", "copy", "read", "elementwise", "mixer floor", "step floor"}

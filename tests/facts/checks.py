@@ -24,7 +24,7 @@ from computeledger.facts.load import load_accelerator, load_model, load_system, 
 from computeledger.facts.reading import ASSUMPTION, dimension_of
 from computeledger.facts.schema import Accelerator, Fact
 from computeledger.physics.transformer import n_params_active, n_params_active_with_embeddings, n_params_total
-from computeledger.units import HOURS_PER_YEAR, MEGA, TERA, parse_quantity
+from computeledger.units import GIB, GIGA, HOURS_PER_YEAR, MEGA, TERA, parse_quantity
 
 Facts = Mapping[str, Fact]
 GOLDEN: dict[str, Any] = tomllib.loads(Path(__file__).with_name("golden.toml").read_text("utf-8"))
@@ -294,6 +294,21 @@ def out_of_order(facts: Facts) -> list[str]:
     ]
 
 
+#: Shares of a capacity in powers of two that drivers offer: all but a hundredth, what CUDA counts of HBM, all but a
+#: sixteenth that error correction takes, and what macOS leaves the GPU.
+OFFERED = ((0.9949, 1.0), (0.989, 0.991), (0.936, 0.938), (0.749, 0.751), (0.665, 0.668))
+
+
+def unlike_their_capacity(facts: Facts) -> list[str]:
+    """What a driver offers is one of a few shares of the printed gigabytes, counted in powers of two."""
+    out = []
+    for key, fact in facts.items():
+        if key.endswith("/usable_hbm_bytes"):
+            share = fact.value / (facts[key.replace("usable_", "")].value / GIGA * GIB)
+            out += [] if any(low <= share <= high for low, high in OFFERED) else [f"{key}: {share:.3f} of its capacity"]
+    return out
+
+
 CHECKS = (
     unlike_the_second_source,
     broken_relations,
@@ -302,6 +317,7 @@ CHECKS = (
     unlike_their_name,
     unlike_the_counted_tensors,
     unlike_their_locator,
+    unlike_their_capacity,
     unlike_the_sums,
     unlike_the_total_cost,
     out_of_order,

@@ -12,7 +12,15 @@ from click.testing import CliRunner
 import computeledger as cl
 from computeledger.errors import InputError, UnknownIdError
 from computeledger.facts.catalog import accelerator_ids, node_ids, system_ids
-from computeledger.facts.load import bundled_system, load_accelerator, load_node, load_system, offered_systems
+from computeledger.facts.load import (
+    accelerator_called,
+    bundled_system,
+    load_accelerator,
+    load_node,
+    load_system,
+    node_gpus,
+    offered_systems,
+)
 from computeledger.facts.schema import System
 from computeledger.interfaces.cli import cli
 from computeledger.questions.answers.facts import list_chips
@@ -169,3 +177,9 @@ def test_the_list_of_chips_is_every_chip_and_fits_a_terminal() -> None:
     assert all([line[0] for line in lines if line[:1] == [one]] == [one] for one in accelerator_ids())
     with pytest.raises(UnknownIdError, match="Apple"):
         list_chips("zzz")
+
+
+def test_a_chip_is_found_by_what_people_call_it_and_its_node_by_the_chip() -> None:
+    found = [accelerator_called(one) for one in ("3090", "DGX Spark", "v5e", "h100-nvl8")]
+    assert [one and one.id for one in found] == ["rtx-3090", "gb10", "tpu-v5e", None]
+    assert [node_gpus(load_accelerator(one)) for one in ("l40s", "m4-max")] == [8, 1]

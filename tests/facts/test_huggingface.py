@@ -196,7 +196,7 @@ def test_a_precision_that_another_file_holds_is_noted() -> None:
     [
         ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8}}}}, "fp8"),
         ({"quant_method": "awq", "bits": 4}, "int4"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4-g64"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
         ({"quant_algo": "NVFP4", "ignore": [f"model.layers.{i}.self_attn*" for i in range(4)]}, "bf16"),
         ({"quant_algo": "NVFP4", "ignore": ["model.layers.0.self_attn*", "lm_head"]}, "fp4"),
@@ -248,6 +248,35 @@ def test_precision_by_block_and_by_quark(quantised: dict[str, Any], expected: tu
     model = read(small("qwen3_moe", quantization_config=quantised, num_experts=8, moe_intermediate_size=128,
                       num_experts_per_tok=2))  # fmt: skip
     assert (model.weight_precision, model.dense_precision, model.expert_precision) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"quantization": {"group_size": 64, "bits": 4}, "quantization_config": {"group_size": 64, "bits": 4}},
+            "mlx-4bit",
+        ),
+        ({"quantization": {"group_size": 32, "bits": 8}}, "mlx-8bit"),
+        ({"quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4"}}, "mxfp4-a16"),
+    ],
+)
+def test_the_table_of_mlx_is_of_embedding_and_head_too(fields: dict[str, Any], expected: str) -> None:
+    model = read(small("qwen3", **fields))
+    found = (model.weight_precision, model.dense_precision, model.head_precision, model.embedding_precision)
+    assert found == (expected,) * 4
+
+
+@pytest.mark.parametrize(
+    ("quantised", "expected"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True}, "nf4-dq"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "int4-channel"),
+        (quark({"dtype": "int4", "qscheme": "per_channel"}, None), "int4-channel"),
+    ],
+)
+def test_scales_of_four_bits_are_counted_by_their_group(quantised: dict[str, Any], expected: str) -> None:
+    assert read(small("qwen3", quantization_config=quantised)).dense_precision == expected
 
 
 def test_a_type_of_quark_that_is_not_understood_is_one_line() -> None:

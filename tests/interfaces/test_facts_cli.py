@@ -98,7 +98,9 @@ def test_editions_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_records_and_models_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     chips = answer(capsys, "facts", "diff", "h100-sxm5-80gb", "h200-sxm5-141gb")
-    changed = {one["name"]: one["ratio"] for one in chips["differences"] if abs(one["ratio"] - 1) > 0.01}
+    both = [one for one in chips["differences"] if one["ratio"] is not None]
+    assert {one["name"] for one in chips["differences"] if one not in both} == {"usable_hbm_bytes"}
+    changed = {one["name"]: one["ratio"] for one in both if abs(one["ratio"] - 1) > 0.01}
     assert changed == pytest.approx({"hbm_bytes": 141 / 80, "hbm_bytes_per_s": 4.8 / 3.35}, rel=0.01)
     models = answer(capsys, "facts", "diff", "deepseek-ai/DeepSeek-V3.1", "nvidia/DeepSeek-V3.1-NVFP4")
     found = {one["name"]: one for one in models["differences"]}

@@ -16,7 +16,7 @@ from computeledger.interfaces.cli import main
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.frontier import step_months, system_sentence
 from computeledger.interfaces.web.app import create_app
-from computeledger.interfaces.web.pages import PAGES
+from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.questions.answers.frontier.systems import answer_systems
 from computeledger.questions.frontier import SystemsQuestion
 from computeledger.units import format_percent
@@ -27,7 +27,7 @@ from tests.interfaces.test_web import SMALL
 _VIEWS = [*((page.name, SMALL.get(page.name, {})) for page in PAGES),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth")),
           ("frontier", {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}),
-          ("rl", dict(PAGES[3].presets["Asynchronous, two versions behind"])),
+          ("rl", dict(page_named("rl").presets["Asynchronous, two versions behind"])),
           ("prices", {"threshold": "200K"})]  # fmt: skip
 _COMMANDS = (
     "plan examples/deepseek-v3.toml", "plan examples/small-team-rl.toml",

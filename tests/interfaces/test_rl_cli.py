@@ -23,7 +23,7 @@ def ask(*arguments: str) -> dict:
     return document
 
 
-def middle(value: float | dict) -> float:
+def point(value: float | dict) -> float:
     return value["p50"] if isinstance(value, dict) else value
 
 
@@ -36,30 +36,30 @@ def test_contract() -> None:
     assert document["fits"] is True
     for part in document["phases"].values():
         assert set(part) == {"gpu_hours", "fraction"}
-    assert sum(middle(part["fraction"]) for part in document["phases"].values()) == pytest.approx(1, abs=0.02)
+    assert sum(point(part["fraction"]) for part in document["phases"].values()) == pytest.approx(1, abs=0.02)
     assert document["step_s"]["p05"] < document["step_s"]["p95"]
     parts = document["beta"]["flop_by_phase"]
-    assert sum(middle(part) for part in parts.values()) == pytest.approx(middle(document["beta_flop"]))
-    assert middle(document["equal_gpu_time"]["rl_flop"]) < 1e24
+    assert sum(point(part) for part in parts.values()) == pytest.approx(point(document["beta_flop"]))
+    assert point(document["equal_gpu_time"]["rl_flop"]) < 1e24
 
 
 def test_a_text_that_rewards() -> None:
     options = ["--prompt", "500", "--gold", "32", "--train-on-gold", "--next-token", "100K", "--logprob-passes", "0"]
     document = ask(*RUN, *options, "--flop", "1e24", "--working")
     assert {"thought scoring", "baseline"} <= set(document["phases"])
-    parts = {name: middle(part) for name, part in document["beta"]["flop_by_phase"].items()}
+    parts = {name: point(part) for name, part in document["beta"]["flop_by_phase"].items()}
     sampled = 128 * 16 * 1000
     assert parts["thought scoring"] == pytest.approx(2 * 128 * (500 + 16 * 1032) / sampled)
     assert parts["update"] == pytest.approx(6 * (128 * 16 * 1532 + 1e5) / sampled)
-    assert sum(parts.values()) == pytest.approx(middle(document["beta_flop"]))
+    assert sum(parts.values()) == pytest.approx(point(document["beta_flop"]))
     demand = document["demand"]
-    places = middle(demand["tokens"]) / 16_000
-    assert middle(demand["places"]) == pytest.approx(places)
-    assert middle(demand["text_tokens"]) == pytest.approx(532 * places)
+    places = point(demand["tokens"]) / 16_000
+    assert point(demand["places"]) == pytest.approx(places)
+    assert point(demand["text_tokens"]) == pytest.approx(532 * places)
     whole = ask(*RUN, *options, "--flop", "1e24", "--text-per-place", "1024")["demand"]
-    assert middle(whole["text_tokens"]) == pytest.approx(1024 * places)
-    assert middle(whole["gpu_hours"]) == pytest.approx(
-        middle(document["gpu_hours"]) / middle(document["flop"]) * 1e24, rel=1e-6
+    assert point(whole["text_tokens"]) == pytest.approx(1024 * places)
+    assert point(whole["gpu_hours"]) == pytest.approx(
+        point(document["gpu_hours"]) / point(document["flop"]) * 1e24, rel=1e-6
     )
     assert whole["passes_over_the_stock"]["p05"] < 1024 * places / 3e14 < whole["passes_over_the_stock"]["p95"]
 
@@ -111,7 +111,7 @@ def test_lengths_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "lengths.txt").write_text("500\n1500\n1000\n")
     run = [part for part in RUN if part not in {"--rollout", "1000"}]
     document = ask(*run, "--rollout-lengths", str(tmp_path / "lengths.txt"))
-    assert middle(document["rollout_tokens"]["mean"]) == pytest.approx(1000, rel=0.01)
+    assert point(document["rollout_tokens"]["mean"]) == pytest.approx(1000, rel=0.01)
 
 
 @pytest.mark.parametrize(

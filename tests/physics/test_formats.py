@@ -69,7 +69,7 @@ INT8 = {"num_bits": 8, "type": "int"}
         ({"quant_algo": "W4A16_AWQ"}, "int4"),
         ({"quant_algo": "W4A8_AWQ"}, "w4a8"),
         ({"quant_algo": "W8A8_SQ_PER_CHANNEL"}, "int8"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4-g64"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
     ],
 )

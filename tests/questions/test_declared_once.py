@@ -16,7 +16,7 @@ import computeledger
 from computeledger.economics.plan import keys as plan_keys
 from computeledger.economics.plan.read import read_plan
 from computeledger.errors import InputError, PlanError
-from computeledger.fields import Asked, asked, fields_of, json_schema, question_from
+from computeledger.fields import MOST_OF, Asked, asked, fields_of, json_schema, question_from
 from computeledger.interfaces import notebook
 from computeledger.interfaces.asking import asked_by, question_options
 from computeledger.interfaces.render.html import report
@@ -64,11 +64,15 @@ def test_a_field_is_an_option_with_its_help(command: click.Command) -> None:
     assert str(refused) == "--coolant-litres '0': must be greater than 0"
 
 
+#: Its own least, and the largest of its dimension.
+BOUNDS = {"exclusiveMinimum": 0.0, "maximum": MOST_OF["count"]}
+
+
 def test_a_field_is_a_control_a_property_and_a_keyword() -> None:
     control = next(one for one in controls_of(Longer, {}) if one.name == "coolant-litres")
     assert (control.label, control.low, control.high, control.help) == ("Coolant", 1, 9, "Coolant per rack.")
     schema = json_schema(Longer)["properties"]["coolant_litres"]
-    assert schema == {"description": "Coolant per rack.", "type": ["number", "string"], "exclusiveMinimum": 0.0}
+    assert schema == {"description": "Coolant per rack.", "type": ["number", "string"], **BOUNDS}
     assert Longer(model="m", system="s", coolant_litres=2).coolant_litres == 2.0
     with pytest.raises(InputError, match=r"^coolant_litres -1: must be greater than 0$"):
         Longer(model="m", system="s", coolant_litres=-1)

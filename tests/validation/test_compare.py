@@ -139,7 +139,7 @@ def test_suspects_are_marked_and_counted() -> None:
 
 
 def test_the_shipped_set_is_diverse_sourced_and_drawn_by_its_rule() -> None:
-    points, published = (curated_rows(name) for name in CURATED)
+    points, published = (curated_rows(name) for name in CURATED[:2])
     assert 150 <= len(points) <= 250
     for row in [*points, *published]:
         assert row["source"] and row["licence"] and row["url"] and row["date"]

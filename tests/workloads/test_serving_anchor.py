@@ -11,6 +11,7 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.files import MOST_BYTES, without_user_files
 from computeledger.physics.roofline import Precision
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import AskedDeployment, anchor_ratios, anchoring_of, read_anchors
 from computeledger.workloads.serving.intervals import interval_of
 
@@ -183,5 +184,6 @@ def test_the_layout_is_the_anchors_own_else_the_questions(tmp_path: Path) -> Non
         anchor_ratios(read_anchors([text]), nowhere)
     alone = AskedDeployment(load_model("qwen3-8b"), load_system("1xrtx-4090"), Precision(), "vllm")
     assert anchor_ratios(read_anchors(["batch=1,isl=128,osl=128,tpot=25ms"]), alone)["tpot"]
-    found = anchoring_of([text], ASKED, interval_of("known deployment"), (32.0, 1024.0))
+    question = ServeQuestion(model="llama-3.1-70b", system="h100-nvl8", layout="tp8", anchor=(text,))
+    found = anchoring_of(question, ASKED.model, ASKED.system, interval_of("known deployment"))
     assert found is not None and found.lessons["ttft"].after == interval_of("known deployment").ttft

@@ -16,7 +16,7 @@ from computeledger.facts.reading import read_file
 from computeledger.files import user_files_allowed
 
 #: Addresses of hubs, which are no paths.
-_ADDRESS = r"\s*(https?://|(www\.)?(huggingface\.co|hf\.co|modelscope\.(cn|ai))/)"
+_ADDRESS = r"\s*(https?://|(www\.)?(huggingface\.co|hf\.co|ollama\.com|modelscope\.(cn|ai))/)"
 ALIAS_KINDS = ("spelling", "renamed", "mirror", "checkpoint")
 
 

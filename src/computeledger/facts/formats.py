@@ -49,15 +49,23 @@ class Format:
         return self.block_size / self.block_values
 
     @property
+    def own_unit(self) -> str:
+        """The unit of its own width, where there is one: ``fp4`` of MXFP4, none of 4-bit integers."""
+        return self.units[0] if self.bits > PRODUCTS_BITS[self.units[0]] - 1 else ""
+
+    @property
     def is_weight_only(self) -> bool:
         """Whether values are read narrow and multiplied in 16 bits."""
         return (self.units == _WIDE or self.source == _GGML) and self.bits < _WIDE_BITS
 
 
 _WIDE_BITS = 16
+#: Bits of a value in units that products are quoted for.
+PRODUCTS_BITS = {"bf16": 16, "fp8": 8, "int8": 8, "fp4": 4}
 _GGML = "llama-cpp-gguf"
 _MX = "modular-fp4"
 _INT = "gptqmodel-packing"
+_BNB = "qlora-double-quantization"
 _VLLM = "vllm-quant-utils"
 
 _FLOATS = (
@@ -80,9 +88,13 @@ _INTEGERS = (
     Format("w8a16", 8 * 128 + 16, 128, _WIDE, "weights alone, a 16-bit scale for 128 values", _INT, ("int8-wo",)),
     Format("int4", 4 * 128 + 20, 128, _WIDE, "weights alone, a 16-bit scale and a 4-bit zero for 128 values", _INT,
            ("int4-g128", "awq", "gptq", "w4a16", "int4-wo")),
-    Format("int4-g64", 4 * 64 + 16, 64, _WIDE, "weights alone, a 16-bit scale for 64 values", _INT,
-           ("nf4", "bnb-4bit")),
+    Format("int4-g64", 4 * 64 + 16, 64, _WIDE, "weights alone, a 16-bit scale for 64 values", _INT),
     Format("int4-g32", 4 * 32 + 16, 32, _WIDE, "weights alone, a 16-bit scale for 32 values", _INT),
+    Format("int4-channel", 4, 1, _WIDE, "weights alone; the scale of a channel is left out", _INT),
+    Format("nf4", 4 * 64 + 32, 64, _WIDE, "bitsandbytes, weights alone, a 32-bit scale for 64 values", _BNB,
+           ("bnb-4bit",)),
+    Format("nf4-dq", (4 * 64 + 8) * 256 + 32, 64 * 256, _WIDE,
+           "bitsandbytes, weights alone, an 8-bit scale for 64 values and a 32-bit one for 256 of those", _BNB),
     Format("w4a8", 4 * 128 + 20, 128, _EIGHT, "int4 weights beside activations in 8 bits", _INT, ("int4-a8",)),
 )  # fmt: skip
 #: Affine formats of MLX: a 16-bit scale and a 16-bit bias for 64 values; embedding and head are stored alike.
@@ -118,6 +130,17 @@ def format_key(text: str) -> str:
 @functools.cache
 def _index() -> Mapping[str, str]:
     return {format_key(name): one.name for one in FORMATS.values() for name in (one.name, *one.aliases)}
+
+
+def beside_experts(name: str) -> str:
+    """What an MLX checkpoint keeps beside its routed experts.
+
+    Examples
+    --------
+    >>> beside_experts("mlx-mxfp4-q8"), beside_experts("mlx-4bit")
+    ('mlx-8bit', 'mlx-4bit')
+    """
+    return name.replace("mxfp4-q", "") + "bit" if "mxfp4-q" in name else name
 
 
 def known_format(text: str) -> str | None:

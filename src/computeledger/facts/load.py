@@ -29,7 +29,13 @@ from computeledger.facts.catalog import (
     unread_alias,
     user_path,
 )
-from computeledger.facts.checkpoints import gguf_file_of, read_gguf_model, with_checkpoint, with_file
+from computeledger.facts.checkpoints import (
+    gguf_file_of,
+    read_gguf_model,
+    read_safetensors_model,
+    with_checkpoint,
+    with_file,
+)
 from computeledger.facts.counted import compact, counted, in_node, meant_count, read_counted
 from computeledger.facts.hub import HubConfig, cached_config, fetch_config, is_online, online_allowed
 from computeledger.facts.huggingface import parse_config
@@ -37,6 +43,8 @@ from computeledger.facts.naming import (
     Address,
     Variant,
     is_hub_id,
+    is_size,
+    named_alone,
     read_address,
     respelt,
     unknown_model,
@@ -51,6 +59,7 @@ from computeledger.files import user_files_allowed, without_user_files
 from computeledger.units import format_si
 
 __all__ = [
+    "accelerator_called",
     "accelerator_ids",
     "bundled_system",
     "bundled_system_id",
@@ -191,13 +200,18 @@ def _accelerators_by_name() -> Mapping[str, Accelerator]:
     return named | {compact(chip.id): chip for chip in chips}
 
 
-def _named_accelerator(given: str) -> Accelerator:
-    """The shipped accelerator of an id or a short name."""
+def accelerator_called(given: str) -> Accelerator | None:
+    """The shipped accelerator of an id or of what people call it; None where it is neither."""
     if given in accelerator_ids():
         return _shipped_accelerator(given)
+    return _accelerators_by_name().get(compact(given))
+
+
+def _named_accelerator(given: str) -> Accelerator:
+    """The shipped accelerator of an id or a short name."""
+    if (chip := accelerator_called(given)) is not None:
+        return chip
     named = _accelerators_by_name()
-    if compact(given) in named:
-        return named[compact(given)]
     if _family(given, accelerator_ids()):
         raise _no_exact("accelerator", given, given, accelerator_ids(), accelerator_ids())
     short = {one.short_name.lower() for one in named.values()}  # a name in capitals reads as the same choice twice
@@ -210,13 +224,7 @@ def _node(chip: Accelerator) -> Node | System:
 
 
 def node_gpus(chip: Accelerator) -> int:
-    """Accelerators in a full node of their kind; 1 of one that is not shipped.
-
-    Examples
-    --------
-    >>> node_gpus(load_accelerator("l40s")), node_gpus(load_accelerator("m4-max"))
-    (8, 1)
-    """
+    """Accelerators in a full node of their kind; 1 of one that is not shipped."""
     return int(_node(chip).n_gpus_scale_up.value) if chip.node else 1
 
 
@@ -287,8 +295,6 @@ _numbers = functools.lru_cache(maxsize=256)(model_from_numbers)
 
 def _named(address: Address) -> Model:
     """A bundled model, the cache's, one that may be fetched, or the bundled one that the name is a variant of."""
-    if normal_id(address.id) in model_index():
-        return _shipped_model(shipped_model_id(address.id), unread_alias(normal_id(address.id)))
     meant = respelt(address.id)
     if meant is not None:
         return _shipped_model(shipped_model_id(meant), unread_alias(meant))
@@ -301,10 +307,10 @@ def _named(address: Address) -> Model:
     try:
         return _shipped_model(shipped_model_id(without_mirror(address.id)))
     except UnknownIdError as error:
-        if not is_hub_id(address.id) or not user_files_allowed():
+        if not is_hub_id(address.id) or is_size(address.id) or not user_files_allowed():
             raise
         how = "no folder, not bundled, not in the local Hugging Face cache: --online fetches it, a config.json is read"
-        raise UnknownIdError(f"{error} ({how})") from None
+        raise UnknownIdError(f"{error} ({how}{named_alone(address.id)})") from None
 
 
 def _of_hub(address: Address, variant: Variant | None) -> HubConfig | None:
@@ -484,7 +490,7 @@ def _user_model(path: Path) -> Model:
         return with_checkpoint(_configured_model(path / _CONFIG), path)
     if path.suffix == ".safetensors":
         if not (path.parent / _CONFIG).is_file():
-            raise ModelConfigError(f"{path}: its shape is in config.json, which is not beside it")
+            return read_safetensors_model(path)
         return with_file(_configured_model(path.parent / _CONFIG), path)
     return read_model(read_file(path)) if path.suffix == ".toml" else _configured_model(path)
 

@@ -10,18 +10,19 @@ from dataclasses import dataclass, replace
 from computeledger.errors import UnknownIdError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import model_ids, model_index, normal_id, shipped_file
-from computeledger.facts.formats import format_name
-from computeledger.facts.gguf_mixes import mix_named
+from computeledger.facts.formats import beside_experts, format_name
+from computeledger.facts.gguf_mixes import mix_named, unknown_precision
 from computeledger.facts.reading import read_file
 
 _ADDRESS = re.compile(
     r"(?:https?://)?(?:www\.)?(huggingface\.co|hf\.co|modelscope\.cn/models|modelscope\.ai/models)/(.*)"
 )
+_OLLAMA_ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?ollama\.com/(?:library/)?([\w.-]+(?::[\w.-]+)?)")
 _REVISION = re.compile(r"/(?:tree|blob|resolve|raw)/([^/?#]+)(.*)")
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _TAG = re.compile(r":[\w.-]+$")
 _GGUF_TYPE = re.compile(
-    r"(?i)[-_.:](UD[-_.])?((?:I?Q[1-8]_(?:K(?:_(?:S|M|L|XL))?|[01]|XXS|XS|S|M|NL)|MXFP4|BF16|F16))$"
+    r"(?i)[-_.:](UD[-_.])?((?:[IT]?Q[1-8]_(?:K(?:_(?:S|M|L|XL))?|[01]|XXS|XS|S|M|NL)|MXFP4|BF16|F16))$"
 )
 #: Formats of 4-bit floats, which publishers give to the experts of a model that has any.
 _EXPERTS_ONLY = ("fp4", "fp4-a8", "fp4-a16", "mxfp4", "nvfp4")
@@ -46,6 +47,9 @@ def read_address(given: str) -> Address:
     >>> read_address("huggingface.co/unsloth/Qwen3-8B-GGUF/blob/main/Qwen3-8B-Q4_K_M.gguf").id
     'unsloth/Qwen3-8B-GGUF:Q4_K_M'
     """
+    ollama = _OLLAMA_ADDRESS.fullmatch(given.strip())
+    if ollama is not None:
+        return Address(ollama[1])
     found = _ADDRESS.fullmatch(given.strip())
     if found is None:
         if re.match(r"https?://", given.strip()):
@@ -103,7 +107,8 @@ class Variant:
             formats = kept
             how = ", experts in mxfp4: llama.cpp's converter keeps them"
         else:
-            formats = (self.precision,) * 3
+            rest = beside_experts(self.precision) if model.is_moe else self.precision
+            formats = (rest, rest, self.precision)
             how = f", weights in {f'gguf-{self.mix}' if self.mix else self.precision} as its name says"
         attention, dense, experts = formats
         named = replace(
@@ -112,7 +117,7 @@ class Variant:
         )  # fmt: skip
         if not experts.startswith("mlx-"):
             return named
-        return replace(named, head_precision=experts, embedding_precision=experts)  # MLX quantises both
+        return replace(named, head_precision=dense, embedding_precision=dense)  # MLX quantises both
 
 
 @functools.cache
@@ -160,6 +165,12 @@ def variant_of(given: str) -> Variant | None:
     return None
 
 
+def named_alone(given: str) -> str:
+    """Say that a name without its unknown publisher is answered, where it is."""
+    name = given.rpartition("/")[2]
+    return f"; {name!r} alone is answered with a bundled shape" if variant_of(name) else ""
+
+
 #: Publishers whose checkpoints are in MLX's own formats.
 _MLX = ("mlx-community",)
 #: What stands before a name of Ollama's own library.
@@ -194,13 +205,15 @@ def _meant(name: str) -> tuple[str, ...]:
 
 
 def respelt(given: str) -> str | None:
-    """The name of a bundled model that a text spells in another way: ``qwen3:14b``, ``llama3.1 70b``.
+    """The name of a bundled model that a text is, or spells in another way: ``qwen3:14b``, ``llama3.1 70b``.
 
     Examples
     --------
     >>> respelt("qwen3:14b"), respelt("gptoss-120b"), respelt("qwen3:15b")
     ('qwen3-14b', 'gpt-oss-120b', None)
     """
+    if normal_id(given) in model_index():
+        return normal_id(given)
     publisher, slash, name = given.strip().rpartition("/")
     if slash and publisher.lower() not in _OLLAMA:
         return None
@@ -251,27 +264,31 @@ def _known(name: str, said: str) -> str:
     try:
         return format_name(said)
     except UnknownIdError:
-        told = f"model {name!r}: its name says {said}, a format that is not known; --precision takes others"
+        near = str(unknown_precision(said)).partition(": ")[2]
+        told = f"model {name!r}: its name says {said}, a format that is not known: {near} A .gguf file itself is read"
         raise UnknownIdError(told) from None
 
 
 #: Words that may stand beside the numbers of a size.
 _SIZE_WORDS = {
-    "million",
-    "billion",
-    "trillion",
-    "param",
-    "params",
-    "parameter",
-    "parameters",
-    "active",
-    "total",
-    "with",
+    *("million", "billion", "trillion", "param", "params", "parameter", "parameters"),
+    *("active", "total", "with", "gb", "tb"),
 }
 _FORMS = (
     "a bundled id such as qwen3-14b, ORG/NAME of a hub, the path of a config.json, checkpoint or folder, or a size, "
     "such as 70B or 1T-A32B"
 )
+
+
+def is_size(given: str) -> bool:
+    """Whether a text is a size rather than a name, in whatever form.
+
+    Examples
+    --------
+    >>> is_size("671B/37B"), is_size("70 billion"), is_size("01-ai/Yi-34B"), is_size("1bitLLM/bitnet")
+    (True, True, False, False)
+    """
+    return re.match(r"\s*\d", given) is not None and {*re.findall("[a-z]{2,}", given.lower())} <= _SIZE_WORDS
 
 
 def unknown_model(given: str, names: Iterable[str]) -> UnknownIdError:
@@ -284,7 +301,7 @@ def unknown_model(given: str, names: Iterable[str]) -> UnknownIdError:
     """
     words = spelling(given).split()
     close = nearest(given, names)
-    if re.match(r"\s*\d", given) and {*re.findall("[a-z]{3,}", given.lower())} <= _SIZE_WORDS:
+    if is_size(given):
         form = "a size is a number with M, B or T, the active parameters behind -A, as in 1T-A32B"
         return UnknownIdError(f"model {shown(given)}: {form}{_nearest_size(given, words, names)}")
     members = [one for one in names if f"{spelling(one)} ".startswith(f"{' '.join(words)} ")] if words else []

@@ -123,14 +123,10 @@ class Accelerator:
 
     @property
     def unit_name(self) -> str:
-        """What one of them is called: ``GPU``, ``TPU chip``, ``processor``, ``card`` or ``chip``, as the scope says."""
-        if "TPU" in self.scope:
-            return "TPU chip"
+        """What one of them is called: ``GPU``, ``chip`` or ``processor``, as the scope says."""
         if "server processor" in self.scope:
             return "processor"
-        if self.shares_memory or "GPU" not in self.scope:
-            return "card" if "one card" in self.scope else "chip"
-        return "GPU"
+        return "GPU" if "GPU" in self.scope and not self.shares_memory else "chip"
 
     @property
     def shares_memory(self) -> bool:
@@ -253,6 +249,11 @@ class System:
     ring_link_fraction: Fact | None = None
     n_gpus: int | None = None
     measured_as: str = ""
+
+    @property
+    def is_one_machine(self) -> bool:
+        """Whether all that the name counts stands in one scale-up domain: nothing crosses a network."""
+        return self.n_gpus is not None and self.n_gpus <= self.n_gpus_scale_up.value
 
     @property
     def cross_domain_bytes_per_s_per_gpu(self) -> float:

@@ -17,7 +17,7 @@ from computeledger.arrays import Range
 from computeledger.errors import ModelConfigError, QuantityError, UnknownIdError, nearest
 from computeledger.facts.architecture import Attention, FeedForward, LayerGroup, Model
 from computeledger.facts.catalog import shipped_file
-from computeledger.facts.formats import format_name
+from computeledger.facts.formats import format_name, known_format
 from computeledger.facts.naming import unknown_model
 from computeledger.facts.reading import read_file
 from computeledger.units import GIGA, MEGA, MULTIPLIERS, PETA, format_count, format_si, parse_quantity
@@ -188,6 +188,8 @@ def _pairs(text: str, rest: str) -> Iterator[tuple[str, str]]:
         pair = _PAIR.match(rest, at)
         if re.match(r"[(/]?\s*[\d.]+\s*[mbt]", rest, re.IGNORECASE):
             raise unknown_model(text, ())
+        if known_format(rest[at:]) is not None:
+            raise ModelConfigError(f"model {text!r}: a format is written precision={rest[at:].strip()}")
         if pair is None:
             raise ModelConfigError(
                 f"model {text!r}: {rest[at:].strip()!r}: expected KEY=VALUE with one of {', '.join(_KEYS)}"

@@ -90,9 +90,9 @@ def fit_interval(revisions: Sequence[Revision], projected: bool) -> SiteInterval
     order = np.argsort(ratios[runs], kind="stable")
     share = np.cumsum(weights[runs][order]) / weights[runs].sum()
     places = np.minimum(np.searchsorted(share, _SIDES), len(order) - 1)
-    low, middle, high = (float(one) for one in ratios[runs][order][places])
+    low, median, high = (float(one) for one in ratios[runs][order][places])
     idle = float(weights[~runs].sum() / weights.sum())
-    return SiteInterval(projected, idle, low, middle, high, len(kept), len(set(pairs)))
+    return SiteInterval(projected, idle, low, median, high, len(kept), len(set(pairs)))
 
 
 def _age_days(one: Revision) -> int:

@@ -148,8 +148,8 @@ def served_figures(sampled_tokens_per_s: Num, output_tokens_per_s: Num, fit: Fit
         Figure("serves.output_tokens_per_s", output_tokens_per_s, "tokens/s",
                "chips x output tokens per GPU of serve, within the slowest time per token", (limit,)),
         Figure("fits.weights_fraction", fit.weights_fraction, "fraction",
-               f"8-bit weights / HBM of a scale-up domain, here {fit.model} on {fit.system}; above 1 they do not fit",
-               (fact_term("HBM of one GPU", load_system(fit.system).accelerator.hbm_bytes),
+               f"8-bit weights / memory of a domain, here {fit.model} on {fit.system}; above 1 they do not fit",
+               (fact_term("memory of one GPU", load_system(fit.system).accelerator.hbm_bytes),
                 fact_term("GPUs of the domain", load_system(fit.system).n_gpus_scale_up))),
     )  # fmt: skip
 

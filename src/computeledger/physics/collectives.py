@@ -51,7 +51,8 @@ def inside_bytes_per_s(local: Num, machine: Machine, fitted_fraction: Num) -> Nu
     [19.5, 12.6]
     """
     system = machine.system
-    pair, ring = system.pair_link_fraction, system.ring_link_fraction
+    pair = system.pair_link_fraction or system.ring_link_fraction
+    ring = system.ring_link_fraction or pair
     if pair is None or ring is None or machine.efficiency is IDEAL:
         return system.scale_up_bytes_per_s_per_gpu.value * fitted_fraction
     return system.scale_up_bytes_per_s_per_gpu.value * np.where(np.asarray(local) > PAIR, ring.value, pair.value)
@@ -80,7 +81,8 @@ def latency_s(n_group: Num, machine: Machine) -> Num:
     True
     """
     local, domains = _groups(n_group, machine)
-    grown = 1 + LATENCY_PER_DOUBLING * np.log2(local) if machine.system.ring_link_fraction is None else local / 2
+    is_switched = machine.system.ring_link_fraction is None and machine.system.pair_link_fraction is None
+    grown = 1 + LATENCY_PER_DOUBLING * np.log2(local) if is_switched else local / PAIR
     up = machine.system.scale_up_latency_s.value * grown
     out = machine.system.scale_out_latency_s.value + machine.efficiency.scale_out_floor_s
     return np.where(np.asarray(n_group) > 1, up, 0.0) + np.where(domains > 1, out, 0.0)

@@ -13,7 +13,7 @@ from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.errors import UnknownIdError, check_kind, nearest
 from computeledger.facts.architecture import WeightBytes
-from computeledger.facts.formats import FORMATS, known_format
+from computeledger.facts.formats import FORMATS, beside_experts, known_format
 from computeledger.facts.gguf_mixes import mix_named, unknown_precision
 from computeledger.facts.schema import FLOAT_PRECISIONS, KV_PRECISIONS, PRECISION_BYTES, System
 from computeledger.physics.calibration.achieved import bandwidth_ratio, loss_ratio
@@ -251,6 +251,8 @@ class Precision:
         Weights of the output head, and of the input embedding where it is apart.
     mixed : WeightBytes or None
         Where tensors of one kind are in several formats: the mean of each kind.
+    file : str
+        What a file that mixes them so is called: ``gguf-q4_k_m``; empty where none is named.
     """
 
     attention: str = "bf16"
@@ -261,12 +263,18 @@ class Precision:
     head: str = "bf16"
     embedding: str = "bf16"
     mixed: WeightBytes | None = field(default=None, repr=False)
+    file: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
         """The narrowest weights, which is what people call the precision; 8-bit floats by blocks are fp8 to them."""
         narrowest = min((self.attention, self.dense, self.experts), key=PRECISION_BYTES.__getitem__)
         return narrowest.removesuffix("-block")
+
+    @property
+    def written(self) -> str:
+        """As people write it: a file that mixes formats by its own name, ``gguf-q4_k_m``, any other by its formats."""
+        return self.file or "/".join(dict.fromkeys((self.attention, self.experts)))
 
     @property
     def weights(self) -> WeightBytes:
@@ -321,7 +329,7 @@ def parse_precision(text: str, moe: bool = False, kv: str = "bf16") -> Precision
         raise unknown_precision(text)
     rest = {"fp4": "fp8", "mxfp4": "bf16"}.get(name, name) if moe else name
     if name.startswith("mlx-"):  # embedding and head are quantised too
-        rest = name.replace("mxfp4-q", "") + "bit" if moe and "mxfp4" in name else name
+        rest = beside_experts(name) if moe else name
         return Precision(rest, rest, name, kv, head=rest, embedding=rest)
     return Precision(attention=rest, dense=rest, experts=name, kv=kv)
 

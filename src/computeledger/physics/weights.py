@@ -124,7 +124,7 @@ def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision
     if given is None:
         return stored_precision(model, kv_format(kv))
     precision, mix = parse_precision(given, model.is_moe, kv), mix_named(given)
-    return precision if mix is None else replace(precision, mixed=mixed_weights(model, mix))
+    return precision if mix is None else replace(precision, mixed=mixed_weights(model, mix), file=f"gguf-{mix.name}")
 
 
 def mixed_weights(model: Model, mix: Mix) -> WeightBytes:

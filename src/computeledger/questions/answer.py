@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,12 +12,13 @@ from computeledger.display import Displayed, drawing
 from computeledger.errors import InputError, shown
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
+from computeledger.facts.schema import Accelerator, System
 from computeledger.fields import Given, Record, fields_of, python_spelling, question_from
 from computeledger.questions.document import document
-from computeledger.units import format_si
+from computeledger.units import format_count, format_si
+from computeledger.workloads.engines import default_file
 from computeledger.workloads.result import quantity
-from computeledger.writing import write_file
+from computeledger.writing import write_report
 
 _Q = TypeVar("_Q", bound=Record)
 _A = TypeVar("_A")
@@ -108,7 +109,17 @@ class Answer(Displayed):
         """What was taken from the name of a model or a system, assumed of it, or fetched; its document repeats it."""
         question = getattr(self, "question", None)
         models, systems, gpus = (getattr(question, name, None) for name in ("model", "system", "gpus"))
-        return remarks_of(models) + system_remarks(systems, gpus)
+        return remarks_of(models) + file_remarks(question) + system_remarks(systems, gpus)
+
+    @property
+    def unit_name(self) -> str:
+        """What one accelerator of its systems is called; a GPU where they differ, or none is named."""
+        question = getattr(self, "question", None)
+        given = getattr(question, "system", None)
+        texts = (given,) if isinstance(given, str) else given if isinstance(given, tuple) else ()
+        own = getattr(getattr(self, "setting", None), "system", None)
+        systems = [own] if isinstance(own, System) else [load_system(one) for one in texts if user_path(one) is None]
+        return unit_name_of(one.accelerator for one in systems)
 
     def view(self, *, working: bool = False) -> Any:
         """As terminal, report, notebook and app show it: a :class:`computeledger.interfaces.view.View`."""
@@ -116,7 +127,19 @@ class Answer(Displayed):
 
     def to_html(self, path: str | Path) -> None:
         """Write the report: one file that needs nothing from the network."""
-        write_file(str(path), drawing("page")(self), self.read_from)
+        write_report(str(path), drawing("page")(self), self.read_from)
+
+
+def unit_name_of(chips: Iterable[Accelerator]) -> str:
+    """What one of some accelerators is called: a GPU where they differ.
+
+    Examples
+    --------
+    >>> [unit_name_of([load_system(one).accelerator]) for one in ("h100-nvl8", "tpu-v5p-pod", "1xepyc-9755")]
+    ['GPU', 'chip', 'processor']
+    """
+    names = {one.unit_name for one in chips}
+    return names.pop() if len(names) == 1 else "GPU"
 
 
 def remarks_of(models: object) -> tuple[str, ...]:
@@ -130,6 +153,26 @@ def remarks_of(models: object) -> tuple[str, ...]:
     named = (models,) if isinstance(models, str) else models if isinstance(models, tuple) else ()
     texts = [one for one in dict.fromkeys(named) if user_path(str(one)) is None]  # a file is not read twice
     return tuple(dict.fromkeys(remark for one in texts for remark in load_model(str(one)).remarks))
+
+
+def file_remarks(question: object) -> tuple[str, ...]:
+    """Which file counts where an engine does not run a checkpoint as it is stored, and no format was named.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.questions.serve import ServeQuestion
+    >>> file_remarks(ServeQuestion(model="gpt-oss-20b", system="1xm4-max", backend="llama.cpp"))
+    ("counted in gguf-mxfp4, the file that llama.cpp's users download of it: --precision names another",)
+    """
+    engine, model = getattr(question, "engine", getattr(question, "backend", None)), getattr(question, "model", None)
+    if not isinstance(engine, str) or not isinstance(model, str) or getattr(question, "precision", None) is not None:
+        return ()
+    file = None if user_path(model) is not None else default_file(engine, load_model(model))
+    return (
+        ()
+        if file is None
+        else (f"counted in {file}, the file that {engine}'s users download of it: --precision names another",)
+    )
 
 
 def system_remarks(systems: object, gpus: object = None) -> tuple[str, ...]:
@@ -150,6 +193,7 @@ def system_remarks(systems: object, gpus: object = None) -> tuple[str, ...]:
 def _beyond_the_count(system: System, gpus: object) -> str:
     """What more GPUs are than the name of the system counts: more of the same, over the fabric beyond one."""
     n, asked = system.n_gpus, int(gpus) if isinstance(gpus, int | float) else 0
+    unit = system.accelerator.unit_name
     if n is None or asked <= n:
         return ""
     domain = int(system.n_gpus_scale_up.value)
@@ -157,7 +201,7 @@ def _beyond_the_count(system: System, gpus: object) -> str:
         format_si(one, "B/s")
         for one in (system.scale_up_bytes_per_s_per_gpu.value, system.cross_domain_bytes_per_s_per_gpu)
     )
-    said = f"{asked} GPUs are {asked / n:.3g} x {system.id}: {beyond} a GPU between them"
+    said = f"{format_count(asked, unit)} are {asked / n:.3g} x {system.id}: {beyond} a {unit} between them"
     return said if domain == 1 else f"{said}, {inside} inside; {system.id.replace(f'{n}x', f'{asked}x', 1)} is one node"
 
 
@@ -167,7 +211,8 @@ def _part_of_a_node(system: System) -> str:
     full = int(load_system(of).n_gpus_scale_up.value) if of else 0
     if n is None or n >= full:
         return ""
-    return f"{n} of the {full} GPUs of {of}, with their share of its fabric and power"
+    others = format_count(full, system.accelerator.unit_name)
+    return f"{n} of the {others} of {of}, with their share of its fabric and power"
 
 
 def _kept(system: System) -> str:

@@ -22,10 +22,12 @@ class MemoryQuestion(Asked):
         metavar="P,P", blank="as stored, fp8, int4 and gguf-q4_k_m where narrower",
     )  # fmt: skip
     context_tokens: int = asked(
-        "whole", "Tokens that a sequence holds at its end.", 8192, least=1, metavar="N", label="Context", group="Load"
-    )
+        "whole", "Tokens that a sequence holds at its end.", 8192, least=1, metavar="N", label="Context", group="Load",
+        slider=(256, 131072),
+    )  # fmt: skip
     batch: int = asked(
-        "whole", "Sequences held at once by a replica.", 1, least=1, metavar="B", label="Batch", group="Load"
-    )
+        "whole", "Sequences held at once by a replica.", 1, least=1, metavar="B", label="Batch", group="Load",
+        slider=(1, 1024),
+    )  # fmt: skip
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     gpus: int | None = shared(ServeQuestion, "gpus", blank="as few as hold it")

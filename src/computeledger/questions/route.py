@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from computeledger.errors import InputError
-from computeledger.fields import Asked, asked
+from computeledger.fields import MOST_SEED, Asked, asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class RouteQuestion(Asked):
         "switch", "Predict cascades of one half of the attempts' tasks from the other half.", False,
         aliases=("check",),
     )  # fmt: skip
-    seed: int = asked("whole", "Seed of the sampling.", 0)
+    seed: int = asked("whole", "Seed of the sampling.", 0, most=MOST_SEED)
 
     def check(self) -> None:
         """Refuse a question without a task."""

@@ -35,7 +35,7 @@ _SPELT = {
 }
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
             "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
-_FACT_WORDS = {"flop": "FLOP", "hbm": "HBM", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
+_FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
                "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.
 _SPACE = "\u00a0"
@@ -107,10 +107,21 @@ def place_words(document: Mapping[str, Any], phase: str) -> str:
     return "through all stages, the busiest GPU of each" if parse_layout(layout).pp > 1 else "on the busiest GPU"
 
 
-def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str]) -> str:
-    """Precisions of a model, and in what a chip multiplies those that it has no units for."""
-    said = "/".join(dict.fromkeys(widths))
-    return said + "".join(f" ({width} multiplied in {native})" for width, native in multiplied_in.items())
+def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str], file: str = "") -> str:
+    """Precisions of a model, or the file that mixes them, and in what a chip multiplies those it has no units for.
+
+    Examples
+    --------
+    >>> width_words(("bf16", "mxfp4"), {"mxfp4": "bf16"}), width_words(("int4", "int4"), {"int4": "bf16"})
+    ('bf16/mxfp4 (mxfp4 multiplied in bf16)', 'int4 (multiplied in bf16)')
+    """
+    kinds = dict.fromkeys(widths)
+    units = set(multiplied_in.values())
+    if len(units) == 1 and kinds.keys() <= multiplied_in.keys():
+        said = f"multiplied in {units.pop()}"
+    else:
+        said = ", ".join(f"{width} multiplied in {native}" for width, native in multiplied_in.items())
+    return (file or "/".join(kinds)) + (f" ({said})" if said else "")
 
 
 def engine_words(document: Mapping[str, Any]) -> str:
@@ -217,7 +228,7 @@ def fact_words(name: str) -> str:
     Examples
     --------
     >>> fact_words("peak_flop_per_s.bf16"), fact_words("hbm_bytes_per_s"), fact_words("usd_per_gpu_hour.rent")
-    ('peak FLOP/s, bf16', 'HBM bytes/s', 'USD per GPU hour, rent')
+    ('peak FLOP/s, bf16', 'memory bytes/s', 'USD per GPU hour, rent')
     """
     text = name.replace(".", ", ").replace("_per_s", "/s").replace("_", " ")
     for plain, written in _FACT_WORDS.items():

@@ -18,7 +18,7 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin
-from computeledger.physics.serving.memory import cache_bytes_per_gpu, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.serving.memory import sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
 from computeledger.workloads.serving.columns import LARGEST_BATCH
@@ -196,13 +196,12 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
     """What memory holds, in tokens of cache."""
     near, far = engine.contexts_tokens
     made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
-    short, held = (serving_memory(*made_of, (1.0, context)) for context in (near, far))
+    short, held = (serving_memory(*made_of, (1.0, context), scenario.host) for context in (near, far))
     per_token = float(held.sequence_bytes - short.sequence_bytes) / (far - near)
     state = max(float(held.sequence_bytes) - per_token * far, 0.0)
     if per_token <= 0:  # nothing grows with the context: count the state as if it did
         per_token, state = float(held.sequence_bytes) / far, 0.0
-    room = float(cache_bytes_per_gpu(machine.system, held.weights_bytes, held.activations_bytes))
-    kv_tokens = int(room / per_token) * int(scenario.layout.dp)
+    kv_tokens = int(float(held.cache_bytes) / per_token) * int(scenario.layout.dp)
     state_tokens = round(state / per_token)
     if kv_tokens < far + state_tokens:
         raise DoesNotFitError(

@@ -52,11 +52,11 @@ def variance_parts(log_residuals: Array, groups: NDArray[np.int64]) -> tuple[flo
     [0.3, 0.1]
     """
     names, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    middles = np.array([np.median(log_residuals[groups == one]) for one in names])
+    medians = np.array([np.median(log_residuals[groups == one]) for one in names])
     several = counts >= _SEVERAL
-    inner = (log_residuals - middles[places])[several[places]]
+    inner = (log_residuals - medians[places])[several[places]]
     # a group's median takes part of the spread with it
-    return _spread(middles[several]), _spread(inner) * float(np.sqrt(_SEVERAL / (_SEVERAL - 1)))
+    return _spread(medians[several]), _spread(inner) * float(np.sqrt(_SEVERAL / (_SEVERAL - 1)))
 
 
 #: Members that a group needs to tell its own spread.

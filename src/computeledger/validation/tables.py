@@ -13,7 +13,7 @@ from computeledger.validation.measured_table import curated_rows, read_rows, shi
 from computeledger.validation.published import points as published_points
 from computeledger.validation.rl import points as rl_points
 from computeledger.validation.rl import rows as rl_rows
-from computeledger.validation.serving import open_points
+from computeledger.validation.serving import memory_runs, open_points
 from computeledger.validation.serving import points as serving_points
 from computeledger.validation.serving import predictions as serving_predictions
 from computeledger.validation.suspects import marked
@@ -44,11 +44,12 @@ TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
     Table("gathered serving figures", open_points.NEEDED, open_points.compare_open),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
+    Table("memory of a GPU", memory_runs.NEEDED, memory_runs.compare_memory),
     Table("training runs", training_rows.NEEDED, training_points.compare_training),
     Table("RL steps", rl_rows.NEEDED, rl_points.compare_rl),
 )
 #: Files of measurements that the package ships.
-CURATED = ("serving_curated.csv", "published_curated.csv")
+CURATED = ("serving_curated.csv", "published_curated.csv", "memory_curated.csv", "training_memory_curated.csv")
 
 
 def compare_table(path: str | Path, n_samples: int = 256, seed: int = 0) -> Comparison:

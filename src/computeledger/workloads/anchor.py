@@ -226,6 +226,6 @@ def anchor(target: Num, measured_configuration: Num, measured: float, spread: Sp
     share = shared / float(np.var(a))
     after = min(max(before - shared * share, own), before)  # a measurement teaches something or nothing
     shrink = float(np.sqrt(after / before))
-    middle = float(np.median(t))
-    moved = middle + share * np.log(ratio) + (t - middle) * shrink
+    median_t = float(np.median(t))
+    moved = median_t + share * np.log(ratio) + (t - median_t) * shrink
     return Anchored(np.exp(moved - t), ratio, share, shrink)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.estimate import PretrainingResult
 from computeledger.workloads.result import Figure, Term
@@ -21,18 +22,25 @@ def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
     >>> serving_figures(estimate_serving(scenario, Machine(load_system("h100-nvl8"))))[0].name
     'decode_s'
     """
-    return (*_times(result), *_costs(result), _memory(result))
+    return (*_times(result), *_costs(result), memory_figure(result.memory))
 
 
-def _memory(result: ServingResult) -> Figure:
-    held, chip = result.memory, "HBM of one GPU"
+def memory_figure(held: ServingMemory, capacity: Term | None = None) -> Figure:
+    """Show what fills one GPU.
+
+    Examples
+    --------
+    >>> memory_figure(ServingMemory(1e10, 2e9, 1e9, 2e9, 8e10, 1e9, 30.0)).value
+    15000000000.0
+    """
     parts = ("weights", "kv_cache", "activations", "workspace")
     tenants = tuple(Term(name.replace("_", " "), getattr(held, f"{name}_bytes"), "bytes") for name in parts)
     one = Term("cache of one more sequence", held.sequence_bytes, "bytes")
     formula = "weights + KV cache + activations + workspace, on the busiest GPU"
     return Figure(
-        "memory_bytes", held.total_bytes, "bytes", formula, (*tenants, one, Term(chip, held.capacity_bytes, "bytes"))
-    )
+        "memory_bytes", held.total_bytes, "bytes", formula,
+        (*tenants, one, capacity or Term("memory of one GPU", held.capacity_bytes, "bytes")),
+    )  # fmt: skip
 
 
 def _times(result: ServingResult) -> tuple[Figure, ...]:

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from computeledger.interfaces.page import assets, version
-from computeledger.writing import write_file
+from computeledger.writing import write_report
 from rntp.interfaces.tables import evaluate as words
 
 #: Gain of a token, in nats, from which on its colour is full.
@@ -73,4 +73,4 @@ def write_page(path: str, document: Mapping[str, Any], samples: Sequence[Mapping
         ],
         samples=[_sample(one, number) for number, one in enumerate(samples, 1)],
     )  # fmt: skip
-    write_file(path, page)
+    write_report(path, page)

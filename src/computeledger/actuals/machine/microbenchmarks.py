@@ -24,8 +24,8 @@ SAMPLE_S = 0.002
 _MOST_CALLS = 500
 #: Samples in a round of a case whose caches are driven out before each call.
 _COLD_CALLS = 5
-#: Rounds at least and at most.
-ROUNDS = (5, 60)
+#: Rounds that are enough, and those at most; share of the budget in which cases are made.
+ROUNDS, PREPARED_FRACTION = (5, 60), 0.6
 #: Spread, median over least, beyond which the machine counts as busy.
 BUSY_FRACTION = 0.10
 
@@ -214,38 +214,93 @@ class _Timed:
     case: Case
     calls: int
     call: Callable[[], object]
+    once_s: float
     samples: list[float]
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured in a budget of time, and whether every case was."""
+
+    cases: list[Measurement]
+    is_complete: bool
+
+
 def measure(
-    kernels: Kernels, scale: Scale, budget_s: float, progress: Callable[[float], None] = lambda _done: None
-) -> list[Measurement]:
-    """Time every case in interleaved rounds until the budget is used."""
-    makers = (gemm_cases, memory_cases, attention_cases, layer_cases)
-    timed = []
-    for case in (case for maker in makers for case in maker(kernels, scale)):
-        kernels.seconds(case.call)
-        once = min(kernels.seconds(case.call) for _ in range(2))
-        calls = 1 if case.before else max(1, round(SAMPLE_S / max(once, SAMPLE_S / _MOST_CALLS)))
-        timed.append(_Timed(case, calls, kernels.repeated(case.call, calls, case.captured), []))
-    start, (least, most) = time.perf_counter(), ROUNDS
+    kernels: Kernels,
+    scale: Scale,
+    budget_s: float,
+    progress: Callable[[float], None] = lambda _done: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measured:
+    """Time cases in interleaved rounds until the budget is used, whatever the load of the machine.
+
+    The clock is asked before every case is made and before every sample. What a profile cannot do without is measured
+    even then, once each; cases that the budget leaves no time for are left out.
+    """
+    start, (least, most) = clock(), ROUNDS
+    timed, is_complete = _prepared(kernels, scale, lambda: clock() - start < PREPARED_FRACTION * budget_s)
     for round_number in range(most):
         for one in timed:
+            if clock() - start >= budget_s:
+                break
             for _ in range(_COLD_CALLS if one.case.before else 1):
                 if one.case.before:
                     one.case.before()
                 one.samples.append(kernels.seconds(one.call) / one.calls)
-        spent = (time.perf_counter() - start) / budget_s if budget_s else 1.0
+        spent = (clock() - start) / budget_s if budget_s else 1.0
         progress(min(spent, (round_number + 1) / least, 1.0))
-        if spent >= 1 and round_number + 1 >= least:
+        if spent >= 1:
             break
-    return [_measurement(one) for one in timed]
+    progress(1.0)
+    return Measured([_measurement(one) for one in timed], is_complete)
+
+
+def _prepared(kernels: Kernels, scale: Scale, has_time: Callable[[], bool]) -> tuple[list[_Timed], bool]:
+    """Cases made and called once, one of each maker in turn; after the time for it only those that a fit lacks."""
+    timed: list[_Timed] = []
+    lacking = {kind: n for needed in _MAKERS.values() for kind, n in needed.items()}
+    makers = {maker: maker(kernels, scale) for maker in _MAKERS}
+    is_complete = True
+    while makers:
+        for maker in list(makers):
+            is_cut = not has_time()
+            if is_cut and not any(lacking.get(kind) for kind in _MAKERS[maker]):
+                is_complete = is_complete and next(makers[maker], None) is None
+                del makers[maker]
+                continue
+            case = next(makers[maker], None)
+            if case is None:
+                del makers[maker]
+            elif is_cut and not lacking.get(case.kind):
+                is_complete = False
+            else:
+                timed.append(_timed(kernels, case))
+                lacking[case.kind] = max(lacking.get(case.kind, 0) - 1, 0)
+    return timed, is_complete
+
+
+def _timed(kernels: Kernels, case: Case) -> _Timed:
+    kernels.seconds(case.call)
+    once = min(kernels.seconds(case.call) for _ in range(2))
+    calls = 1 if case.before else max(1, round(SAMPLE_S / max(once, SAMPLE_S / _MOST_CALLS)))
+    return _Timed(case, calls, kernels.repeated(case.call, calls, case.captured), once, [])
+
+
+#: Makers of cases, and the measurements of each kind that a profile cannot do without.
+_MAKERS: Mapping[Callable[[Kernels, Scale], Iterator[Case]], Mapping[str, int]] = {
+    gemm_cases: {"gemm": 1},
+    memory_cases: {"copy": 1, "read": 1},
+    attention_cases: {"prefill attention": 1, "decode attention": 1},
+    layer_cases: {"elementwise": 2, "mixer floor": 1, "mlp floor": 1, "step floor": 1},
+}
 
 
 def _measurement(one: _Timed) -> Measurement:
-    case, least = one.case, min(one.samples)
-    spread = statistics.median(one.samples) / least - 1 if least > 0 else 0.0
-    low = statistics.quantiles(one.samples, n=4)[0]
+    case, samples = one.case, one.samples or [one.once_s]
+    least = min(samples)
+    spread = statistics.median(samples) / least - 1 if least > 0 else 0.0
+    low = statistics.quantiles(samples, n=4)[0] if len(samples) > 1 else least
     return Measurement(case.kind, case.precision, case.shape, case.flop, case.bytes, low, spread)
 
 

@@ -352,7 +352,7 @@ def estimate_kv_tiers(
     recompute_usd = _usd_per_s(scenario) * again.prefill_busy_s
     hbm, room_bytes = _hbm(scenario, machine)
     frame = _Prefix(prefix_bytes, recompute_usd, hbm, cache_read_fraction)
-    tiers = [_tier_result(("hbm", f"HBM of {machine.system.accelerator.id}"), hbm, room_bytes, frame)]
+    tiers = [_tier_result(("hbm", f"memory of {machine.system.accelerator.id}"), hbm, room_bytes, frame)]
     for key, tier in market.tiers.tiers.items():
         if key != HBM:
             holding, capacity = _holding(key, values, scenario.layout, machine)

@@ -20,6 +20,7 @@ from computeledger.workloads.serving.intervals import CHIP, is_measured_chip
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
+    layouts_to_search,
     layouts_to_try,
     lengths_of,
     read_serving,
@@ -272,7 +273,7 @@ def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, str]:
     typical = read_serving(question, {name: median_of(value) for name, value in lengths.items()}, 1.0)
     try:
         check_request(typical)
-        layouts = layouts_to_try(question, typical, setting.typical)
+        layouts = layouts_to_search(question, layouts_to_try(question, typical, setting.typical))
         best = choose_option(question, search_options(question, typical, layouts, setting.typical))
     except InputError as error:
         raise in_plan(stream.name, error) from None

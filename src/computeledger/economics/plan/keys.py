@@ -178,8 +178,8 @@ class Kinds(Asked):
 QUESTIONS: Mapping[str, type[Record]] = {
     "pretraining": PretrainQuestion, "rl": RLQuestion, "inference": ServeQuestion,
 }  # fmt: skip
-#: Fields that are no keys of a plan: what an answer shows, a measurement of the reader's own training, an engine other
-#: than the default one (whose factors stand in [efficiency]), and what another key of the plan says.
+#: Fields that are no keys of a plan: what an answer shows, a measurement of the reader's own training, RL's engine
+#: (whose factors stand in [efficiency]), and what another key of the plan says.
 NO_KEYS: Mapping[str, frozenset[str]] = {
     "pretraining": frozenset({
         "samples", "seed", "objective", "top", "scaling", "growing_batch", "anchor", "emit", "lora_rank",
@@ -191,7 +191,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
         "rollout_lengths", "verifier", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
     }),
     "inference": frozenset({
-        "samples", "seed", "backend", "profile", "rounds", "equal_lengths", "statistic", "mode",
+        "samples", "seed", "profile", "rounds", "equal_lengths", "statistic", "mode",
         "requests_per_s", "kv_tiers", "cache_discount", "emit",
     }),
 }  # fmt: skip

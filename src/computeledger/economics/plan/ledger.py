@@ -23,6 +23,7 @@ from computeledger.economics.plan.setting import (
     price_kind,
     price_of,
     sampled,
+    serving_constants,
     system_of,
     uncertain_inputs,
 )
@@ -31,6 +32,7 @@ from computeledger.facts.editions import load_ownership, load_prices
 from computeledger.facts.schema import Fact
 from computeledger.physics.blackboard.ledgers import tokens_inference_balanced, tokens_rl_balanced
 from computeledger.physics.blackboard.training import overtraining_ratio
+from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE, load_calibration
 from computeledger.physics.calibration.training import load_all_factors
 from computeledger.progress import counted
@@ -389,6 +391,8 @@ def _sources(settings: Mapping[str, list[tuple[Setting, Section]]], figures: lis
     keys = sources_of(figures) | {factor.source for factor in load_all_factors().values()}
     for parts in settings.values():
         for setting, _ in parts:
+            constants = serving_constants(setting.plan, setting.section)
+            keys |= {factor.source for factor in load_factors(constants).values()}
             system = setting.machine.system
             records = [getattr(one, field.name) for one in (system, system.accelerator) for field in fields(one)]
             facts = [*records, *system.accelerator.peak_flop_per_s.values()]
@@ -400,5 +404,6 @@ def _sources(settings: Mapping[str, list[tuple[Setting, Section]]], figures: lis
 def _editions(plan: Plan) -> dict[str, str]:
     kinds = {price_kind(plan, section) for section in plan.sections.values() if "skip" not in section} - {None}
     owned = {"ownership": load_ownership().id} if "own" in kinds else {}
-    fitted = f"{DEFAULT_ENGINE} of {load_calibration().date}"
+    served = {serving_constants(plan, one) for one in plan.sections.values() if "skip" not in one}
+    fitted = f"{', '.join(sorted(served)) or DEFAULT_ENGINE} of {load_calibration().date}"
     return {"prices": load_prices().id if kinds else "the plan's own", **owned, "efficiency": fitted}

@@ -17,19 +17,22 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.fields import Record, fields_of
-from computeledger.physics.calibration.efficiency import efficiency, median_of
-from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
+from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
-from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_training_precision
 from computeledger.physics.weights import precision_of
+from computeledger.workloads.engines import constants_of
+from computeledger.workloads.pretraining.reading import guessed_ratios
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term, fact_term
+from computeledger.workloads.rl.confidence import rl_ratios
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, AskedDeployment, anchoring_of
-from computeledger.workloads.serving.intervals import Interval, interval_for, is_measured_chip
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
+from computeledger.workloads.serving.intervals import Interval, is_measured_chip
+from computeledger.workloads.serving.reading import interval_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -148,9 +151,8 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     ['power.h100-nvl8', 'price.h100-sxm5-80gb.rent', 'rl.rollout_tokens']
     """
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
-    if "rl" in plan.sections and "skip" not in plan.sections["rl"]:
-        inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
-    inputs |= _serving_ratios(plan)
+    inputs |= _training_ratios(plan)
+    inputs |= _serving_ratios(plan) | _engine_factors(plan)
     inputs |= plan.uncertain()
     for section in plan.sections.values():
         if "skip" in section:
@@ -187,6 +189,19 @@ def _stream(name: str) -> str:
     return f"{section}.{keys[key].stream}" if key in keys else name
 
 
+def _training_ratios(plan: Plan) -> dict[str, Uncertain]:
+    """Real over modelled times of what the plan trains: of an RL step, and of a pretraining step of a guessed shape."""
+    planned = {name: one for name, one in plan.sections.items() if "skip" not in one}
+    named = {name: plan.value(one, "model") for name, one in planned.items()}
+    models = {name: load_model(one) if isinstance(one, str) else None for name, one in named.items()}
+    out: dict[str, Uncertain] = {}
+    if (pretrained := models.get("pretraining")) is not None:
+        out |= guessed_ratios(pretrained)
+    if "rl" in planned:
+        out |= {f"efficiency.{name}": value for name, value in rl_ratios(models["rl"]).items()}
+    return out
+
+
 def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     """Real over predicted times of what the plan serves: the interval of its class, as ``serve`` has it."""
     section = plan.sections.get("inference")
@@ -197,8 +212,8 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     ids, system = _served(plan, section), system_of(plan, section)
     if len(ids) > 1 and is_measured_chip(system):  # several models share one factor: that of what was not measured
         return {}
-    found = _interval(plan, section, system, load_model(ids.pop()))
-    return {f"efficiency.{factor}": getattr(found, name) for factor, name in ANCHORED.items()}
+    found = _interval(plan, section, load_model(ids.pop()), system)
+    return {} if found is None else {f"efficiency.{one}": getattr(found, name) for one, name in ANCHORED.items()}
 
 
 def _served(plan: Plan, section: Section) -> set[str]:
@@ -207,11 +222,9 @@ def _served(plan: Plan, section: Section) -> set[str]:
     return {str(one) for one in named if one is not None}
 
 
-def _interval(plan: Plan, section: Section, system: System, model: Model) -> Interval:
-    layout = section.text("layout")
-    is_spread = layout is not None and parse_layout(layout).n_gpus > system.n_gpus_scale_up.value
-    weights = _precision(plan, section, model).name
-    return interval_for(model, weights, system, DEFAULT_ENGINE, "spread" if is_spread else "aggregated")
+def _interval(plan: Plan, section: Section, model: Model, system: System) -> Interval | None:
+    question = question_of(plan, section)
+    return interval_asked(question, model, system) if isinstance(question, ServeQuestion) else None
 
 
 def serving_anchors(plan: Plan) -> Anchoring | None:
@@ -229,21 +242,45 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
     section = plan.sections.get("inference")
     if section is None or "anchor" not in section:
         return None
-    ids, system = _served(plan, section), system_of(plan, section)
-    if len(ids) > 1:
-        raise PlanError(
-            f"[inference] anchor measures one deployment, the streams serve {len(ids)} models: leave it out"
-        )
+    ids, system, question = _served(plan, section), system_of(plan, section), question_of(plan, section)
+    if len(ids) > 1 or not isinstance(question, ServeQuestion):
+        raise PlanError(f"[inference] anchor measures one deployment, the streams serve {len(ids)} models")
     model = load_model(ids.pop())
-    given = [section.values.get(name) for name in ("batch", "input_tokens")]
-    batch, length = (None if one is None or isinstance(one, str) else median_of(one) for one in given)
-    asked = AskedDeployment(model, system, _precision(plan, section, model), DEFAULT_ENGINE, section.text("layout"))
     try:
-        return anchoring_of(
-            [section.text("anchor") or ""], asked, _interval(plan, section, system, model), (batch, length)
-        )
+        return anchoring_of(question, model, system, interval_asked(question, model, system))
     except InputError as error:
         raise in_plan("inference", error) from None
+
+
+def serving_constants(plan: Plan, section: Section) -> str:
+    """Name the constants of the engine that a section runs on: inference states one, the rest has the default.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {"system": "h100-nvl8"}))
+    >>> [serving_constants(plan, Section(name, {"backend": "sglang"})) for name in ("inference", "pretraining")]
+    ['sglang', 'vllm']
+    """
+    engine = section.text("backend") if section.name == "inference" else None
+    return constants_of(engine, system_of(plan, section).accelerator) if engine else DEFAULT_ENGINE
+
+
+#: What inputs are called that hold for the engine of inference alone.
+_OF_INFERENCE = "inference."
+
+
+def _engine_factors(plan: Plan) -> dict[str, Uncertain]:
+    """Factors of an engine that inference states, by names of their own; what the plan overrides holds for all."""
+    section = plan.sections.get("inference")
+    if section is None or "skip" in section or "backend" not in section:
+        return {}
+    factors = load_factors(serving_constants(plan, section))
+    own = {name: one.value for name, one in factors.items() if name not in plan.efficiency.values}
+    return {f"{_OF_INFERENCE}efficiency.{name}": value for name, value in own.items() if name not in _RATIOS}
+
+
+#: Ratios that the interval of a question's class replaces.
+_RATIOS = ("serving_ratio", "first_token_ratio")
 
 
 _Q = TypeVar("_Q", bound=Record)
@@ -340,6 +377,12 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
     price_term = price_of(plan, section, draws)
     power = draws[f"power.{system.id}"]
     overrides = {name: value for name, value in draws.items() if name.startswith("efficiency.")}
+    constants = serving_constants(plan, section)
+    if section.name == "inference":
+        own = {
+            name.removeprefix(_OF_INFERENCE): value for name, value in draws.items() if name.startswith(_OF_INFERENCE)
+        }
+        overrides |= {name: value for name, value in own.items() if name.startswith("efficiency.")}
     typical = {name: median_of(value) for name, value in _serving_ratios(plan).items()}
     typical |= {
         f"efficiency.{name}": median_of(value)
@@ -350,8 +393,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         plan=plan,
         section=section,
         model=model,
-        machine=Machine(system, efficiency(draws=overrides), training_efficiency(draws=overrides)),
-        typical=Machine(system, efficiency(draws=typical), training_efficiency(draws=typical)),
+        machine=Machine(system, efficiency(constants, overrides), training_efficiency(draws=overrides)),
+        typical=Machine(system, efficiency(constants, typical), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,

@@ -28,9 +28,9 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, parse_precision, total_s
 from computeledger.physics.roofline import OperationKind as Kind
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, held_beside
 from computeledger.physics.serving.memory import (
     WORKSPACE_BYTES,
-    activations_bytes_per_gpu,
     cache_bytes_per_gpu,
     sequence_bytes_per_gpu,
     weights_bytes_per_gpu,
@@ -359,8 +359,9 @@ class _Stretched:
     def largest_batch(self, context: Floats, layout: Layout) -> Floats:
         """Sequences that the memory of a replica holds, all attention-DP ranks together."""
         weights = weights_bytes_per_gpu(self.model, layout, self.precision) * self.total
-        activations = activations_bytes_per_gpu(self.model, context, layout) * self.wide
-        kept = cache_bytes_per_gpu(self.machine.system, weights, activations)
+        held = held_beside(self.model, context, layout, self.precision, SERVER_BUFFERS)
+        held = replace(held, chunk_bytes=held.chunk_bytes * self.wide)
+        kept = cache_bytes_per_gpu(self.machine.system, weights, held, 0.0, SERVER_BUFFERS)
         each = sequence_bytes_per_gpu(self.model, context, layout, PRECISION_BYTES[self.precision.kv]) * self.kv
         return np.asarray(kept / each * layout.dp, float)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from computeledger.errors import ModelConfigError
 from computeledger.facts.architecture import Model, WeightBytes
-from computeledger.facts.checkpoints.gguf import Tensor, config_of, read_gguf
-from computeledger.facts.checkpoints.safetensors import files_of, read_tensors
+from computeledger.facts.checkpoints.gguf import Tensor, read_gguf
+from computeledger.facts.checkpoints.gguf_families import config_of
+from computeledger.facts.checkpoints.safetensors import files_of, parts_of, read_tensors
+from computeledger.facts.checkpoints.shapes import config_of_tensors
 from computeledger.facts.huggingface import parse_config
 from computeledger.units import GIGA
 
@@ -53,6 +55,18 @@ def with_checkpoint(model: Model, folder: Path) -> Model:
         missing = next(one for one in files if not one.is_file())
         raise ModelConfigError(f"{missing}: the index names it, but it is not there: {len(here)} of {len(files)} are")
     return _with_tensors(model, [tensor for one in here for tensor in read_tensors(one)], named=False)
+
+
+def read_safetensors_model(path: Path) -> Model:
+    """The model of a file, or of all parts of its checkpoint, without a configuration: shapes from the tensors."""
+    tensors = [tensor for part in parts_of(path) for tensor in read_tensors(part)]
+    config = config_of_tensors(tensors, str(path))
+    model = parse_config(config, str(path))
+    said = f"{path}: no config.json beside it: shape from names and shapes of tensors, as {config['model_type']}"
+    said += f"; heads of {config['head_dim']}" + ("" if config["model_type"] == "qwen3" else " (assumption)")
+    said += ", the longest context is not stated"
+    read = _with_tensors(model, tensors, named=False)
+    return dataclasses.replace(read, notes=(*read.notes, said), remarks=(*read.remarks, said))
 
 
 def with_file(model: Model, path: Path) -> Model:

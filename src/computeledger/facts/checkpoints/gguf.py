@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from computeledger.errors import ModelConfigError, nearest
+from computeledger.errors import ModelConfigError
 from computeledger.facts.formats import FORMATS
+from computeledger.facts.huggingface.fields import MAX_LAYERS
 from computeledger.files import open_user_file
 from computeledger.units import MIB
 
@@ -23,11 +23,11 @@ _MOST_TEXTS = 1_500_000
 _MOST_DIMENSIONS, _MOST_VALUES = 4, 2**52
 _VERSIONS = (2, 3)
 
-Value = int | float | bool | str | None
+Value = int | float | bool | str | tuple[int, ...] | None
 
 #: Kinds of metadata: how each number is packed.
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_TEXT, _ARRAY = 8, 9
+_WHOLE, _TEXT, _ARRAY = (0, 1, 2, 3, 4, 5, 10, 11), 8, 9
 #: Types of tensors: the name of the format, and what the file calls it where that differs.
 _TYPES = {
     0: "f32", 1: "bf16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k",
@@ -46,6 +46,7 @@ class Tensor:
     bytes: float
     is_vector: bool
     columns: int = 0
+    shape: tuple[int, ...] = ()
 
 
 class _Header:
@@ -94,7 +95,7 @@ class _Header:
         return self.number(_NUMBERS[kind])
 
     def _array(self) -> Value:
-        """The value of an array whose entries are all alike; None of any other."""
+        """The value of an array whose entries are all alike; a short one of whole numbers; None of any other."""
         kind = self.count("kinds of values", "I", most=2**31)
         n = self.count("entries of an array", most=MOST_HEADER_BYTES)
         if kind == _TEXT:
@@ -112,11 +113,14 @@ class _Header:
         if n and n <= MOST_ENTRIES and raw == first * n:
             value: Value = struct.unpack("<" + _NUMBERS[kind], first)[0]
             return value
+        if kind in _WHOLE and n <= MAX_LAYERS:
+            numbers: tuple[int, ...] = struct.unpack(f"<{n}{_NUMBERS[kind]}", raw)
+            return numbers
         return None
 
 
 def read_header(path: Path) -> tuple[dict[str, Value], list[Tensor]]:
-    """Metadata and tensors of one file; a list that differs from entry to entry is None."""
+    """Metadata and tensors of one file; a list that is long or not of whole numbers is None."""
     with open_user_file(path) as stream:
         header = _Header(stream, str(path))
         if header.take(4) != b"GGUF":
@@ -166,101 +170,3 @@ def read_gguf(path: Path) -> tuple[dict[str, Value], list[Tensor]]:
         more, own = read_header(part)
         metadata, tensors = more | metadata, tensors + own
     return metadata, tensors
-
-
-_Keys = dict[str, tuple[str, ...]]
-#: Fields of a configuration by the metadata that says them, the first that stands in the file.
-_FIELDS: _Keys = {
-    "num_hidden_layers": ("block_count",),
-    "hidden_size": ("embedding_length",),
-    "intermediate_size": ("feed_forward_length", "expert_feed_forward_length"),
-    "num_attention_heads": ("attention.head_count",),
-    "num_key_value_heads": ("attention.head_count_kv", "attention.head_count"),
-    "head_dim": ("attention.key_length",),
-    "max_position_embeddings": ("context_length",),
-}
-_WINDOW: _Keys = {"sliding_window": ("attention.sliding_window",)}
-_ROUTED: _Keys = {"num_experts_per_tok": ("expert_used_count",), "num_experts": ("expert_count",)}
-_WIDTH: _Keys = {"moe_intermediate_size": ("expert_feed_forward_length",)}
-_AFTER_DENSE: _Keys = _ROUTED | _WIDTH | {
-    "n_shared_experts": ("expert_shared_count",),
-    "first_k_dense_replace": ("leading_dense_block_count",),
-    "n_group": ("expert_group_count",),
-    "topk_group": ("expert_group_used_count",),
-}  # fmt: skip
-_LATENT: _Keys = _AFTER_DENSE | {
-    "q_lora_rank": ("attention.q_lora_rank",),
-    "kv_lora_rank": ("attention.kv_lora_rank",),
-    "qk_rope_head_dim": ("rope.dimension_count",),
-    "v_head_dim": ("attention.value_length_mla", "attention.value_length"),
-    "qk_nope_head_dim": ("attention.key_length_mla", "attention.key_length"),
-}  # fmt: skip
-#: Architectures: the model type whose reader knows the shape, and the fields that it needs beside the common ones.
-_FAMILIES: Mapping[str, tuple[str, _Keys]] = {
-    "llama": ("llama", {}),
-    "mistral3": ("mistral", {}),
-    "qwen2": ("qwen2", {}),
-    "qwen3": ("qwen3", {}),
-    "qwen3moe": ("qwen3_moe", _ROUTED | _WIDTH),
-    "gemma2": ("gemma2", _WINDOW),
-    "gemma3": ("gemma3_text", _WINDOW),
-    "phi3": ("phi3", _WINDOW),
-    "olmo2": ("olmo2", _WINDOW),
-    "gpt-oss": ("gpt_oss", _ROUTED | _WINDOW),
-    "glm4moe": ("glm4_moe", _AFTER_DENSE),
-    "deepseek2": ("deepseek_v3", _LATENT),
-}
-
-
-def config_of(metadata: Mapping[str, Value], tensors: list[Tensor], name: str) -> dict[str, object]:
-    """The configuration that a file's metadata amounts to, in Hugging Face's fields."""
-    family = metadata.get("general.architecture")
-    if not isinstance(family, str):
-        raise ModelConfigError(f"{name}: general.architecture: missing; it says how to read every other key")
-    if family not in _FAMILIES:
-        known = ", ".join(sorted(_FAMILIES))
-        hint = nearest(family, _FAMILIES)
-        near = f"{hint} " if hint.startswith("did you mean") else ""
-        raise ModelConfigError(f"{name}: general.architecture: {family[:80]!r} is not known; {near}known: {known}")
-    kind, more = _FAMILIES[family]
-    if family == "llama" and metadata.get("llama.expert_count"):
-        kind, more = "mixtral", _ROUTED
-    config: dict[str, object] = {"model_type": kind}
-    for field, keys in (_FIELDS | more).items():
-        if value := next(_values(metadata, family, keys, name), None):
-            config[field] = value
-    return config | _from_tensors(kind, config, metadata, tensors)
-
-
-def _values(metadata: Mapping[str, Value], family: str, keys: tuple[str, ...], name: str) -> Iterator[int]:
-    for key in (f"{family}.{one}" for one in keys):
-        if key not in metadata:
-            continue
-        value = metadata[key]
-        if not isinstance(value, int) or value < 0:
-            raise ModelConfigError(f"{name}: {key}: one whole number is needed; lists by layer are not read")
-        yield value
-
-
-def _from_tensors(
-    kind: str, config: Mapping[str, object], metadata: Mapping[str, Value], tensors: list[Tensor]
-) -> dict[str, object]:
-    """What the names and shapes of tensors tell, and differences of meaning between the two sets of fields."""
-    names = {one.name: one for one in tensors}
-    embedding = names.get("token_embd.weight")
-    out: dict[str, object] = {"tie_word_embeddings": "output.weight" not in names}
-    if embedding is not None:
-        out["vocab_size"] = embedding.columns
-    later = metadata.get(f"{metadata['general.architecture']}.nextn_predict_layers")
-    if isinstance(later, int) and later:
-        layers = config.get("num_hidden_layers")
-        out |= {"num_hidden_layers": int(str(layers)) - later, "num_nextn_predict_layers": later}
-    if kind in ("llama", "gpt_oss", "glm4_moe", "qwen3", "qwen3_moe"):
-        out["attention_bias"] = "blk.0.attn_q.bias" in names
-    if kind == "glm4_moe":
-        out["use_qk_norm"] = "blk.0.attn_q_norm.weight" in names
-    if "qk_nope_head_dim" in config and "qk_rope_head_dim" in config:
-        out["qk_nope_head_dim"] = int(str(config["qk_nope_head_dim"])) - int(str(config["qk_rope_head_dim"]))
-    if "head_dim" not in config and {"hidden_size", "num_attention_heads"} <= config.keys():
-        out["head_dim"] = int(str(config["hidden_size"])) // int(str(config["num_attention_heads"]))
-    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,12 +37,24 @@ def _tensor(path: Path, name: str, entry: object) -> Tensor:
     if shape is None or offsets is None or len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= _MOST_OFFSET:
         raise ModelConfigError(f"{path}: {name[:80]!r}: no shape and data_offsets of whole numbers")
     is_vector = sum(n > 1 for n in shape) <= 1
-    return Tensor(name, str(table.get("dtype"))[:20], offsets[1] - offsets[0], is_vector)
+    return Tensor(name, str(table.get("dtype"))[:20], offsets[1] - offsets[0], is_vector, shape=tuple(shape))
 
 
 def _whole(value: object) -> list[int] | None:
     """A list of whole numbers, or None."""
     return value if isinstance(value, list) and all(type(one) is int for one in value) else None
+
+
+_PART = re.compile(r"-\d{5}-of-(\d{5})\.safetensors$")
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The file, or all parts of the checkpoint that it is a part of."""
+    found = _PART.search(path.name)
+    if found is None:
+        return [path]
+    stem, n = path.name[: found.start()], int(found[1])
+    return [path.with_name(f"{stem}-{i + 1:05d}-of-{found[1]}.safetensors") for i in range(n)]
 
 
 def files_of(folder: Path) -> Iterator[Path]:

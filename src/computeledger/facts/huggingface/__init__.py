@@ -44,7 +44,15 @@ _WRAPPERS = {
 KNOWN_MODEL_TYPES = tuple(sorted({*_READERS, *_WRAPPERS}))
 
 _MTP_DEPTHS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-_OUTER_ONLY = ("text_config", "vision_config", "quantization_config", "tie_word_embeddings", "dtype", "torch_dtype")
+_OUTER_ONLY = (
+    "text_config",
+    "vision_config",
+    "quantization_config",
+    "quantization",
+    "tie_word_embeddings",
+    "dtype",
+    "torch_dtype",
+)
 
 
 def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
@@ -76,6 +84,8 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         weight_precision=precision.attention,
         dense_precision=precision.dense,
         expert_precision=precision.experts,
+        head_precision=precision.head,
+        embedding_precision=precision.head,
         n_mtp_layers=n_mtp,
         norm_params_per_layer=shape.norm_params_per_layer,
         vision=read_vision(config, hidden),

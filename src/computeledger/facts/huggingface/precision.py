@@ -28,8 +28,6 @@ _LEFT_OUT = ("ignore", "modules_to_not_convert", "exclude_modules", "exclude")
 _BITS = {4: "fp4", 8: "fp8", 16: "bf16"}
 #: int4 by the values that share a scale; another number counts as 128.
 _GROUPED = {32: "int4-g32", 64: "int4-g64", 128: "int4"}
-#: Values that share a scale in bitsandbytes' 4-bit weights.
-_BITSANDBYTES_GROUP = 64
 #: Values that share a scale in the MX formats; NVFP4 has 16.
 _MX_GROUP = 32
 #: Rows and columns that share a scale in 8-bit floats by blocks.
@@ -50,13 +48,17 @@ class WeightPrecision:
     dense: str
     experts: str
     notes: tuple[str, ...] = ()
+    head: str = "bf16"
 
 
 def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers: int) -> WeightPrecision:
     """Find the precision of mixers, of dense and shared MLPs, and of routed experts."""
     plain = _dtype(config, text)
     quantised = config.get("quantization_config") or text.get("quantization_config")
-    if quantised is None or quantised == {}:
+    mlx = config.get("quantization") or text.get("quantization")
+    if isinstance(mlx, Mapping):
+        found = _mlx(mlx)
+    elif quantised is None or quantised == {}:
         found = WeightPrecision(plain, plain, plain)
     elif not isinstance(quantised, Mapping):
         raise ModelConfigError(f"quantization_config: {quantised!r} is not an object")
@@ -66,6 +68,23 @@ def read_precision(config: Mapping[str, Any], text: Mapping[str, Any], n_layers:
     if stated in ("fp4", "fp8", "bf16"):
         found = WeightPrecision(found.attention, found.dense, str(stated), found.notes)
     return found
+
+
+#: Group that MLX's formats are counted with, and its formats of 4-bit floats.
+_MLX_GROUP, _MLX_FLOATS = 64, {"mxfp4": "mxfp4-a16", "nvfp4": "fp4-a16"}
+
+
+def _mlx(q: Mapping[str, Any]) -> WeightPrecision:
+    """MLX's own table: embedding and head are quantised as everything else is."""
+    mode, bits, group = q.get("mode") or "affine", q.get("bits"), q.get("group_size", _MLX_GROUP)
+    name = _MLX_FLOATS.get(str(mode), f"mlx-{bits}bit")
+    if name not in PRECISION_BYTES:
+        raise ModelConfigError(f"quantization: {mode!r} of {bits!r} bits is not understood; 3 to 6 and 8 bits are read")
+    own = sum(isinstance(one, Mapping) for one in q.values())
+    notes = [f"{own} modules in other bits are counted like the rest"] * bool(own)
+    if mode == "affine" and group != _MLX_GROUP:
+        notes.append(f"weights in {bits} bits with a scale and a bias for {group} values, counted as for {_MLX_GROUP}")
+    return WeightPrecision(name, name, name, tuple(notes), head=name)
 
 
 def _dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str:
@@ -131,9 +150,12 @@ def _integer(q: Mapping[str, Any], bits: int) -> tuple[str, tuple[str, ...]]:
         return ("int8" if narrow else "w8a16"), ()
     if narrow:
         return "w4a8", ()
-    size = _BITSANDBYTES_GROUP if q.get("load_in_4bit") else q.get("group_size")
-    if groups:
-        size = groups[0]["weights"].get("group_size")
+    if q.get("load_in_4bit"):
+        return ("nf4-dq" if q.get("bnb_4bit_use_double_quant") else "nf4"), ()
+    weights = groups[0]["weights"] if groups else q
+    size = weights.get("group_size")
+    if size == -1 or "channel" in (weights.get("strategy"), str(weights.get("qscheme")).removeprefix("per_")):
+        return "int4-channel", ()
     if size not in _GROUPED:
         return "int4", (f"weights in int4 with a scale for {size} values, counted as for 128",)
     return _GROUPED[size], ()

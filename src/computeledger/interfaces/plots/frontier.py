@@ -49,7 +49,7 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
         {"type": "heatmap", "x": systems, "y": models, "z": [[min(one, 1.0) for one in row] for row in cells],
          "text": said, "texttemplate": "%{text}", "textfont": {"size": 11, "color": "#000000"}, "zmin": 0, "zmax": 1,
          "colorscale": [[0, "#E3EEF6"], [0.999, "#7F9DBA"], [1, "#D55E00"]],
-         "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its HBM)<extra></extra>"},
+         "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its memory)<extra></extra>"},
     ]  # fmt: skip
     layout = parts.layout(60 + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
                           yaxis={"fixedrange": True, "autorange": "reversed", "automargin": True})  # fmt: skip

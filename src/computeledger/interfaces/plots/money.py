@@ -103,10 +103,10 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
 
 
 def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:
-    """90 % intervals of success around the middle."""
+    """90 % intervals of success around the median."""
     ends = [[point(row["interval"]["success_fraction"], end) for row in rows] for end in ("p05", "p95")]
-    middle = [row["success_fraction"] for row in rows]
-    up = [max(0.0, 100 * (high - at)) for high, at in zip(ends[1], middle, strict=True)]
-    down = [max(0.0, 100 * (at - low)) for low, at in zip(ends[0], middle, strict=True)]
+    median = [row["success_fraction"] for row in rows]
+    up = [max(0.0, 100 * (high - at)) for high, at in zip(ends[1], median, strict=True)]
+    down = [max(0.0, 100 * (at - low)) for low, at in zip(ends[0], median, strict=True)]
     return {"type": "data", "symmetric": False, "array": rounded(up), "arrayminus": rounded(down),
             "color": parts.faint(color, 0.45), "thickness": 1.2, "width": 0}  # fmt: skip

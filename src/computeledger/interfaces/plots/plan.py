@@ -184,7 +184,8 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelera
     layout = parts.layout(
         480,
         [*notes, parts.corner("<br>".join(legend))],
-        xaxis=parts.log_axis([low, high], format_si, 0) | {"title": {"text": "intensity, FLOP per byte of HBM"}},
+        xaxis=parts.log_axis([low, high], format_si, 0)
+        | {"title": {"text": "intensity, FLOP per byte of memory traffic"}},
         yaxis=parts.log_axis([*ys, *tops], lambda value: format_si(value, "FLOP/s").replace("FLOP/s", ""), 0.25)
         | {"range": [math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)]},
         showlegend=True,
@@ -241,7 +242,7 @@ def _roofs(chip: Any, dash: str, reach: tuple[float, float]) -> tuple[list[Spec]
         ridge, peak = _ridge(chip, precision), fact.value
         start = reach[0] if precision == "bf16" else _ridge(chip)
         name = f"{plain(chip.name)}, {precision}"
-        text = f"{name}: {words(peak, 'FLOP/s')} dense, HBM {bandwidth}, ridge {ridge:.0f} FLOP/byte"
+        text = f"{name}: {words(peak, 'FLOP/s')} dense, memory {bandwidth}, ridge {ridge:.0f} FLOP/byte"
         lines.append({
             "type": "scatter", "mode": "lines", "x": rounded([start, ridge, reach[1]]), "showlegend": False,
             "y": rounded([peak * start / ridge, peak, peak]), "hovertemplate": f"{text}<extra></extra>",

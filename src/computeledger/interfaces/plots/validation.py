@@ -29,7 +29,8 @@ _QUANTITIES = {
     "ttft": "time to first token",
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "input_tokens_per_s_per_gpu": "input tokens/s per GPU",
-    "memory_bytes": "memory",
+    "memory_bytes": "memory of serving",
+    "memory": "peak memory of training",
     "n_nodes": "nodes",
 }
 

@@ -7,6 +7,7 @@ import importlib
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
+from computeledger.interfaces.views.unit_names import named_after
 from computeledger.questions.answer import Answer
 
 #: Module of this folder that makes the view of each kind of answer.
@@ -67,9 +68,12 @@ def view_of(answer: object, working: bool = False) -> View:
     if name is None:
         raise ComputeLedgerError(f"{type(answer).__name__}: an answer without a view")
     view: View = importlib.import_module(f"{__name__}.{name}").view(answer, working)
-    remarks = answer.remarks if isinstance(answer, Answer) else ()
+    if not isinstance(answer, Answer):
+        return view
+    remarks = answer.remarks
     unsaid = tuple(one for one in remarks if one not in (*view.notes, *view.grounds))
-    return dataclasses.replace(view, notes=(*view.notes, *unsaid)) if unsaid else view
+    view = dataclasses.replace(view, notes=(*view.notes, *unsaid)) if unsaid else view
+    return named_after(view, answer.unit_name, remarks)
 
 
 def has_view(result: object) -> bool:

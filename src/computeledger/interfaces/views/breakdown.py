@@ -16,7 +16,7 @@ _MOST_NAMED = 2
 _OPERATION = ("operation", "FLOP #", "moves #", "reaches #", "time #", "of limit", "share", "bound")
 _CONSTANT = ("constant", "value #", "range", "TPOT #", "TTFT #", "moves", "source")
 _FACT_WORDS = {
-    "hbm_bytes_per_s": "HBM bandwidth",
+    "hbm_bytes_per_s": "memory bandwidth",
     "scale_up_bytes_per_s_per_gpu": "scale-up bandwidth",
     "scale_out_bytes_per_s_per_gpu": "scale-out bandwidth",
     "scale_up_latency_s": "scale-up latency",
@@ -62,7 +62,7 @@ def _whole(fraction: float) -> str:
 
 
 def _moves(one: Mapping[str, Any]) -> str:
-    """Traffic: to and from HBM, or what is sent."""
+    """Traffic: to and from memory, or what is sent."""
     if one["network_bytes"]:
         return f"{format_si(one['network_bytes'], 'B')} sent"
     return format_si(one["bytes"], "B") if one["bytes"] else ""

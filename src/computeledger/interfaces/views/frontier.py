@@ -87,7 +87,7 @@ _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
     "largest one, from revisions of the data."
 )
-_FITS = "8-bit weights over the HBM of a scale-up domain, in percent, or a multiple; from 100 on they do not fit."
+_FITS = "8-bit weights over the memory of a scale-up domain, in percent, or a multiple; from 100 on they do not fit."
 
 
 def _forecast(document: Document) -> View:

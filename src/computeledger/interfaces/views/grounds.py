@@ -8,7 +8,8 @@ from typing import Any
 from computeledger.questions.wording import words
 
 #: Assumptions whose name alone does not say what they are.
-_ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the HBM that weights and workspace leave",
+_ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the memory that weights and workspace leave",
+            "engine_share_of_hbm_fraction": "the engine's share of the memory that the driver reports",
             "host_s": "host time per request", "kv_tokens_per_replica": "KV tokens per replica"}  # fmt: skip
 
 
@@ -43,9 +44,9 @@ def assumed_words(document: Mapping[str, Any]) -> list[str]:
 
 
 def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tuple[str, str]:
-    """Memory of one GPU by component, against its HBM or the part of it that can be used."""
+    """Memory of one GPU by component, against all of it or the part that can be used."""
     parts = [name for name in memory if name not in ("total", "capacity", "usable")]
     key = "capacity" if "capacity" in memory else "usable"
-    whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')} {'of HBM' if key == 'capacity' else 'usable'}"
+    whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')}{'' if key == 'capacity' else ' usable'}"
     held = ", ".join(f"{name.replace('_', ' ')} {words(memory[name], 'B')}" for name in parts)
     return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{held} = {whole}; {remark}"

@@ -5,56 +5,93 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.view import Table, View
+from computeledger.interfaces.plots.serving import memory_figure
+from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.interfaces.views.grounds import assumed_words
+from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import words
 from computeledger.units import format_count
 
-_COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "largest batch #",
-            "longest context #")  # fmt: skip
+_COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "max batch #",
+            "max context #")  # fmt: skip
+_NOTE = "Rest: activations and workspace; the largest batch at this context, and the longest context at this batch."
+_LACKING = ("format", "system", "GPUs tried #", "needed on each #", "of #")
 
 
 def view(answer: Answer, working: bool) -> View:
-    """Rows of formats and systems; the launch command of the first that fits."""
+    """Rows of formats and systems that fit and that do not; the launch command of the smallest that does."""
     document = answer.to_dict(working=working)
-    fits = [one for one in document["fits"] if one["fits"]]
     load = f"{format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '')} tokens"
+    fits, lacking = ([one for one in document["fits"] if one["fits"] is held] for held in (True, False))
     best = min(fits, key=lambda one: (one["n_gpus"], one["memory_bytes"]["capacity"]), default=None)
+    held = "Memory of the busiest GPU: weights, KV cache, activations and workspace"
     return View(
         title=f"{document['model']}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
         headline=_headline(best),
-        notes=tuple(_too_large(one) for one in document["fits"] if not one["fits"]),
+        tiles=_tiles(best) if best else (),
+        tile_heading="",
+        plots=(_plot(best),) if best else (),
         tables=(
-            Table(
-                "Memory of the busiest GPU: weights, KV cache, activations and workspace of its HBM",
-                _COLUMNS,
-                [_row(one) for one in fits],
-                "memory_bytes",
-            ),
-            *([Table("Start it", ("command",), [[line] for line in best["launch"].splitlines()])] if best else []),
+            *([Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE)] if fits else []),
+            *([_parts(best)] if best else []),
+            *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking], "memory_bytes")] if lacking else []),
         ),
         grounds=tuple(assumed_words(document)),
+        blocks=(("Start it", best["launch"]),) if best and best["launch"] else (),
+        working=tuple(working_view(document)) if working else (),
         overline="memory",
     )
 
 
 def _headline(best: Mapping[str, Any] | None) -> str:
     if best is None:
-        return "It fits in none of them."
+        return "It fits none of them: a narrower format, more GPUs, a shorter context or a smaller batch may."
     n, name = best["n_gpus"], best["precision"]
     return f"Fewest: {format_count(n, 'GPU')} of {best['system']} in {name}, {best['layout']}."
 
 
-def _too_large(one: Mapping[str, Any]) -> str:
-    held, capacity = (words(one["memory_bytes"][name], "B") for name in ("total", "capacity"))
-    return f"{one['precision']} on {one['system']}: {held} a GPU of {capacity} on {one['n_gpus']}: it does not fit"
+def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
+    held = best["memory_bytes"]
+    said = (
+        ("GPUs", str(best["n_gpus"]), "n_gpus"),
+        ("Filled of one GPU", f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}", "memory_bytes"),
+        ("Largest batch", f"{best['largest_batch']:,}", "largest_batch"),
+        ("Longest context", f"{words(best['longest_context_tokens'], '')} tokens", "longest_context_tokens"),
+    )
+    return tuple(Tile(label, text, key=key) for label, text, key in said)
+
+
+def _plot(best: Mapping[str, Any]) -> Plot:
+    caption = f"{best['precision']} on {format_count(best['n_gpus'], 'GPU')} of {best['system']}, {best['layout']}."
+    return Plot("memory", "Memory of the busiest GPU", caption, memory_figure(best), "memory_bytes")
+
+
+def _lacking(one: Mapping[str, Any]) -> list[str]:
+    needed, capacity = (words(one["memory_bytes"][name], "B") for name in ("total", "capacity"))
+    return [one["precision"], one["system"], str(one["n_gpus"]), needed, capacity]
+
+
+def _parts(one: Mapping[str, Any]) -> Table:
+    """What is exact and what is fitted, of one format on one system."""
+    held = one["memory_bytes"]
+    rest = held["activations"] + held["workspace"]
+    spread = words(1.645 * held["rest_sd"], "B")
+    fitted = f"fitted to start-up logs: 90 % within {spread}" if held["rest_sd"] else "an estimate, fitted to no log"
+    rows = [
+        ["weights", words(held["weights"], "B"), "exact from shapes and formats"],
+        ["KV cache", words(held["kv_cache"], "B"), "exact"],
+        ["activations, libraries, graphs", words(rest, "B"), fitted],
+        ["room for the cache", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
+    ]
+    title = f"{one['precision']} on {one['system']}, {one['n_gpus']} x: what is exact and what is fitted"
+    return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:
     held = one["memory_bytes"]
     rest = held["activations"] + held["workspace"]
-    parts = [words(one, "B") for one in (held["weights"], held["kv_cache"], rest, held["capacity"])]
+    parts = [words(size, "B") for size in (held["weights"], held["kv_cache"], rest, held["capacity"])]
     most = [f"{one['largest_batch']:,}", words(one["longest_context_tokens"], "")]
     return [one["precision"], one["system"], str(one["n_gpus"]), one["layout"], *parts, *most]

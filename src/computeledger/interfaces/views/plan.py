@@ -290,7 +290,7 @@ def _detail(phase: str, key: str, value: Any, unit: str) -> tuple[str, Cell]:
     return label, quantity_cell(quantity(value, unit), shown)
 
 
-_STEP_COLUMNS = ("operation", "FLOP #", "HBM #", "network #", "time #", "share", "bound")
+_STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share", "bound")
 
 
 def _operations(ledger: Ledger) -> list[Table]:

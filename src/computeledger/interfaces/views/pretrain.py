@@ -153,8 +153,10 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _fit_words(document: Mapping[str, Any]) -> str:
     """Whether it fits into what a job may fill; some published jobs fill more."""
+    real = document["memory_ratio"]
+    spread = f"real peaks are {real['low']:.2f} to {real['high']:.2f} times that (90 %)"
     if document["fits"]:
-        return "fits"
+        return f"fits; {spread}"
     held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / TRAINING_HBM_FRACTION
     if held["total"] <= hbm_bytes:
         return f"TIGHT, more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"

@@ -134,8 +134,8 @@ def _demand(demand: Mapping[str, Any]) -> str:
 def _with_interval(value: Any, unit: str) -> str:
     """Median with its unit, and the 90 % interval in brackets."""
     ends = interval_words(value, unit)
-    middle = words(point(value), unit)
-    return f"{middle} ({ends})" if ends else middle
+    median = words(point(value), unit)
+    return f"{median} ({ends})" if ends else median
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -240,7 +240,7 @@ def _domains(domains: list[Mapping[str, Any]]) -> Table:
         held = (format_si(one["hbm_bytes"], "B"), format_si(one["weights_bytes"], "B"))
         rows.append([one["system"], *held, rollouts, one["layout"], *figures, "yes" if one["efficient"] else "no",
                      format_si(one["longest_trace_tokens"]), one["largest_model"].rpartition("/")[2]])  # fmt: skip
-    columns = ("domain", "HBM #", "weights #", "rollouts #", "layout", "tokens/s per GPU #", "utilisation #",
+    columns = ("domain", "memory #", "weights #", "rollouts #", "layout", "tokens/s per GPU #", "utilisation #",
                "efficient", "longest trace #", "largest model")  # fmt: skip
     note = "efficient: weights and launches are at most half of a decode step; traces stay inside the context"
     return Table("Does it fit the scale-up domain", columns, rows, "step", note)

@@ -26,12 +26,12 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (these answers 
 def _published(answer: PublishedAnswer) -> View:
     document = answer.to_dict()
     rows, spread = document["published"], document["beta_gpu_time"]
-    middle, low, high = (f"{spread[name]:.0f}" for name in ("p50", "min", "max"))
+    median, low, high = (f"{spread[name]:.0f}" for name in ("p50", "min", "max"))
     return View(
         title="Beta of published runs",
         headline=f"Beta in GPU-time, where a pretraining token counts 6, is {low} to {high} in {len(rows)} published "
         "steps.",
-        tiles=(Tile("Beta in GPU-time", middle, f"{low} to {high}", key="beta_gpu_time"),),
+        tiles=(Tile("Beta in GPU-time", median, f"{low} to {high}", key="beta_gpu_time"),),
         tables=(Table("Published steps", _RUNS, [_run_row(one) for one in rows], "published"),),
         grounds=(document["convention"],),
         tile_heading="median, and all of them",

@@ -39,7 +39,7 @@ _TILES = (
     ("tpot_s", "Time per output token", "s"),
     ("output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
 )
-_STEP_COLUMNS = ("operation", "FLOP #", "HBM #", "network #", "time #", "share", "bound")
+_STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share", "bound")
 
 
 def view(answer: Answer, working: bool) -> View:
@@ -66,14 +66,16 @@ def view(answer: Answer, working: bool) -> View:
 
 def _title(document: Mapping[str, Any]) -> str:
     precision = document["precision"]
-    widths = width_words((precision["attention"], precision["experts"]), document.get("multiplied_in", {}))
+    kinds = (precision["attention"], precision["experts"])
+    widths = width_words(kinds, document.get("multiplied_in", {}), precision.get("file", ""))
     place = f"{document['model']} on {document['system']}, {document['layout']}"
     return f"{place}, {widths}, batch {document['batch']:.0f}"
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     lengths = [f"{words(point(document[f'{name}_tokens']), '')} {name}" for name in ("input", "cached", "output")]
-    replicas = f"{document['n_replicas']} x {format_count(document['n_gpus_per_replica'], 'GPU')}"
+    each = format_count(document["n_gpus_per_replica"], "GPU")
+    replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
     idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
     return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document)
 

@@ -13,7 +13,7 @@ from computeledger.units import DAY_S, YEAR_S
 #: Rows and characters of a timeline in characters; of a longer pipeline the middle stages are left out.
 _STAGE_ROWS, _CHARACTERS = 16, 70
 _FIRST_OF = {"forward": "0", "backward": "a", "weights": "A"}
-_COLUMNS = ("operation", "FLOP #", "HBM #", "time #", "share", "of limit #", "exposed #", "hidden #", "bound")
+_COLUMNS = ("operation", "FLOP #", "bytes #", "time #", "share", "of limit #", "exposed #", "hidden #", "bound")
 #: Rates and times of stops: what they are, what multiplies them, and their unit then.
 _STOPS = {
     "interruptions_per_gpu_s": ("unexpected stops per GPU and year", YEAR_S, ""),

@@ -7,7 +7,7 @@ table.
 from __future__ import annotations
 
 from computeledger.arrays import Num
-from computeledger.physics.training.memory import GRADIENT_BYTES
+from computeledger.physics.training.batch import GRADIENT_BYTES
 
 
 def scale_up_ratio(scale_up_bytes_per_s: Num, scale_out_bytes_per_s: Num) -> Num:

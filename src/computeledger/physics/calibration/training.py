@@ -67,8 +67,8 @@ training_attention_fraction_other : float or ndarray
     training_known_ratio, training_unseen_ratio, training_expert_ratio, training_chip_ratio : float or ndarray
         Real over modelled time of a step: a stack in the calibration, another stack, a model with experts, a chip
         outside the calibration [-].
-    training_memory_ratio : float or ndarray
-        Real over modelled peak memory [-].
+    training_memory_ratio, training_memory_other_ratio : float or ndarray
+        Real over modelled peak memory: of a stack such as Megatron's, and of another [-].
     """
 
     training_gemm_fraction_ampere: Num = 1.0
@@ -105,6 +105,7 @@ training_attention_fraction_other : float or ndarray
     training_expert_ratio: Num = 1.0
     training_chip_ratio: Num = 1.0
     training_memory_ratio: Num = 1.0
+    training_memory_other_ratio: Num = 1.0
 
     def gemm_fraction(self, chip: Accelerator, precision: str) -> Num:
         """Factor for matrix products on a chip.

@@ -11,8 +11,9 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
-from computeledger.physics.serving.offload import ON_CHIP, SERVER_BUFFERS, Buffers, HostMemory
+from computeledger.physics.roofline import Precision
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers, Held, held_beside
+from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.weights import weight_counts
 
 #: What a server gives to the cache, and what its graphs and workspace take.
@@ -29,6 +30,10 @@ class ServingMemory:
         Tenants of the busiest GPU [byte].
     capacity_bytes : float
         HBM of one GPU [byte].
+    rest_sd_bytes : float or ndarray
+        Standard deviation of activations and workspace together; 0 where the engine's logs were not read [byte].
+    cache_bytes : float or ndarray
+        What the engine gives to the cache, whether sequences fill it or not [byte].
     sequence_bytes : float or ndarray
         Cache of one more sequence on its rank [byte].
     largest_batch : float or ndarray
@@ -40,6 +45,8 @@ class ServingMemory:
     activations_bytes: Num
     workspace_bytes: Num
     capacity_bytes: float
+    rest_sd_bytes: Num
+    cache_bytes: Num
     sequence_bytes: Num
     largest_batch: Num
 
@@ -77,14 +84,16 @@ def weights_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) ->
     """
     counts, each = weight_counts(model), precision.weights
     mixers, dense = counts["attention"], counts["dense"]
-    tables = counts["head"] * each.head + counts["embedding"] * each.embedding
+    head, embedding = counts["head"] * each.head, counts["embedding"] * each.embedding
+    # of a pipeline's ends one has the embedding and the other the head
+    tables = np.where(np.asarray(layout.pp) > 1, np.maximum(head, embedding), head + embedding)
     # the last norm stands behind all layers
     norms = (model.n_layers * model.norm_params_per_layer + model.hidden_size) * PRECISION_BYTES["bf16"]
     if precision.mixed is not None:
         norms = each.rest_bytes
     kept = mixers * each.attention + dense * each.dense
     spread = counts["experts"] * each.experts
-    return (kept + tables) / layout.tp / layout.pp + norms / layout.pp + spread / layout.n_gpus_per_stage / layout.pp
+    return tables / layout.tp + (kept / layout.tp + norms + spread / layout.n_gpus_per_stage) / layout.pp
 
 
 def expert_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
@@ -147,57 +156,21 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
     return total / layout.pp
 
 
-def activations_bytes_per_gpu(
-    model: Model, context_tokens: Num, layout: Layout, buffers: Buffers = SERVER_BUFFERS
-) -> Num:
-    """What a serving engine holds of a prompt's chunk while it passes a layer.
-
-    Parameters
-    ----------
-    model : Model
-        What is served.
-    context_tokens : float or ndarray
-        Tokens of the prompt; beyond a chunk nothing is added [token].
-    layout : Layout
-        Integer degrees or arrays.
-    buffers : Buffers
-        Of the engine.
-
-    Returns
-    -------
-    float or ndarray
-        Activations of the busiest GPU [byte].
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> llama = load_model("llama-3.1-8b")
-    >>> [round(float(activations_bytes_per_gpu(llama, tokens, Layout())) / 1e9, 2) for tokens in (1024, 8192, 65536)]
-    [0.14, 1.11, 1.11]
-    """
-    widest = max(
-        group.feed_forward.width
-        + group.feed_forward.n_experts_active * group.feed_forward.expert_width
-        + group.feed_forward.n_shared_experts * group.feed_forward.shared_width
-        for group in model.layers
-    )
-    chunk = np.minimum(buffers.chunk_tokens, context_tokens)
-    return chunk * ACTIVATION_BYTES * (6 * model.hidden_size + 3 * widest / layout.tp)
-
-
-def cache_bytes_per_gpu(
-    system: System, weights_bytes: Num, activations_bytes: Num, buffers: Buffers = SERVER_BUFFERS
-) -> Num:
+def cache_bytes_per_gpu(system: System, weights_bytes: Num, held: Held, load: Num, buffers: Buffers) -> Num:
     """Memory that a serving engine gives to the KV cache.
 
-    ``cache = share (HBM - weights - activations - workspace)``
+    ``cache = share (whole HBM - weights - max(activations + workspace, reserve))``
 
     Parameters
     ----------
     system : System
         Whose HBM it is.
-    weights_bytes, activations_bytes : float or ndarray
+    weights_bytes : float or ndarray
         Of the busiest GPU [byte].
+    held : Held
+        What the engine holds beside them.
+    load : float or ndarray
+        Sequences that are sampled at once on the GPU [-].
     buffers : Buffers
         Of the engine.
 
@@ -208,12 +181,29 @@ def cache_bytes_per_gpu(
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_system
-    >>> float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, 2e9)) / 1e9
-    54.0
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> llama = load_model("llama-3.1-8b")
+    >>> held = held_beside(llama, 8192.0, Layout(), Precision(), SERVER_BUFFERS)
+    >>> round(float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, held, 1.0, SERVER_BUFFERS)) / 1e9)
+    55
     """
-    free = system.accelerator.usable_bytes - weights_bytes - activations_bytes - buffers.workspace_bytes
-    return np.maximum(buffers.cache_fraction * free, 0.0)
+    beside = np.maximum(held.activations_bytes(load) + held.workspace_bytes, buffers.least_bytes)
+    return np.maximum(buffers.cache_fraction * (_filled_bytes(system, buffers) - weights_bytes - beside), 0.0)
+
+
+def _filled_bytes(system: System, buffers: Buffers) -> float:
+    """Memory of one GPU that an engine fills."""
+    return buffers.whole_fraction * system.accelerator.usable_bytes
+
+
+def _largest_batch(system: System, weights_bytes: Num, held: Held, one: Num, buffers: Buffers) -> Num:
+    """Sequences that fit on a rank: a chunk and the reserve bound them, and sampling, which grows with them."""
+    cached = np.maximum(one, 1.0)  # a cache in host memory is bounded by nothing that is known here
+    by_chunk = cache_bytes_per_gpu(system, weights_bytes, held, 0.0, buffers) / cached
+    whole, share = _filled_bytes(system, buffers), buffers.cache_fraction
+    left = whole - weights_bytes - held.workspace_bytes - held.expert_bytes - held.sampling_bytes
+    by_sampling = np.maximum(share * left, 0.0) / (cached + share * held.sampling_bytes_per_sequence)
+    return np.floor(np.minimum(by_chunk, by_sampling))
 
 
 def serving_memory(
@@ -260,16 +250,17 @@ def serving_memory(
     weights = weights * (1 - host.weights_fraction) - experts * more
     one = sequence_bytes_per_gpu(model, context_tokens, layout, PRECISION_BYTES[precision.kv])
     one = one * (1 - host.kv_fraction)
-    activations = activations_bytes_per_gpu(model, context_tokens, layout, host.buffers)
-    capacity = system.accelerator.usable_bytes
-    held = np.maximum(one, 1.0)  # a cache in host memory is bounded by nothing that is known here
-    largest = np.floor(cache_bytes_per_gpu(system, weights, activations, host.buffers) / held) * layout.dp
+    kept, ranks = host.buffers, layout.dp
+    held = held_beside(model, context_tokens, layout, precision, kept)
+    on_rank = np.maximum(batch / ranks, 1.0)
     return ServingMemory(
         weights_bytes=weights,
-        kv_cache_bytes=np.maximum(batch / layout.dp, 1.0) * one,
-        activations_bytes=activations,
-        workspace_bytes=host.buffers.workspace_bytes,
-        capacity_bytes=capacity,
+        kv_cache_bytes=on_rank * one,
+        activations_bytes=held.activations_bytes(on_rank),
+        workspace_bytes=held.workspace_bytes,
+        capacity_bytes=system.accelerator.usable_bytes,
+        rest_sd_bytes=held.sd_bytes(on_rank, kept),
+        cache_bytes=cache_bytes_per_gpu(system, weights, held, on_rank, kept),
         sequence_bytes=one,
-        largest_batch=largest,
+        largest_batch=_largest_batch(system, weights, held, one, kept) * ranks,
     )

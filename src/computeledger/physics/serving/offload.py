@@ -16,7 +16,7 @@ from computeledger.arrays import Num
 from computeledger.bounds import POSITIVE, check_record
 from computeledger.physics.roofline import Operation
 from computeledger.physics.roofline import OperationKind as Kind
-from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.units import GIGA, TERA
 
 #: Bandwidth of a desktop's two channels of DDR5-5600, and what of a 16-lane PCIe 4.0 link copies reach [byte/s]
@@ -29,31 +29,6 @@ HOST_FRACTION = 0.5
 HOST_FLOP_PER_S = TERA
 _OF_LAYERS = (Kind.ATTENTION_PROJECTIONS, Kind.DENSE_MLP)
 _OF_CACHE = (Kind.ATTENTION, Kind.LATENT_ATTENTION)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffers:
-    """What an engine keeps of a chip's memory beside weights and cache (assumptions).
-
-    Attributes
-    ----------
-    chunk_tokens : float
-        Tokens of a prompt that pass the layers together [token].
-    workspace_bytes : float
-        Graphs, libraries and workspace [byte].
-    cache_fraction : float
-        Share of the memory that all of these leave which goes to the cache [-].
-    """
-
-    chunk_tokens: float
-    workspace_bytes: float
-    cache_fraction: float
-
-
-#: A server's, whose defaults give the cache 0.85 to 0.9 of what is free; and those of an engine on the own desk, which
-#: takes a prompt in pieces of 512 tokens (llama.cpp's ``--ubatch-size``) and as much cache as it is told to.
-SERVER_BUFFERS = Buffers(CHUNK_TOKENS, 2 * GIGA, 0.9)
-LOCAL_BUFFERS = Buffers(512.0, 0.5 * GIGA, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

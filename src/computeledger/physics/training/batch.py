@@ -33,6 +33,10 @@ ACTIVATIONS, MOMENTS = ("bf16", "fp8"), ("fp32", "bf16")
 BUBBLE_RATIOS = {"1f1b": 1.0, "zero-bubble": 1 / 3, "dualpipe": 0.5}
 
 
+#: An fp32 gradient.
+GRADIENT_BYTES = 4.0
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """The software of a training job, as far as it moves the time of a step.
@@ -62,6 +66,12 @@ class Stack:
         Of what products keep for the backward pass, and of tokens on their way to experts: ``bf16`` or ``fp8``.
     moment_precision : str
         Of the optimiser's two moments: ``fp32`` or ``bf16``.
+    gradient_bytes : float or ndarray
+        Of one gradient while it is accumulated [byte].
+    sequence_parallel : bool
+        Norms and the residual stream are cut over tensor parallelism as well; before 2022 each GPU kept all of them.
+    fused_loss : bool
+        Cross-entropy keeps no copies of the logits beside those of 16 and 32 bits.
     sharded_gradients : bool
         Gradients are scattered over data-parallel ranks chunk by chunk (ZeRO-2), so that one chunk's are whole at once.
     residual_streams : float or ndarray
@@ -83,6 +93,9 @@ class Stack:
     mtp_layers: int = 0
     activation_precision: str = "bf16"
     moment_precision: str = "fp32"
+    gradient_bytes: Num = GRADIENT_BYTES
+    sequence_parallel: bool = True
+    fused_loss: bool = True
     sharded_gradients: bool = False
     residual_streams: Num = 1.0
     imbalance: Num = 1.0

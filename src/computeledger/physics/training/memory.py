@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,16 @@ from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 
 #: Mixed-precision Adam: bf16 weight, fp32 gradient, fp32 master copy.
-WEIGHT_BYTES, GRADIENT_BYTES, MASTER_BYTES = 2.0, 4.0, 4.0
+WEIGHT_BYTES, MASTER_BYTES = 2.0, 4.0
 #: Of one moment of the optimiser, by its precision.
 MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
 #: A product's weight gradient stands as bf16 and fp32 at once before it is added to the others (assumption, set with
 #: the measured peaks in view; buffers beside what is counted are in the share of HBM that stays free).
 LOOSE_GRADIENT_BYTES = 6.0
-#: Logits live as bf16 and fp32 at once.
-LOGIT_BYTES = 6.0
+#: Logits live as bf16 and fp32 at once; a loss of single operations keeps its logarithms and their gradient as well.
+LOGIT_BYTES, UNFUSED_LOGIT_BYTES = 6.0, 14.0
+#: Layers whose weights stand gathered at once where they are sharded: the one that runs and the next.
+GATHERED_LAYERS = 2.0
 #: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
 TRAINING_HBM_FRACTION = 0.94
 
@@ -252,25 +254,46 @@ def _alive(batch: Batch, layout: Layout, place: int) -> Num:
 def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> TrainingMemory:
     local, stack = _params(model, batch, layout, load), batch.stack
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
-    held = local.optimizer_shard if batch.sharded_weights else local.dense + local.experts
-    gradients = held
+    held = gradients = local.dense + local.experts
+    weights = held * WEIGHT_BYTES
+    if batch.sharded_weights:
+        # between the microbatches of a pipeline, weights stay gathered and gradients whole
+        held, piped = local.optimizer_shard, np.asarray(layout.pp) > 1
+        weights = np.where(piped, weights, _gathered_bytes(model, batch, layout))
+        gradients = np.where(piped, gradients, held)
     if stack.sharded_gradients:
         gradients = np.minimum(held, held / np.maximum(batch.virtual_stages, 1.0) + local.optimizer_shard)
-    kinds = _kinds(model, batch)
-    plain, routed = (
-        _kept_bytes(layers, model.hidden_size, batch.recompute, stack.activation_precision) for layers in kinds
-    )
+    kept = _Kept(model.hidden_size, batch.recompute, stack.activation_precision, stack.sequence_parallel)
+    plain, routed = (kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
     loose = LOOSE_GRADIENT_BYTES * stack.trained_fraction * _largest_product(model) / layout.tp
+    logit_bytes = LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES
+    logits = tokens * model.vocab_size * logit_bytes / layout.tp * load.heads
+    again = tokens * kept.again_per_token(model, layout, stack.attention == "unfused", batch.sequence_tokens)
     return TrainingMemory(
-        weights_bytes=held * WEIGHT_BYTES,
-        gradients_bytes=gradients * GRADIENT_BYTES * stack.trained_fraction,
+        weights_bytes=weights,
+        gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
         optimizer_bytes=local.optimizer_shard
         * (MASTER_BYTES + 2 * MOMENT_BYTES[stack.moment_precision])
         * stack.trained_fraction,
-        activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive) / layout.tp,
-        logits_bytes=tokens * model.vocab_size * LOGIT_BYTES / layout.tp * load.heads,
+        # a layer is computed again when the logits are gone
+        activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive)
+        + np.maximum(again - logits, 0.0),
+        logits_bytes=logits,
         workspace_bytes=loose,
     )
+
+
+def _gathered_bytes(model: Model, batch: Batch, layout: Layout) -> Num:
+    """Sharded weights are the master copy of the optimiser; 16 bits of the layers that run stand gathered.
+
+    The largest is the output head, which runs with the last layer.
+    """
+    layers = trained_layers(model, batch.stack.mtp_layers)
+    each = max(layer_counts((replace(group, count=1),), model.hidden_size).dense_params for group in layers)
+    routed = max(layer_counts((replace(group, count=1),), model.hidden_size).stored_params for group in layers)
+    spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
+    gathered = GATHERED_LAYERS * (each / layout.tp + routed / spread) + model.vocab_size * model.hidden_size / layout.tp
+    return WEIGHT_BYTES * gathered
 
 
 def _largest_product(model: Model) -> float:
@@ -283,9 +306,42 @@ def _largest_product(model: Model) -> float:
     return float(d * max(widths, default=0))
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What layers keep of a token for the backward pass, and what they hold while they are computed again."""
+
+    hidden_size: int
+    recompute: str
+    precision: str
+    sequence_parallel: bool
+
+    def bytes_per_token(self, layers: tuple[LayerGroup, ...], layout: Layout) -> Num:
+        """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole."""
+        whole, cut = _kept_bytes(layers, self.hidden_size, self.recompute, self.precision)
+        return cut / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
+
+    def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
+        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers."""
+        if self.recompute != "full":
+            return 0.0
+        most: Num = 0.0
+        for group in model.layers:
+            whole, cut = _kept_bytes((replace(group, count=1),), self.hidden_size, "none", self.precision)
+            scores = SCORE_BYTES * group.attention.n_query_heads * sequence_tokens if unfused else 0.0
+            one = (cut + scores) / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
+            most = np.maximum(most, one)
+        return most
+
+
+#: Of one score of attention: itself, its softmax and a mask, as they are kept (Korthikanti et al. 2022).
+SCORE_BYTES = 5.0
+
+
 @functools.cache
-def _kept_bytes(layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str) -> float:
-    """Bytes per token kept for backward, all layers: inputs of products, norms, activations and attention.
+def _kept_bytes(
+    layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str
+) -> tuple[float, float]:
+    """Bytes per token kept for backward, all layers: norms, then inputs of products, activations and attention.
 
     ``full`` keeps the inputs of layers; reversible layers keep those of two. What attention's own backward needs and
     the residual stream stay in bf16.
@@ -295,18 +351,18 @@ def _kept_bytes(layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str
     Korthikanti et al. 2022 (arXiv 2205.05198); deepseek-v3-report; Megatron Core MoE (arXiv 2603.07685).
     """
     if recompute == "full":
-        return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES)
+        return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES), 0.0
     if recompute == "reversible":
-        return 2.0 * hidden_size * ACTIVATION_BYTES if layers else 0.0
+        return 2.0 * hidden_size * ACTIVATION_BYTES if layers else 0.0, 0.0
     again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
-    total = 0.0
+    whole = cut = 0.0
     for group in layers:
         n_norms = group.attention.is_present + group.feed_forward.is_present
         normed = 0.0 if "layernorm" in again else narrow
-        total += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
-        total += group.count * mixer_of(group.attention).kept_bytes(again, narrow)
-        total += group.count * _feed_forward_bytes(group.feed_forward, hidden_size, again, narrow)
-    return total
+        whole += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
+        cut += group.count * mixer_of(group.attention).kept_bytes(again, narrow)
+        cut += group.count * _feed_forward_bytes(group.feed_forward, hidden_size, again, narrow)
+    return whole, cut
 
 
 def _feed_forward_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:

@@ -20,10 +20,9 @@ from computeledger.physics.collectives import latency_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, total_s
 from computeledger.physics.roofline import OperationKind as Kind
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import GRADIENT_BYTES, Batch
 from computeledger.physics.training.counts import LayerCounts, layer_counts, trained_layers
 from computeledger.physics.training.exchange import exchange_s, overlapped_s
-from computeledger.physics.training.memory import GRADIENT_BYTES
 from computeledger.physics.transformer import kv_bytes_per_token
 
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).

@@ -16,10 +16,9 @@ from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.collectives import inside_bytes_per_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
-from computeledger.physics.training.batch import BUBBLE_RATIOS, Batch
+from computeledger.physics.training.batch import BUBBLE_RATIOS, GRADIENT_BYTES, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.memory import (
-    GRADIENT_BYTES,
     WEIGHT_BYTES,
     LocalParams,
     local_params,

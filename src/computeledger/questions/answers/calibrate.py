@@ -43,18 +43,25 @@ class CalibrateAnswer(Answer):
     measurements: tuple[Measurement, ...]
     spread_fraction: float
     waiting_fraction: float | None
+    is_complete: bool
 
     @property
-    def warning(self) -> str | None:
-        """That other work ran beside the measurement, and by what it is told."""
+    def busy(self) -> str:
+        """That other work ran beside the measurement, and by what it is told; empty where none did."""
         signs = []
         if self.spread_fraction > BUSY_FRACTION:
             signs.append(f"repeats lie {format_percent(self.spread_fraction)} above the least")
         if self.waiting_fraction is not None and self.waiting_fraction > BUSY_FRACTION:
             signs.append(f"other processes held the processor {format_percent(self.waiting_fraction)} of the time")
-        limit = format_percent(BUSY_FRACTION)
-        busy = f"the machine was busy: {', and '.join(signs)}; above {limit} measure again when it is idle"
-        return busy if signs else None
+        said = f"{', and '.join(signs)}; above {format_percent(BUSY_FRACTION)} measure again when it is idle"
+        return f"the machine was busy: {said}" if signs else ""
+
+    @property
+    def warning(self) -> str | None:
+        """That the machine was busy, and that the budget of time left cases out."""
+        budget, n = f"{self.question.budget:g} s", len(self.measurements)
+        cut = "" if self.is_complete else f"a budget of {budget} held {n} cases of all: a longer one fits better"
+        return "; ".join(one for one in (self.busy, cut) if one) or None
 
     def write(self, folder: str) -> list[str]:
         """Write profile, system and accelerator into a folder, which is made if need be; the paths."""
@@ -93,7 +100,7 @@ class CalibrateAnswer(Answer):
             "measurements": [{**asdict(one), "shape": dict(one.shape)} for one in self.measurements],
             "spread_fraction": self.spread_fraction,
             "waiting_fraction": self.waiting_fraction,
-            "busy": self.warning is not None,
+            "busy": bool(self.busy),
             "warning": self.warning,
         }
         written = {} if folder is None else {"files": [str(Path(folder) / name) for name in machine_files(fit, about)]}
@@ -114,7 +121,8 @@ def calibrate(question: CalibrateQuestion | None = None, /, **given: Given) -> C
     Returns
     -------
     CalibrateAnswer
-        With the fit, its residuals, every measurement, and a warning where the machine was busy.
+        With the fit, its residuals, every measurement, and a warning where the machine was busy or the budget too short
+        for every case.
 
     Raises
     ------
@@ -139,7 +147,8 @@ def answer_calibrate(
     _check(question)
     kernels = choose_kernels(question.backend, question.device, question.threads)
     begun = time.perf_counter(), time.process_time()
-    found = measure(kernels, CPU_SCALE if kernels.device == "cpu" else GPU_SCALE, question.budget, progress)
+    measured = measure(kernels, CPU_SCALE if kernels.device == "cpu" else GPU_SCALE, question.budget, progress)
+    found = list(measured.cases)
     spread = spread_fraction(found)  # of one process: those of an all-reduce wait for one another
     ran = (time.process_time() - begun[1]) / (time.perf_counter() - begun[0])
     found += measure_all_reduce(kernels, question.processes)
@@ -163,6 +172,7 @@ def answer_calibrate(
         measurements=tuple(found),
         spread_fraction=spread,
         waiting_fraction=None if kernels.wall else max(0.0, 1 - ran),
+        is_complete=measured.is_complete,
     )
     if question.write is not None:
         answer.write(question.write)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from computeledger.errors import InputError, UnknownIdError, check_kind, nearest, shown, unknown_id
+from computeledger.errors import InputError, UnknownIdError, check_kind, close_choices, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import (
     node_ids,
@@ -21,9 +21,10 @@ from computeledger.facts.catalog import (
     tier_editions,
     user_path,
 )
-from computeledger.facts.counted import read_counted
+from computeledger.facts.counted import compact, read_counted
 from computeledger.facts.editions import load_ownership, load_prices, load_tiers
 from computeledger.facts.load import (
+    accelerator_called,
     accelerator_ids,
     bundled_system,
     load_accelerator,
@@ -319,7 +320,13 @@ def _record(given: str) -> FactsAnswer:
     if given in load_reliability():
         stops = load_reliability()[given]
         return FactsAnswer(stops.id, "reliability", f"interruptions: {stops.name}", stops.facts)
-    model = _model(given)
+    try:
+        model = _model(given)
+    except UnknownIdError as error:
+        named = accelerator_called(given)
+        if named is None or " could mean " in str(error):
+            raise
+        return _record(named.id)
     return FactsAnswer(model.id, "model", model.id, model.published, {"notes": list(model.notes)})
 
 
@@ -352,6 +359,8 @@ def _model(given: str) -> Model:
             if " could mean " in str(error):
                 raise
         every = [*_hardware_ids(), *model_ids(), *_edition_ids(), *load_reliability(), *load_sources()]
+        if not close_choices(given, every):
+            raise UnknownIdError(f"unknown id {shown(given)}: computeledger facts search WORD finds ids") from None
         raise unknown_id("id", given, every) from None
 
 
@@ -414,13 +423,20 @@ def search_facts(query: str) -> SearchAnswer:
 def list_chips(query: str = "") -> ChipsAnswer:
     """Answer ``computeledger facts list``: by maker, the newest of an id's family first."""
     chips = [load_accelerator(one) for one in accelerator_ids()]
-    words = query.lower().split()
-    found = [
-        one for one in chips if all(word in f"{one.id} {one.name} {one.vendor} {one.family}".lower() for word in words)
-    ]
+    words = [compact(word) for word in query.split() if word.lower() not in _ANY_CHIP]
+    found = [one for one in chips if all(word in _called(one) for word in words)]
     if not found:
         raise unknown_id("accelerator", query, [*accelerator_ids(), *(one.vendor for one in chips)])
     return ChipsAnswer(query, tuple(sorted(found, key=lambda one: (one.vendor.lower(), one.family, one.id))))
+
+
+#: Words that narrow no list of accelerators.
+_ANY_CHIP = ("accelerator", "accelerators", "chip", "chips", "gpu", "gpus", "all")
+
+
+def _called(chip: Accelerator) -> str:
+    """All that a chip goes by, without spaces and dashes."""
+    return " ".join(compact(one) for one in (chip.id, chip.name, chip.vendor, chip.family, *chip.aliases))
 
 
 def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, bool]:

@@ -12,10 +12,11 @@ from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
-from computeledger.economics.plan.setting import serving_anchors
+from computeledger.economics.plan.setting import serving_anchors, serving_constants
+from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
-from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of
+from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of, unit_name_of
 from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.document import UNITS, picked, unit_of
 from computeledger.questions.grounds import efficiency_document, figure_document, term_document
@@ -51,6 +52,12 @@ class PlanAnswer(Answer):
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
         anchored = anchor_document(serving_anchors(self.ledger.plan))
         return remarked(plan_document(self.ledger, working=working), self.remarks) | anchored
+
+    @property
+    def unit_name(self) -> str:
+        """Of the chips of its phases."""
+        ids = {one.accelerator for one in self.ledger.phases.values()}
+        return unit_name_of(load_accelerator(one) for one in sorted(ids.intersection(accelerator_ids())))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -182,14 +189,19 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
     if working:
         everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
         document["working"] = [figure_document(figure) for figure in everything]
-        document["efficiency"] = efficiency_document(overrides=ledger.plan.efficiency.values)
+        own = ledger.plan.efficiency.values
+        document["efficiency"] = efficiency_document(overrides=own)
+        inference = ledger.plan.sections.get("inference")
+        if inference is not None and "backend" in inference:
+            engine = serving_constants(ledger.plan, inference)
+            document["efficiency_of_inference"] = efficiency_document(engine, own)
     return document
 
 
 def driver_unit(name: str) -> str:
     """Unit of an uncertain input, told from its name."""
     head, _, key = name.rpartition(".")
-    if head == "efficiency":
+    if head.endswith("efficiency"):
         return "s" if key.endswith("_s") else ""
     if head.startswith("price"):
         return "USD/h"

@@ -9,6 +9,7 @@ from computeledger.arrays import Num, Range, Uncertain, sample
 from computeledger.economics.hosting.rent import hourly_price
 from computeledger.errors import InputError
 from computeledger.facts.editions import load_prices
+from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import Accelerator, System
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
@@ -19,10 +20,10 @@ from computeledger.workloads.questions.setup import Sampled
 
 
 def multiplied_in(chip: Accelerator, widths: Iterable[str]) -> dict[str, str]:
-    """Precisions in which a chip multiplies those that it has no units for."""
+    """Precisions in which a chip multiplies those that it has no units for, or that are narrow on purpose."""
     natives = {width: chip.native_precision(width) for width in widths}
     units = {width: chip.wide_unit if native == "bf16" else native for width, native in natives.items()}
-    return {width: unit for width, unit in units.items() if unit != width.removesuffix("-block")}
+    return {width: unit for width, unit in units.items() if unit != FORMATS[width].own_unit}
 
 
 def check_positive(name: str, value: Uncertain | None) -> None:

@@ -190,7 +190,7 @@ def _class_factors(runs: Sequence[TrainingRun], errors: dict[str, Array], new_ch
 
 
 def _memory(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> tuple[float, dict[str, Summary]]:
-    stated = [run for run in runs if np.isfinite(run.memory_bytes)]
+    stated = [run for run in runs if np.isfinite(run.memory_bytes) and run.is_accounted]
     modelled = predict_runs(stated, training, 1)[1][:, 0]
     errors = np.log(modelled / np.array([run.memory_bytes for run in stated]))
     return conformal_factor(errors), _table(stated, errors, _kind)

@@ -79,7 +79,8 @@ def predict_runs(runs: Sequence[TrainingRun], training: TrainingEfficiency, widt
         machine = Machine(first.system, training=training)
         step = step_time(first.model, batch, layout, first.precision, machine).step_s
         steps[places] = np.broadcast_to(step, (len(places), width))
-        memory[places] = training_memory(first.model, batch, layout).total_bytes
+        beside = _column(members, [one.beside_bytes for one in members])
+        memory[places] = training_memory(first.model, batch, layout).total_bytes + beside
     return steps, memory
 
 
@@ -97,7 +98,8 @@ def compare_training(rows: Sequence[Mapping[str, str]], n_samples: int = 256, se
     draws: dict[str, Num] = sample(factors, n_samples, seed)
     training = training_efficiency(draws=draws)
     steps, memory = predict_runs(runs, training, n_samples)
-    memory = memory * np.broadcast_to(training.training_memory_ratio, (1, n_samples))
+    accounted = np.array([one.is_accounted for one in runs], bool).reshape(-1, 1)
+    memory = memory * np.where(accounted, training.training_memory_ratio, training.training_memory_other_ratio)
     return Comparison(
         rows=[run.row for run in runs],
         measured={

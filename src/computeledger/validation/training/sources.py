@@ -20,7 +20,7 @@ from computeledger.facts.schema import System
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.training.batch import Stack
+from computeledger.physics.training.batch import GRADIENT_BYTES, Stack
 from computeledger.units import TERA
 
 #: MaxText's recipes by chip and billions of parameters: sequences per chip, tensor parallelism, recomputation.
@@ -37,7 +37,9 @@ MAXTEXT = {
 }
 MAXTEXT_SEQUENCE_TOKENS = 2048
 #: Sources whose software kept the scores of attention in HBM: Megatron-LM before it used FlashAttention.
-UNFUSED = ("Narayanan", "Korthikanti", "(Megatron-LM)")
+UNFUSED = ("Narayanan", "Korthikanti", "(Megatron-LM)", "BigScience")
+#: Sources whose loss is made of PyTorch's single operations.
+UNFUSED_LOSS = ("torchtitan", "BigScience", "InternEvo")
 #: Words of model names, in the order tried, and the model they mean.
 MODELS = {
     "llama3.1_405b": "llama-3.1-405b",
@@ -119,6 +121,12 @@ class TrainingRun:
     stack: Stack
     step_s: float
     memory_bytes: float
+    beside_bytes: float = 0.0
+
+    @property
+    def is_accounted(self) -> bool:
+        """Whether its stack is one whose memory the account was made for: Megatron's, with all of it stated."""
+        return not self.sharded_weights and self.stack.sequence_parallel and self.stack.fused_loss
 
 
 class SkippedRunError(ComputeLedgerError):
@@ -255,7 +263,7 @@ def _system(row: Mapping[str, str], notes: str) -> System:
         text = named[0].lower() if named else text
     if "prime-rl" in row["source"] and "b200" in text:
         raise SkippedRunError("the source's software had no kernels for the chip yet")
-    found = system_named_in(text)
+    found = "8xa800-sxm4-80gb" if "a800" in text else system_named_in(text)
     if found is None:
         raise SkippedRunError("system not known")
     system = load_system(found)
@@ -276,6 +284,7 @@ def _layout(row: Mapping[str, str], notes: str, n_gpus: int) -> tuple[Layout, bo
     sharded = (
         (noted or 0) > 1
         or "FULL_SHARD" in notes
+        or ("InternEvo" in source and notes.startswith("FSDP"))
         or any(name in source for name in ("torchtitan", "prime-rl", "AutoModel", "MaxText"))
     )
     stated = {name: _positive(row, name) for name in ("tp", "pp", "cp", "ep")}
@@ -305,7 +314,7 @@ def _microbatch(row: Mapping[str, str], layout: Layout) -> float:
 
 def _global_tokens(row: Mapping[str, str], notes: str, layout: Layout, sequence: float, micro: float) -> float:
     stated = _positive(row, "global_batch_tokens")
-    pieces = _noted(notes, r"micro_batches=(\d+)")
+    pieces = _noted(notes, r"micro_batches=(\d+)") or _noted(notes, r"micro_num (\d+)")
     if stated is None and pieces is None:
         raise SkippedRunError("global batch not stated")
     tokens = stated or (pieces or 1.0) * micro * sequence * float(layout.dp)
@@ -357,8 +366,18 @@ def _stack(row: Mapping[str, str], notes: str, model: Model, system: System) -> 
         trained_fraction=0.01 if adapters or fine_tuned else 1.0,
         mtp_layers=model.n_mtp_layers if "Megatron-Bridge" in source and "w/o mtp" not in row["model"].lower() else 0,
         residual_streams=4.0 if "DeepSeek-V4" in model.id else 1.0,
+        gradient_bytes=_gradient_bytes(source, notes),
+        sequence_parallel="BigScience" not in source and "InternEvo" not in source,
+        fused_loss=not any(name in source for name in UNFUSED_LOSS),
         in_calibration=True,
     )
+
+
+def _gradient_bytes(source: str, notes: str) -> float:
+    """fp32, but DeepSpeed's fp16 gradients, beside which BLOOM's last runs kept fp32."""
+    if "BigScience" in source:
+        return 2.0 + (GRADIENT_BYTES if "accumulated in fp32" in notes else 0.0)
+    return GRADIENT_BYTES
 
 
 def _graphs(source: str, model: Model, system: System) -> bool:

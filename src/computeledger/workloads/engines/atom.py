@@ -28,7 +28,7 @@ ENGINE = Engine(
     makers=("AMD",),
     names=("rocm atom",),
     reads_prompts_first=True,
-    memory_share="--gpu-memory-utilization: the share of HBM for weights, activations, workspace and cache together",
+    memory_share="--gpu-memory-utilization: the share of memory for weights, activations, workspace and cache together",
     quantises_on_loading=False,
     commands=_commands,
 )

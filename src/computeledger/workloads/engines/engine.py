@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS, SERVER_BUFFERS, Buffers
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
 
 #: GPUs of the largest host (assumption); replicas beyond it get a word on how to start them.
 LARGEST_HOST = 8
+#: Formats of 4 bits that engines with files of their own have another file for.
+FOUR_BITS = (
+    "fp4", "int4", "int4-g64", "int4-g32", "int4-channel", "nf4", "nf4-dq", "w4a8", "fp4-a8", "fp4-a16",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +93,12 @@ class Engine:
         stored in: those that the engine does not run as such.
     caches : mapping of str to str
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
-    is_local : bool
-        Whether it runs on its user's desk, with small buffers.
     makers : tuple of str
         Makers of the chips that it runs on; empty where it runs on most.
     refusal : callable
         Why it cannot run a layout; None where it can.
+    buffers : Buffers
+        What it keeps of a chip's memory beside weights and cache.
     commands : callable or None
         Lines that start a launch; None where it has no launcher here.
     """
@@ -109,10 +114,15 @@ class Engine:
     own_files: str = ""
     default_files: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
-    is_local: bool = False
     makers: tuple[str, ...] = ()
+    buffers: Buffers = SERVER_BUFFERS
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on its user's desk, with small buffers."""
+        return self.buffers == LOCAL_BUFFERS
 
     @property
     def can_launch(self) -> bool:

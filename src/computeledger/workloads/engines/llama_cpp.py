@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from computeledger.workloads.engines.engine import Engine, Launch, shell
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS
+from computeledger.workloads.engines.engine import FOUR_BITS, Engine, Launch, shell
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
@@ -40,12 +41,12 @@ def _commands(one: Launch) -> list[str]:
 _FILES = {
     "mxfp4": "gguf-mxfp4",
     **dict.fromkeys(("fp8", "fp8-block", "mxfp8", "int8", "w8a16"), "gguf-q8_0"),
-    **dict.fromkeys(("fp4", "int4", "int4-g64", "int4-g32", "w4a8", "fp4-a8", "fp4-a16"), "gguf-q4_k_m"),
+    **dict.fromkeys(FOUR_BITS, "gguf-q4_k_m"),
 }
 
 ENGINE = Engine(
     "llama.cpp",
-    is_local=True,
+    buffers=LOCAL_BUFFERS,
     names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
     computes_on_host=True,
     own_files="a GGUF file",

@@ -33,7 +33,7 @@ def _commands(one: Launch) -> list[str]:
 ENGINE = Engine(
     "lmdeploy",
     names=("lmdeploy", "turbomind"),
-    memory_share="--cache-max-entry-count: the cache's share of the HBM that weights and workspace leave",
+    memory_share="--cache-max-entry-count: the cache's share of the memory that weights and workspace leave",
     quantises_on_loading=False,
     caches={"bf16": "", "fp8": "fp8", "int8": "int8", "int4": "int4"},
     refusal=_refusal,

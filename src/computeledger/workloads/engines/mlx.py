@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from computeledger.workloads.engines.engine import Engine, Launch, shell
+from computeledger.physics.serving.buffers import LOCAL_BUFFERS
+from computeledger.workloads.engines.engine import FOUR_BITS, Engine, Launch, shell
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
@@ -28,12 +29,12 @@ def _commands(one: Launch) -> list[str]:
 _FILES = {
     "mxfp4": "mlx-mxfp4-q8",
     **dict.fromkeys(("fp8", "fp8-block", "mxfp8", "int8", "w8a16"), "mlx-8bit"),
-    **dict.fromkeys(("fp4", "int4", "int4-g64", "int4-g32", "w4a8", "fp4-a8", "fp4-a16"), "mlx-4bit"),
+    **dict.fromkeys(FOUR_BITS, "mlx-4bit"),
 }
 
 ENGINE = Engine(
     "mlx",
-    is_local=True,
+    buffers=LOCAL_BUFFERS,
     names=("mlx",),
     own_files="an MLX checkpoint",
     default_files=_FILES,

@@ -5,6 +5,9 @@ Arguments as its server arguments are documented (November 2026).
 
 from __future__ import annotations
 
+from computeledger.physics.serving.buffers import Buffers
+from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.units import GIB, MIB
 from computeledger.workloads.engines.engine import Engine, Launch, on_several_hosts, shell
 
 
@@ -36,11 +39,23 @@ def _commands(one: Launch) -> list[str]:
     return [*notes, *shell("python3 -m sglang.launch_server", options)]
 
 
+#: Its own rule keeps 0.5 GiB, 1.5 MiB for each token of a chunk and 2 MiB for each of 512 sequences in graphs free
+#: (``server_args.py``, pull request 10975), whatever activations take; an eighth of a GiB for each GPU is
+#: left out here. Its share is of what the driver's context leaves (2 %, from one log of 8 H200).
+SGLANG_BUFFERS = Buffers(
+    chunk_tokens=CHUNK_TOKENS,
+    workspace_bytes=1.5 * GIB,
+    cache_fraction=1.0,
+    whole_fraction=0.98,
+    reserved_bytes=1.5 * GIB,
+    reserved_bytes_per_token=1.5 * MIB,
+)
 ENGINE = Engine(
     "sglang",
+    buffers=SGLANG_BUFFERS,
     names=("sglang",),
     publishers=("lmsys", "deepseek"),
     reads_prompts_first=True,
-    memory_share="--mem-fraction-static: the share of HBM for weights and cache; activations and graphs take the rest",
+    memory_share="--mem-fraction-static: the share of memory for weights and cache; the rest is for activations",
     commands=_commands,
 )

@@ -20,7 +20,7 @@ def _commands(one: Launch) -> list[str]:
 ENGINE = Engine(
     "tgi",
     names=("text-generation-inference", "text generation inference"),
-    memory_share="--cuda-memory-fraction: the share of HBM for weights, activations, workspace and cache together",
+    memory_share="--cuda-memory-fraction: the share of memory for weights, activations, workspace and cache together",
     refusal=only_tensor_parallel,
     commands=_commands,
 )

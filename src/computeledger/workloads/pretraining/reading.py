@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
+from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE
+from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack, parse_recompute
@@ -109,3 +113,21 @@ def _recompute(question: PretrainQuestion) -> str | None:
         return None if question.recompute is None else parse_recompute(question.recompute)
     except InputError as error:
         raise InputError(f"--{error}") from None
+
+
+def guessed_ratios(model: Model) -> dict[str, Uncertain]:
+    """Ratios of real over modelled steps, wider where a rule guessed the model's shape; none where it did not.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> len(guessed_ratios(load_model("llama-3.1-70b"))), len(guessed_ratios(load_model("70B"))) > 3
+    (0, True)
+    """
+    spread = shape_rule().spread_of("step", model)
+    factors = {name: one.value for name, one in load_all_factors(DEFAULT_ENGINE).items() if spread}
+    return {
+        f"efficiency.{name}": value.widened(spread)
+        for name, value in factors.items()
+        if name.startswith("training_") and isinstance(value, Range) and "memory" not in name
+    }

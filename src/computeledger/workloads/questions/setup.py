@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.fields import MOST_SAMPLES, Asked, asked, shared
+from computeledger.fields import MOST_SAMPLES, MOST_SEED, Asked, asked, shared
 from computeledger.workloads.engines import backends
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Sampled(Asked):
     """A question whose uncertain inputs are sampled."""
 
     samples: int = asked("whole", "Samples of uncertain inputs.", 4096, least=1, most=MOST_SAMPLES)
-    seed: int = asked("whole", "Seed of the sampling.", 0)
+    seed: int = asked("whole", "Seed of the sampling.", 0, most=MOST_SEED)
 
 
 @dataclass(frozen=True, kw_only=True)

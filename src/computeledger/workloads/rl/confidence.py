@@ -7,10 +7,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, Range, Uncertain
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import Accelerator
-from computeledger.physics.calibration.rl import RLFactors, load_rl_text, rl_factors
+from computeledger.facts.shape_rule import shape_rule
+from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_factors, load_rl_text, rl_factors
 from computeledger.physics.calibration.training import chip_family
 from computeledger.workloads.serving.intervals import model_family
 
@@ -61,6 +62,21 @@ def rl_ratio_name(name: str) -> str:
     'rl_known_ratio'
     """
     return "rl_known_ratio" if name == KNOWN_RUN else "rl_new_ratio"
+
+
+def rl_ratios(model: Model | None) -> dict[str, Uncertain]:
+    """Real over modelled time of a step by class, wider where a rule guessed the model's shape: decoding leads a step.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> guessed, real = (rl_ratios(load_model(name))["rl_new_ratio"] for name in ("70B", "llama-3.1-70b"))
+    >>> guessed.high > real.high, guessed.low < real.low
+    (True, True)
+    """
+    spread = 0.0 if model is None else shape_rule().spread_of("tpot", model)
+    values = {name: load_rl_factors()[name].value for name in RATIOS}
+    return {name: one.widened(spread) if spread and isinstance(one, Range) else one for name, one in values.items()}
 
 
 def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactors:

@@ -75,8 +75,8 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     if not np.isfinite(wall_s[best]):
         longest = float(np.max(scenario.sampling.lengths.longest_tokens + scenario.sampling.prompt_tokens))
         raise DoesNotFitError(
-            f"{model.id} in {engine.precision.name}: no layout of at most {int(split.n_generation)} x {chip} holds its "
-            f"weights and one rollout of {longest:.0f} tokens"
+            f"{model.id} in {engine.precision.written}: no layout of at most {int(split.n_generation)} x {chip} holds "
+            f"its weights and one rollout of {longest:.0f} tokens"
         )
     return small[best]
 

@@ -21,7 +21,8 @@ from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.units import format_si
 from computeledger.workloads.anchor import AnchorKey, is_file, parse_anchor
-from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines import constants_of, precision_on
+from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor_files import BenchmarkPoint, read_benchmarks
 from computeledger.workloads.serving.anchor_fit import Lesson, MeasuredRatio, learn
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
@@ -93,28 +94,29 @@ class Anchoring:
 
 
 def anchoring_of(
-    texts: Sequence[str],
-    asked: AskedDeployment,
-    interval: Interval | None,
-    at: tuple[float | None, float | None] = (None, None),
+    question: ServeQuestion, model: Model, system: System, interval: Interval | None, batch: float | None = None
 ) -> Anchoring | None:
-    """Read a question's anchors and learn from them: the one way of ``serve``, ``sweep``, ``simulate serve`` and plans.
+    """Read a question's anchors and learn from them; the batch is the question's, or one that was found for it.
 
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.workloads.serving.intervals import interval_of
-    >>> asked = AskedDeployment(load_model("llama-3.1-8b"), load_system("h100-nvl8"), Precision(), "vllm", "tp1")
-    >>> found = anchoring_of(["batch=32,isl=1024,osl=1024,tpot=12ms"], asked, interval_of("known deployment"))
+    >>> asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
+    >>> question = ServeQuestion(**asked, anchor="batch=32,isl=1024,osl=1024,tpot=12ms")
+    >>> where = load_model("llama-3.1-8b"), load_system("h100-nvl8")
+    >>> found = anchoring_of(question, *where, interval_of("known deployment"))
     >>> found.lessons["tpot"].shift > 1.1, found.lessons["ttft"].shift
     (True, 1.0)
     """
-    if not texts:
+    if not question.anchor:
         return None
     if interval is None:
         raise InputError("--anchor: the physical limit is no engine; an anchor needs one, such as vllm")
-    anchors = read_anchors(texts)
-    ratios = anchor_ratios(anchors, asked)
+    anchors = read_anchors(question.anchor)
+    precision = precision_on(question.engine, model, question.precision, question.kv_precision)
+    ratios = anchor_ratios(anchors, AskedDeployment(model, system, precision, question.engine, question.layout))
+    at = batch or question.batch, median_of(question.input_tokens)
     return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at) for name in ratios})
 
 

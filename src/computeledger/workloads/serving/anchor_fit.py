@@ -106,20 +106,16 @@ def learn(
         return Lesson((), before, before)
     spread = load_anchor_calibration().spreads[quantity] if spread is None else spread
     middle = math.log(median_of(before))
-    places = np.log2([[one.batch, max(one.input_tokens, 1.0)] for one in ratios])
-    logs = np.log([one.ratio for one in ratios]) - middle
-    centre = np.mean(places, axis=0)
-    target = np.array([c if x is None else math.log2(max(x, 1.0)) for x, c in zip(at, centre, strict=True)])
-    seen = _Measured(logs, np.column_stack([np.ones(len(logs)), places - centre]), np.append(1.0, target - centre))
-    shift, sd = _posterior(seen, (interval.between_runs[quantity], spread.between_sd), spread)
+    seen = _measured(ratios, middle, at)
+    levels = interval.between_runs[quantity], spread.between_sd
+    shift, sd = _posterior(seen, levels, spread)
     widening = _widening(seen, spread)
     after = _range(middle + shift, sd * widening, spread.tails)
     if widening == 1.0:  # a measurement teaches something or nothing
         after = _within(after, before)
-    differ = math.exp(float(np.ptp(logs)))
+    differ = math.exp(float(np.ptp(seen.logs)))
     at_middle = _Measured(seen.logs, seen.rows, np.array([1.0, 0.0, 0.0]))
-    level = _posterior(at_middle, (interval.between_runs[quantity], spread.between_sd), spread)[0]
-    said = float(np.mean(logs))
+    level, said = _posterior(at_middle, levels, spread)[0], float(np.mean(seen.logs))
     carried = level / said if abs(said) > _NO_NEWS else 1.0
     return Lesson(tuple(one.ratio for one in ratios), before, after, carried, differ, widening)
 
@@ -131,6 +127,49 @@ class _Measured:
     logs: NDArray[np.float64]
     rows: NDArray[np.float64]
     at: NDArray[np.float64]
+
+
+def _measured(ratios: Sequence[MeasuredRatio], middle: float, at: tuple[float | None, float | None]) -> _Measured:
+    places = np.log2([[one.batch, max(one.input_tokens, 1.0)] for one in ratios])
+    centre = np.mean(places, axis=0)
+    target = np.array([c if x is None else math.log2(max(x, 1.0)) for x, c in zip(at, centre, strict=True)])
+    rows = np.column_stack([np.ones(len(ratios)), places - centre])
+    return _Measured(np.log([one.ratio for one in ratios]) - middle, rows, np.append(1.0, target - centre))
+
+
+def score(
+    interval: Interval, quantity: str, known: MeasuredRatio, target: MeasuredRatio, spread: AnchorSpread
+) -> float:
+    """How many predicted standard deviations a point lies from what another of its deployment says.
+
+    Parameters
+    ----------
+    interval : Interval
+        Of the deployment's class.
+    quantity : str
+        ``tpot`` or ``ttft``.
+    known, target : MeasuredRatio
+        The point that is the anchor, and the one that is predicted.
+    spread : AnchorSpread
+        Of other people's deployments; its tails are not read.
+
+    Returns
+    -------
+    float
+        In logarithms [-].
+
+    Examples
+    --------
+    >>> from computeledger.workloads.serving.intervals import interval_of
+    >>> points = MeasuredRatio(1.0, 8.0, 1024.0), MeasuredRatio(1.2, 64.0, 1024.0)
+    >>> spread = load_anchor_calibration().spreads["tpot"]
+    >>> 0 < score(interval_of("engine never fitted"), "tpot", *points, spread) < 2
+    True
+    """
+    middle = math.log(median_of(getattr(interval, quantity)))
+    seen = _measured([known], middle, (target.batch, target.input_tokens))
+    mean, sd = _posterior(seen, (interval.between_runs[quantity], spread.between_sd), spread)
+    return (math.log(target.ratio) - middle - mean) / sd
 
 
 def _posterior(seen: _Measured, levels: tuple[float, float], spread: AnchorSpread) -> tuple[float, float]:

@@ -557,7 +557,7 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
 
 
 def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
-    """One more cached token: its share of a longer prefix's prefill, and its cache entry over the NIC.
+    """One more cached token: its share of a longer prefix's prefill, and its entry over the NIC of several machines.
 
     A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
     """
@@ -568,7 +568,7 @@ def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
     longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
     attend = _timed(scenario, longer, machine).s - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
-    fetch = entry / machine.scale_out_bytes_per_s
+    fetch = 0.0 if machine.system.is_one_machine else entry / machine.scale_out_bytes_per_s
     taken = result.prefill_busy_s / prefill_s
     return np.maximum(attend, 0.0) / more * taken + fetch / ranks
 

@@ -14,16 +14,11 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.offload import (
-    HOST_BYTES_PER_S,
-    LINK_BYTES_PER_S,
-    LOCAL_BUFFERS,
-    SERVER_BUFFERS,
-    Buffers,
-    HostMemory,
-)
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
+from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -49,23 +44,6 @@ def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
     1024.0
     """
     return {name: getattr(question, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
-
-
-def interval_asked(
-    model: Model, weights: str, system: System, engine: str, kind: str = "aggregated"
-) -> Interval | None:
-    """The interval of the class of what is asked; the physical limit and a machine's own profile have none.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_system
-    >>> where = load_model("llama-3.1-8b"), "bf16", load_system("h100-nvl8")
-    >>> interval_asked(*where, "ideal"), interval_asked(*where, "tgi").name
-    (None, 'engine never fitted')
-    """
-    if constants_of(engine, system.accelerator) in ("ideal", "assumed") or user_path(engine) is not None:
-        return None
-    return interval_for(model, weights, system, engine, kind)
 
 
 def model_of(question: ServeQuestion) -> Model:
@@ -137,7 +115,7 @@ def buffers_of(engine: str) -> Buffers:
     >>> buffers_of("llama.cpp").workspace_bytes < buffers_of("vllm").workspace_bytes
     True
     """
-    return LOCAL_BUFFERS if engine in engines() and engines()[engine].is_local else SERVER_BUFFERS
+    return engines()[engine].buffers if engine in engines() else SERVER_BUFFERS
 
 
 def check_request(scenario: ServingScenario) -> None:
@@ -176,6 +154,46 @@ def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: 
     if int(layout.cp) > 1:
         raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
     return [layout]
+
+
+def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
+    """Layouts that the engine can run, where a launch command is asked for or the engine is a local one.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="qwen3-8b", system="2xl40s", backend="llama.cpp")
+    >>> [str(one) for one in layouts_to_search(asked, [Layout(tp=2), Layout(dp=2, ep=2)])]
+    ['tp2']
+    """
+    engine = question.emit or (question.engine if question.engine in local_engines() else None)
+    if engine is None:
+        return layouts
+    able = [one for one in layouts if engines()[engine].problem(one) is None]
+    if not able:
+        raise InputError(f"{engine}: {engines()[engine].problem(layouts[0])}")
+    return able
+
+
+def interval_asked(question: ServeQuestion, model: Model, system: System) -> Interval | None:
+    """The interval of a question's class; the physical limit and a machine's own profile have none.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", backend="ideal")
+    >>> interval_asked(asked, load_model("qwen3-8b"), load_system("h100-nvl8")) is None
+    True
+    """
+    engine, kind, stated = question.engine, question.mode, question.layout
+    constants = constants_of(engine, system.accelerator)
+    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
+        kind = "spread"
+    if engine in local_engines() and question.batch != 1:
+        kind = "several"
+    weights = precision_on(engine, model, question.precision, question.kv_precision).name
+    if constants in ("ideal", "assumed") or user_path(engine) is not None:
+        return None
+    return interval_for(model, weights, system, engine, kind)
 
 
 def search_options(

@@ -175,7 +175,7 @@ def cheapest_row(
 
 def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:
     return DoesNotFitError(
-        f"{scenario.model.id} in {scenario.precision.name} does not fit: no layout of at most {n_gpus} x "
+        f"{scenario.model.id} in {scenario.precision.written} does not fit: no layout of at most {n_gpus} x "
         f"{machine.system.accelerator.id} holds its weights and one sequence of {int(scenario.held_tokens)} tokens"
     )
 

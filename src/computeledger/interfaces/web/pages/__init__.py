@@ -6,6 +6,7 @@ from computeledger.interfaces.web.pages import claims as page_claims
 from computeledger.interfaces.web.pages import facts as page_facts
 from computeledger.interfaces.web.pages import frontier as page_frontier
 from computeledger.interfaces.web.pages import life as page_life
+from computeledger.interfaces.web.pages import memory as page_memory
 from computeledger.interfaces.web.pages import pretrain as page_pretrain
 from computeledger.interfaces.web.pages import prices as page_prices
 from computeledger.interfaces.web.pages import rl as page_rl
@@ -16,6 +17,7 @@ from computeledger.interfaces.web.spec import Page
 PAGES: tuple[Page, ...] = (
     page_life.PAGE,
     page_serve.PAGE,
+    page_memory.PAGE,
     page_pretrain.PAGE,
     page_rl.PAGE,
     page_prices.PAGE,

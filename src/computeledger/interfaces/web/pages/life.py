@@ -16,6 +16,7 @@ from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_t
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
+from computeledger.workloads.questions.setup import BACKENDS
 
 _SCENARIO = (
     Control("model", "Model", "choice", choices=tuple(model_ids()), choice_of=model_name,
@@ -41,6 +42,7 @@ _SCENARIO = (
     box("inference.cached", "Cached prefix", has_zero=True, group="Inference", blank="none"),
     box("inference.output", "Output", group="Inference"),
     box("inference.tpot", "Slowest time per token", unit="ms", low=5, high=500, group="Inference", blank="none"),
+    box("inference.backend", "Engine", kind="choice", choices=("", *BACKENDS), group="Inference", blank=BACKENDS[0]),
     box("inference.occupancy", "Busy share", unit="fraction", log=False, group="Inference"),
 )  # fmt: skip
 _BOXES = {name: boxes_of(name, _SCENARIO) for name in PLANS}

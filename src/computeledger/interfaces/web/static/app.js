@@ -421,6 +421,7 @@ const said = (cell) => (typeof cell === "string" ? cell : cell.text);
 
 function cellParts(cell) {
   // long units may break behind a stroke
+  if (/^\d{4}-\d\d(-\d\d)?$/.test(cell)) return [element("span", { class: "date" }, cell)];
   const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
   if (typeof cell === "string") return parts;
   const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, Uncertain, median
+from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.document import picked
@@ -71,6 +72,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
+        "memory_ratio": _memory_ratio(batch.sharded_weights),
         "fits": bool(np.all(result.fits)),
         "anchored": held is not None,
     }
@@ -117,6 +119,14 @@ def stops_document(stops: Mapping[str, tuple[Uncertain, str]]) -> dict[str, Any]
         low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
         out[name] = {"low": low, "high": high, "why": why}
     return out
+
+
+def _memory_ratio(sharded: bool) -> dict[str, Any]:
+    """Real over modelled peak memory, with its source: sharded weights are another stack than the account's."""
+    factor = load_training_factors()["training_memory_other_ratio" if sharded else "training_memory_ratio"]
+    value = factor.value
+    low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
+    return {"low": low, "high": high, "why": factor.why, "source": factor.source}
 
 
 def option_document(one: PretrainingOption, factor: float = 1.0) -> dict[str, Any]:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain
-from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
-from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
-from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
@@ -21,7 +18,7 @@ from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
-from computeledger.workloads.pretraining.reading import read_limits, read_training, stated_layout
+from computeledger.workloads.pretraining.reading import guessed_ratios, read_limits, read_training, stated_layout
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 #: Fields that override what a stop costs, and the rates and times they stand for.
@@ -54,7 +51,7 @@ def read_setting(question: PretrainQuestion) -> Setting:
     uncertain = {name: value for name, (value, _) in stops.items()}
     power = system.facility_w_per_chip.uncertain
     quantities: dict[str, Uncertain] = {"tokens": question.tokens, "price": price, f"power.{system.id}": power}
-    inputs = quantities | {f"stops.{key}": one for key, one in uncertain.items()} | _shape_guessed(model)
+    inputs = quantities | {f"stops.{key}": one for key, one in uncertain.items()} | guessed_ratios(model)
     drawn, machine, typical = draw_machine(system, inputs, DEFAULT_ENGINE, question)
     scenario = replace(read_training(question, model), tokens=drawn["tokens"], usd_per_gpu_hour=drawn["price"])
     domain = int(system.n_gpus_scale_up.value)
@@ -73,17 +70,6 @@ def read_setting(question: PretrainQuestion) -> Setting:
         facility_w_per_gpu=drawn[f"power.{system.id}"],
         wanted_tokens=median_of(question.global_batch_tokens),
     )
-
-
-def _shape_guessed(model: Model) -> dict[str, Uncertain]:
-    """Ratios of real over modelled steps, wider where a rule guessed the model's shape."""
-    spread = shape_rule().spread_of("step", model)
-    factors = {name: one.value for name, one in load_all_factors(DEFAULT_ENGINE).items() if spread}
-    return {
-        f"efficiency.{name}": value.widened(spread)
-        for name, value in factors.items()
-        if name.startswith("training_") and isinstance(value, Range) and name != "training_memory_ratio"
-    }
 
 
 def _stops(question: PretrainQuestion) -> dict[str, tuple[Uncertain, str]]:

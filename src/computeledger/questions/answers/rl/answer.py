@@ -229,7 +229,7 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
 
 def _cost(setting: Setting, typical: bool) -> RunCost:
     """One step of the run and what it costs."""
-    numbers = setting.middles if typical else setting.draws
+    numbers = setting.medians if typical else setting.draws
     scenario = setting.run.typical if typical else setting.run.scenario
     machines = setting.run.typical_machines if typical else setting.run.machines
     peak, n_active = machines.training.bf16_flop_per_s, n_params_active(setting.run.model)

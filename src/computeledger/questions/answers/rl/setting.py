@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.arrays import Num, Uncertain
-from computeledger.facts.load import load_system
+from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import fields_of
 from computeledger.frontier.text import text_facts
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.physics.calibration.rl import RATIOS, load_rl_factors
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.rl.confidence import rl_ratios
 from computeledger.workloads.rl.reading import AskedRun, Numbers, read_run
 
 #: Splits of the GPUs that an answer lists.
@@ -27,7 +27,7 @@ class Setting:
     system: System
     price_ground: dict[str, Any]
     draws: dict[str, Num]
-    middles: dict[str, Num]
+    medians: dict[str, Num]
     run: AskedRun
 
 
@@ -41,10 +41,10 @@ def read_setting(question: RLQuestion) -> Setting:
     streams = {name: one.stream for name, one in fields_of(RLQuestion).items()}
     inputs = {streams.get(name, name): value for name, value in known.items()}
     if question.backend != "ideal":
-        inputs |= {f"efficiency.{name}": load_rl_factors()[name].value for name in RATIOS}
+        inputs |= {f"efficiency.{name}": value for name, value in rl_ratios(load_model(question.model)).items()}
     drawn, machine, typical = draw_machine(system, inputs, question.backend, question)
     draws = {name: drawn[streams.get(name, name)] for name in known}
-    middles: dict[str, Num] = {name: median_of(value) for name, value in known.items()}
+    medians: dict[str, Num] = {name: median_of(value) for name, value in known.items()}
     factors = {name: value for name, value in drawn.items() if name.startswith("efficiency.")}
-    run = read_run(question, Numbers(draws | factors, machine), Numbers(middles, typical))
-    return Setting(system, ground, draws, middles, run)
+    run = read_run(question, Numbers(draws | factors, machine), Numbers(medians, typical))
+    return Setting(system, ground, draws, medians, run)

@@ -12,22 +12,19 @@ from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
-from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
-from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
-from computeledger.physics.parallelism import Layout, parse_layout
+from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
     carried_over,
-    counted_in_file,
     dear_reads,
     foreign_engine,
     margins_document,
@@ -45,7 +42,6 @@ from computeledger.questions.answers.serving.setting import (
     host_memory_document,
     host_memory_remarks,
     interval_document,
-    layouts_to_search,
     model_document,
     speculation,
 )
@@ -53,10 +49,10 @@ from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import draw_machine, multiplied_in, price_of
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
-from computeledger.workloads.engines import default_file, precision_on
+from computeledger.workloads.engines import default_file
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, AskedDeployment, anchoring_of
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.breakdown import break_down_serving
 from computeledger.workloads.serving.estimate import ServingResult, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, interval_for
@@ -66,6 +62,7 @@ from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
     interval_asked,
+    layouts_to_search,
     layouts_to_try,
     lengths_of,
     model_of,
@@ -153,12 +150,12 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
-    file = None if question.precision else default_file(question.engine, setting.at_median.model)
-    out["remarks"] += counted_in_file(file, question.engine)
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
-    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(answer.result)
+    out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
+        answer.result, setting.system
+    )
     out["remarks"] += carried_over(setting.machine)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
@@ -176,10 +173,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:
-        out["launch"] = {
-            "engine": question.emit,
-            "text": launch_text(question.emit, {**document, **out, "stored_as": question.precision or file}),
-        }
+        stored = question.precision or default_file(question.engine, setting.at_median.model)
+        text = launch_text(question.emit, {**document, **out, "stored_as": stored})
+        out["launch"] = {"engine": question.emit, "text": text}
     return out
 
 
@@ -327,12 +323,8 @@ def _setting(question: ServeQuestion, batch: float | None = None) -> tuple[Setti
     price, ground = price_of(system, question.price)
     lengths = lengths_of(question)
     streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
-    interval = _interval(model, system, question)
-    precision = precision_on(question.engine, model, question.precision, question.kv_precision)
-    asked = AskedDeployment(model, system, precision, question.engine, question.layout)
-    anchoring = anchoring_of(
-        question.anchor, asked, interval, (batch or question.batch, median_of(lengths["input_tokens"]))
-    )
+    interval = interval_asked(question, model, system)
+    anchoring = anchoring_of(question, model, system, interval, batch)
     ratios = _ratios(interval, anchoring)
     inputs = {streams[name]: value for name, value in lengths.items()}
     draws, machine, typical = draw_machine(system, {**inputs, "price": price, **ratios}, question.engine, question)
@@ -342,17 +334,6 @@ def _setting(question: ServeQuestion, batch: float | None = None) -> tuple[Setti
     check_request(at_median)
     setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
     return setting, anchoring
-
-
-def _interval(model: Model, system: System, question: ServeQuestion) -> Interval | None:
-    """The interval of the question's class; the physical limit has none."""
-    engine, kind, stated = question.engine, question.mode, question.layout
-    if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
-        kind = "spread"
-    if engine in local_engines() and question.batch != 1:
-        kind = "several"
-    weights = precision_on(engine, model, question.precision, question.kv_precision).name
-    return interval_asked(model, weights, system, engine, kind)
 
 
 def _ratios(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Uncertain]:

@@ -11,9 +11,18 @@ from computeledger.arrays import Num, median
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import load_factors
-from computeledger.physics.roofline import BOUNDS, Machine, Operation, OperationKind, bound, bound_times_s, total_s
+from computeledger.physics.roofline import (
+    BOUNDS,
+    Machine,
+    Operation,
+    OperationKind,
+    Precision,
+    bound,
+    bound_times_s,
+    total_s,
+)
+from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.memory import ServingMemory
-from computeledger.physics.serving.offload import SERVER_BUFFERS, Buffers
 from computeledger.physics.weights import weight_counts
 from computeledger.questions.document import picked
 from computeledger.workloads.engines import engines
@@ -45,9 +54,19 @@ def wider_products(scenario: ServingScenario, system: System) -> list[str]:
         elif native != unit:
             has = f"is faster in {native}" if unit in chip.peak_flop_per_s else f"has no {unit} units"
             out[name] = f"{chip.id} {has}; products run in {native}"
+        elif name == scenario.model.expert_precision == "mxfp4":
+            out[name] = _MXFP4.format(chip.id)
         elif native == "bf16" != chip.wide_unit:
             out[name] = f"{chip.id} has no bf16 units; 16-bit weights are multiplied in {chip.wide_unit}, at its peak"
     return [f"{name}: {said}" for name, said in out.items()]
+
+
+#: vLLM's quantization/mxfp4.py (commit 007d500): FlashInfer's MXFP4 x BF16 kernels on SM100 unless MXFP8 is asked for,
+#: Triton's or Marlin's with activations in bf16 on Hopper and ROCm.
+_MXFP4 = (
+    "products are counted at the fp4 rate of {}; where activations stay wider, as vLLM's do for gpt-oss (bf16, or 8 "
+    "bits by a setting), what compute binds is slower"
+)
 
 
 def foreign_engine(backend: str | None, system: System) -> list[str]:
@@ -67,23 +86,17 @@ def carried_over(machine: Machine) -> list[str]:
     return [f"constants of H100 to GB300, carried over to {chip.name}: {', '.join(parts)}"] if parts else []
 
 
-def counted_in_file(file: str | None, engine: str) -> list[str]:
-    """Which file was counted where the engine does not run the checkpoint as it is stored."""
-    if file is None:
-        return []
-    return [f"counted in {file}, the file that {engine}'s users download of it: --precision names another"]
-
-
-def dear_reads(result: ServingResult) -> list[str]:
+def dear_reads(result: ServingResult, system: System) -> list[str]:
     """Why a cached token costs more than a new one, where it does."""
     if median(result.usd_per_mtok_cached_read) <= median(result.usd_per_mtok_input):
         return []
-    return [_DEAR_READ]
+    fetched = "" if system.is_one_machine else ", and a cached entry crosses the network"
+    return [f"{_DEAR_READ}{fetched}"]
 
 
 _DEAR_READ = (
     "cached read above input: every new token of the prompt attends to all of a cached prefix, but only to the half of "
-    "the new tokens that stand before it, and a cached entry crosses the network"
+    "the new tokens that stand before it"
 )
 
 
@@ -91,9 +104,15 @@ def serving_assumptions(buffers: Buffers = SERVER_BUFFERS) -> dict[str, float]:
     """What serving takes for granted beside the efficiency factors."""
     return {
         "cache_share_of_free_hbm_fraction": buffers.cache_fraction,
+        "engine_share_of_hbm_fraction": buffers.whole_fraction,
         "engine_workspace_bytes": buffers.workspace_bytes,
         "prefill_chunk_tokens": buffers.chunk_tokens,
     }
+
+
+def precision_document(precision: Precision) -> dict[str, str]:
+    """Formats by kind of value, and the file that mixes several by its name."""
+    return {name: getattr(precision, name) for name in WIDTHS} | ({"file": precision.file} if precision.file else {})
 
 
 def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSpeed, gpus: int) -> dict[str, Any]:
@@ -110,7 +129,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "input_tokens": quantity(scenario.input_tokens, "tokens"),
         "cached_tokens": quantity(scenario.cached_tokens, "tokens"),
         "output_tokens": quantity(scenario.output_tokens, "tokens"),
-        "precision": {name: getattr(scenario.precision, name) for name in WIDTHS},
+        "precision": precision_document(scenario.precision),
         **quantities(serve_figures(result)),
         **_first_tokens(result),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
@@ -364,7 +383,7 @@ def pools_document(
         "input_tokens": quantity(one.input_tokens, "tokens"),
         "cached_tokens": quantity(one.cached_tokens, "tokens"),
         "output_tokens": quantity(one.output_tokens, "tokens"),
-        "precision": {name: getattr(one.precision, name) for name in WIDTHS},
+        "precision": precision_document(one.precision),
         **quantities(_pools_figures(*answer)),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "pools": {
@@ -425,7 +444,7 @@ def main_bound(operations: Iterable[Operation]) -> str:
 
 
 def memory_document(held: ServingMemory) -> dict[str, Any]:
-    """HBM of the busiest GPU by tenant."""
+    """Memory of the busiest GPU by tenant."""
     return {
         "weights": median(held.weights_bytes),
         "kv_cache": median(held.kv_cache_bytes),

@@ -13,7 +13,6 @@ from computeledger.errors import InputError, unknown_id
 from computeledger.facts.load import load_model
 from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
-from computeledger.physics.serving.memory import CACHE_FRACTION
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.questions.wording import point, show
 from computeledger.units import format_count
@@ -58,7 +57,7 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
 
 def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> list[str]:
     held, one = _held(document, pool), _launch(engine, document, pool, role)
-    most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of HBM: it may not fit"
+    most = f"# the predicted batch takes more than {MOST_FRACTION:.0%} of the memory: it may not fit"
     is_short = held["total"] > MOST_FRACTION * held["capacity"]
     return [*([most] if is_short else []), *_draft_note(one), *engines()[engine].launched(one)]
 
@@ -88,7 +87,9 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use {allowed}")
     held = _held(document, pool)
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
-    cache = CACHE_FRACTION * (capacity - beside)
+    kept = engines()[engine].buffers
+    rest = max(beside - held["weights"], kept.least_bytes)
+    cache = kept.cache_fraction * max(kept.whole_fraction * capacity - held["weights"] - rest, 0.0)
     host: Mapping[str, float] = document.get("host_memory", {})
     in_host = host.get("weights_fraction", 0.0)
     return Launch(
@@ -102,7 +103,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         role=role,
         whole_fraction=_share((beside + cache) / capacity),
         static_fraction=_share((held["weights"] + cache) / capacity),
-        cache_fraction=CACHE_FRACTION,
+        cache_fraction=kept.cache_fraction,
         chunk_tokens=int(CHUNK_TOKENS),
         weights=document.get("stored_as") or precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),

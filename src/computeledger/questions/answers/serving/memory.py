@@ -10,20 +10,23 @@ from computeledger.facts.catalog import compared_systems, system_ids
 from computeledger.facts.counted import read_counted
 from computeledger.facts.gguf_mixes import mix_named
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
+from computeledger.facts.schema import Accelerator, System
 from computeledger.fields import Given
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.serving.memory import CACHE_FRACTION, ServingMemory
-from computeledger.physics.serving.offload import LOCAL_BUFFERS, SERVER_BUFFERS, HostMemory
+from computeledger.physics.serving.memory import ServingMemory
+from computeledger.physics.serving.offload import HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of, stored_precision
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import serving_assumptions
 from computeledger.questions.answers.serving.launch import MOST_FRACTION
+from computeledger.questions.grounds import figure_document
 from computeledger.questions.memory import MemoryQuestion
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.engine import Engine, Launch
+from computeledger.workloads.figures import memory_figure
+from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
 from computeledger.workloads.serving.reading import buffers_of
 
@@ -41,12 +44,15 @@ class Fit:
 
     system: str
     precision: str
+    engine: str
     fits: bool
     layout: Layout
     memory: ServingMemory
     largest_batch: int
     longest_context_tokens: int
+    cache_tokens: int
     launch: str
+    chip: Accelerator
 
     def to_dict(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
@@ -54,6 +60,7 @@ class Fit:
         return {
             "system": self.system,
             "precision": self.precision,
+            "engine": self.engine,
             "fits": self.fits,
             "n_gpus": int(self.layout.n_gpus),
             "layout": str(self.layout),
@@ -64,7 +71,10 @@ class Fit:
                 "workspace": float(held.workspace_bytes),
                 "total": float(held.total_bytes),
                 "capacity": held.capacity_bytes,
+                "cache_capacity": float(held.cache_bytes),
+                "rest_sd": float(held.rest_sd_bytes),
             },
+            "cache_tokens": self.cache_tokens,
             "largest_batch": self.largest_batch,
             "longest_context_tokens": self.longest_context_tokens,
             "launch": self.launch,
@@ -80,21 +90,24 @@ class MemoryAnswer(Answer):
     fits: tuple[Fit, ...]
 
     @property
-    def _all_local(self) -> bool:
-        return all(one.memory.workspace_bytes == LOCAL_BUFFERS.workspace_bytes for one in self.fits)
+    def best(self) -> Fit | None:
+        """Of what fits, the fewest GPUs, and of those with as few the smallest."""
+        fits = [one for one in self.fits if one.fits]
+        return min(fits, key=lambda one: (int(one.layout.n_gpus), one.memory.capacity_bytes), default=None)
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
-        """As ``computeledger memory --json`` prints it; the parts are its working."""
-        del working
+        """As ``computeledger memory --json`` prints it; the working is that of the best fit."""
+        shown = self.best or self.fits[0]
+        parts = {"working": [figure_document(one) for one in _figures(shown)]} if working else {}
         document = {
             "model": self.model.id,
             "context_tokens": self.question.context_tokens,
             "batch": self.question.batch,
             "kv_precision": self.question.kv_precision,
             "fits": [one.to_dict() for one in self.fits],
-            "assumptions": serving_assumptions(LOCAL_BUFFERS if self._all_local else SERVER_BUFFERS),
+            "assumptions": serving_assumptions(engines()[self.fits[0].engine].buffers),
         }
-        return remarked(document, self.remarks)
+        return remarked(document | parts, self.remarks)
 
 
 def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryAnswer:
@@ -139,6 +152,24 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     return MemoryAnswer(question, model, tuple(fits))
 
 
+def _figures(one: Fit) -> tuple[Figure, ...]:
+    """How the bytes of one GPU come about, the batch that they leave room for, and the longest context."""
+    held = one.memory
+    capacity = fact_term("memory of one GPU", one.chip.usable_hbm_bytes or one.chip.hbm_bytes)
+    parts = {"weights": held.weights_bytes, "activations": held.activations_bytes, "workspace": held.workspace_bytes}
+    kept = tuple(Term(name, value, "bytes") for name, value in parts.items())
+    sequence, ranks = Term("cache of one sequence", held.sequence_bytes, "bytes"), Term("dp", one.layout.dp, "")
+    free = Term("room for the cache", held.cache_bytes, "bytes")
+    room = "floor(room for the cache / cache of one sequence) x dp"
+    searched = "the longest at which the batch fits, by halving, up to the configuration's own"
+    return (
+        memory_figure(held, capacity),
+        Figure("largest_batch", held.largest_batch, "", room, (free, capacity, *kept, sequence, ranks)),
+        Figure("longest_context_tokens", one.longest_context_tokens, "tokens", searched, (capacity, *kept)),
+        Figure("n_gpus", one.layout.n_gpus, "", "the fewest of all layouts that hold the batch", (capacity,)),
+    )
+
+
 def _formats(question: MemoryQuestion, model: Model) -> tuple[str | None, ...]:
     """The formats asked for; else the stored one and the usual ones that are narrower, of no file that is at hand."""
     if question.precision or model.stored is not None:
@@ -167,15 +198,19 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     load = Load(model, precision, float(question.batch), float(question.context_tokens), kept)
     found = fewest_gpus(load, system, engine, most)
     longest = longest_context(load, system, [found.layout], model.max_context_tokens or _LONGEST_CONTEXT)
+    held = found.memory
     return Fit(
         system=system.id,
         precision=name,
+        engine=engine.id,
         fits=found.fits,
         layout=found.layout,
-        memory=found.memory,
-        largest_batch=int(found.memory.largest_batch),
+        memory=held,
+        largest_batch=int(held.largest_batch),
         longest_context_tokens=longest,
-        launch=_launch(question, model, name, (found.layout, precision, found.memory)),
+        cache_tokens=int(held.cache_bytes / max(float(held.sequence_bytes) / question.context_tokens, 1.0)),
+        launch=_launch(question, model, name, (found.layout, precision, held)),
+        chip=system.accelerator,
     )
 
 
@@ -196,8 +231,9 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
     online = {stored.attention, stored.dense, stored.experts} == {"bf16"} and name == "fp8"
     if precision.kv not in engine.caches:
         return ""
-    beside, share = float(held.total_bytes - held.kv_cache_bytes), buffers_of(engine.id).cache_fraction
-    whole = (beside + share * max(held.capacity_bytes - beside, 0.0)) / held.capacity_bytes
+    kept = engine.buffers
+    beside = float(held.total_bytes - held.kv_cache_bytes)
+    whole = kept.whole_fraction if kept.whole_fraction < 1 else (beside + float(held.cache_bytes)) / held.capacity_bytes
     launch = Launch(
         model=model.id,
         layout=layout,
@@ -209,7 +245,7 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
         role="",
         whole_fraction=min(whole, MOST_FRACTION),
         static_fraction=min(whole, MOST_FRACTION),
-        cache_fraction=CACHE_FRACTION,
+        cache_fraction=kept.cache_fraction,
         chunk_tokens=int(CHUNK_TOKENS),
         weights=name,
     )

@@ -16,7 +16,6 @@ from computeledger.questions.answers.serving.setting import (
     Setting,
     aim_of_the_search,
     interval_document,
-    layouts_to_search,
     model_document,
     speculation,
 )
@@ -25,6 +24,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
+from computeledger.workloads.serving.reading import layouts_to_search
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,

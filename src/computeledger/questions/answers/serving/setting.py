@@ -7,18 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from computeledger.arrays import Num
-from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
-from computeledger.physics.calibration.local import local_engines
-from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
-from computeledger.questions.answer import Answer, Quantity, system_remarks
+from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.units import format_si
-from computeledger.workloads.engines import constants_of, engines
+from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.intervals import Interval
@@ -93,21 +90,10 @@ class ServingAnswer(Answer):
         """Cost of output and of new input tokens [USD/Mtok]."""
 
 
-def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
-    """Layouts that the engine can run, where a launch command is asked for or the engine is a local one."""
-    engine = question.emit or (question.engine if question.engine in local_engines() else None)
-    if engine is None:
-        return layouts
-    able = [one for one in layouts if engines()[engine].problem(one) is None]
-    if not able:
-        raise InputError(f"{engine}: {engines()[engine].problem(layouts[0])}")
-    return able
-
-
 def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
     """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
     own = load_model(question.model)
-    remarks = [*own.remarks, *system_remarks(question.system, question.gpus)]
+    remarks = [*own.remarks, *file_remarks(question), *system_remarks(question.system, question.gpus)]
     if model.max_context_tokens != own.max_context_tokens:
         remarks.append(
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "

@@ -14,12 +14,11 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
-from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.offload import HostMemory
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
@@ -29,11 +28,12 @@ from computeledger.questions.executors import local_workers, open_executor, open
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, precision_on
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, AskedDeployment, anchoring_of
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.intervals import Interval
-from computeledger.workloads.serving.reading import interval_asked
+from computeledger.workloads.serving.reading import buffers_of, interval_asked
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -162,10 +162,14 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
         model, system = load_model(model_id), load_system(system_id)
         precision = precision_on(asked.engine, model, width, asked.kv_precision)
         price = median_of(price_of(system, asked.price)[0])
-        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price)
-        interval = _interval(scenario, system, asked.engine)
-        deployed = AskedDeployment(model, system, precision, asked.engine)
-        anchoring = anchoring_of(asked.anchor, deployed, interval, (None, given))
+        kept = HostMemory(buffers=buffers_of(asked.engine))
+        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price, host=kept)
+        one = ServeQuestion(
+            model=model_id, system=system_id, precision=width, kv_precision=asked.kv_precision, input_tokens=given,
+            output_tokens=written, backend=asked.backend, profile=asked.profile, anchor=asked.anchor,
+        )  # fmt: skip
+        interval = interval_asked(one, model, system)
+        anchoring = anchoring_of(one, model, system, interval)
         medians = _medians(interval) if anchoring is None else anchoring.medians
         machine = Machine(system, efficiency(constants_of(asked.engine, system.accelerator), medians))
         questions.append(ServingQuestion(len(combinations), scenario, machine, asked.gpus))
@@ -173,11 +177,6 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
         name = interval_document(interval, asked.engine)["class"]
         combinations.append(Combination(model.id, system.id, weights, name, given, written))
     return questions, combinations, anchoring
-
-
-def _interval(scenario: ServingScenario, system: System, engine: str) -> Interval | None:
-    kind = "several" if engine in local_engines() else "aggregated"
-    return interval_asked(scenario.model, scenario.precision.name, system, engine, kind)
 
 
 def _medians(interval: Interval | None) -> dict[str, Num]:
@@ -217,7 +216,7 @@ def _why(one: ServingQuestion, engine: str) -> str:
         with with_remedies(scenario, machine.system, engine, one.n_gpus):
             found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
     except InputError as error:
-        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.name} ")
+        return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.written} ")
     return f"the fastest layout takes {format_si(min(option.tpot_s for option in found), 's')} per output token"
 
 

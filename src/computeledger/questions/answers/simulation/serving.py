@@ -15,7 +15,6 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
-from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python, remarked
@@ -32,7 +31,8 @@ from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.workloads.engines import constants_of, precision_on
-from computeledger.workloads.serving.anchor import Anchoring, AskedDeployment, anchoring_of
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.reading import interval_asked
@@ -185,11 +185,14 @@ _DECODE = "efficiency.serving_ratio"
 
 def _anchoring(model: Model, system: System, sample: Trace, question: SimulateServeQuestion) -> Anchoring | None:
     """What the reader's measurements taught of requests like these."""
-    precision = precision_on(question.engine, model, question.precision, question.kv_precision)
-    kind = "several" if question.engine in local_engines() else "aggregated"
-    interval = interval_asked(model, precision.name, system, question.engine, kind)
-    asked = AskedDeployment(model, system, precision, question.engine, question.layout)
-    return anchoring_of(question.anchor, asked, interval, (None, float(np.mean(sample.input_tokens))))
+    if not question.anchor:
+        return None
+    asked = ServeQuestion(
+        model=question.model, system=question.system, precision=question.precision, kv_precision=question.kv_precision,
+        backend=question.backend, layout=question.layout, anchor=question.anchor,
+        input_tokens=float(np.mean(sample.input_tokens)),
+    )  # fmt: skip
+    return anchoring_of(asked, model, system, interval_asked(asked, model, system))
 
 
 @dataclass(frozen=True, slots=True)
