@@ -17,8 +17,9 @@ from computeledger.workloads.serving.intervals import interval_of
 #: Points that a run needs, the anchor included.
 FEWEST_SETTINGS = 2
 _QUANTITIES = ("tpot", "ttft")
-#: Columns that hold a row's load and its input, in the tables that have runs.
-_LOAD, _INPUT = ("batch_size", "concurrency", "static_batch"), ("isl", "input_tokens")
+#: Columns that hold a row's load and its lengths, in the tables that have runs.
+_LOAD = ("batch_size", "concurrency", "static_batch")
+_INPUT, _OUTPUT = ("isl", "input_tokens"), ("osl", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def anchor_gain(comparison: Comparison, quantity: str = "tpot") -> AnchorGain | 
 def run_points(comparison: Comparison, quantity: str) -> dict[str, list[RunPoint]]:
     """Points of runs that have several, one for each load and length."""
     middle = np.median(comparison.predicted[quantity], axis=1)
-    runs: dict[str, dict[tuple[float, float], RunPoint]] = {}
+    runs: dict[str, dict[tuple[float, float, float], RunPoint]] = {}
     for place, row in enumerate(comparison.rows):
         measured = comparison.measured[quantity][place]
         if not ("run" in row and "class" in row and np.isfinite(measured)):
@@ -100,7 +101,7 @@ def run_points(comparison: Comparison, quantity: str) -> dict[str, list[RunPoint
         of_class = median_of(getattr(interval_of(name), quantity))
         batch, given = _first(row, _LOAD), _first(row, _INPUT)
         point = MeasuredRatio(float(measured / middle[place]) * of_class, batch, given)
-        setting = batch, given + 1e-6 * float(row.get("osl") or row.get("output_tokens") or 0.0)
+        setting = batch, given, _first(row, _OUTPUT)
         runs.setdefault(f"{row['run']} {name}", {}).setdefault(setting, RunPoint(row.get("source", ""), name, point))
     return {run: list(points.values()) for run, points in runs.items() if len(points) >= FEWEST_SETTINGS}
 

@@ -19,7 +19,7 @@ from computeledger.units import KILO
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | float | bool | None"
 #: Most points of one file that count: a sweep of a benchmark has fewer.
-MOST_POINTS = 1000
+MOST_ANCHORS = 1000
 #: Units in which benchmarks state times [s].
 _UNITS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -59,8 +59,8 @@ def read_benchmarks(path: str) -> list[BenchmarkPoint]:
     points = [point for document in _documents(text, path) for point in _points(document, path)]
     if not points:
         raise InputError(f"{path}: no test of a prompt alone or of output alone in this result of llama-bench")
-    if len(points) > MOST_POINTS:
-        raise InputError(f"{path}: {len(points):,} points, more than {MOST_POINTS:,}; keep those of one deployment")
+    if len(points) > MOST_ANCHORS:
+        raise InputError(f"{path}: {len(points):,} points, more than {MOST_ANCHORS:,}; keep those of one deployment")
     return points
 
 
