@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.web.pages.serve import PAGE
+from computeledger.interfaces.web.spec import Answer as PageAnswer
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training.batch import Batch, Stack
+from computeledger.questions.answers.plan import plan
 from computeledger.questions.answers.pretraining.anchor import anchored_result
+from computeledger.questions.answers.serving.answer import serve
+from computeledger.questions.answers.serving.sweep import sweep
 from computeledger.questions.answers.setup import draw_machine
+from computeledger.questions.answers.simulation.serving import simulate_serve
 from computeledger.workloads.anchor import Spread, anchor
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.questions.setup import Sampled
-from computeledger.workloads.serving.anchor import read_anchor
+from computeledger.workloads.serving.anchor import read_anchors
 
 SCENARIOS = {
     "interleaved": PretrainingScenario(
@@ -70,16 +78,83 @@ def test_a_measurement_never_widens(spread: float, same: bool) -> None:
         assert anchor(draws, measured, 1.3, Spread(0.22, 0.09), same).narrowed_fraction <= 1
 
 
-def test_an_anchor_of_nothing_says_so(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.json"
-    empty.write_text("")
-    with pytest.raises(InputError, match="the file is empty"):
-        read_anchor(str(empty))
-    other = tmp_path / "anchor.txt"
-    other.write_text("batch=1")
-    with pytest.raises(InputError, match="is a file"):
-        read_anchor(str(other))
+def test_an_anchor_of_nothing_says_so() -> None:
     with pytest.raises(InputError, match="nothing is given; write key=value"):
-        read_anchor(" ")
+        read_anchors([" "])
     with pytest.raises(InputError, match="give a unit: 21ms or 21s"):
-        read_anchor("batch=32, isl=1024, osl=512, tpot=21")
+        read_anchors(["batch=32, isl=1024, osl=512, tpot=21"])
+
+
+ANCHOR = "batch=8,isl=1024,osl=256,tpot=12ms,layout=tp1"
+ON_ONE = {"model": "llama-3.1-8b", "system": "h100-nvl8"}
+
+
+def test_every_question_about_serving_learns_the_same_from_a_measurement(tmp_path: Path) -> None:
+    """``serve``, ``sweep``, ``simulate serve``, a plan and the app's page: one shift, shown before and after."""
+    plan_file = tmp_path / "plan.toml"
+    (tmp_path / "bench.json").write_text(
+        '{"completed": 80, "total_input_tokens": 81920, "total_output_tokens": 20480, "max_concurrency": 8, '
+        '"mean_tpot_ms": 12.0, "request_rate": 9}'
+    )
+    plan_file.write_text(
+        'model = "llama-3.1-8b"\nsystem = "h100-nvl8"\n[pretraining]\nskip = "-"\n[rl]\nskip = "-"\n[inference]\n'
+        'tokens = "1T tokens"\ninput_tokens = "1024 tokens"\noutput_tokens = "256 tokens"\nlayout = "tp1"\n'
+        'batch = 8\nanchor = ["bench.json"]\n'
+    )
+    asked = {**ON_ONE, "anchor": ANCHOR}
+    answers = [
+        serve(**asked, layout="tp1", batch=8, input_tokens=1024, output_tokens=256, samples=64),
+        sweep(**asked, gpus=1, input_tokens=1024, output_tokens=256),
+        simulate_serve(**asked, layout="tp1", arrivals="poisson:1", requests=50),
+        plan(plan_file, samples=64),
+        PAGE.answer({**asked, "layout": "tp1", "batch": "8", "input-tokens": "1024", "output-tokens": "256"}, False),
+    ]
+    said = [one.document if isinstance(one, PageAnswer) else one.to_dict() for one in answers]
+    shifts = [one["anchor"]["carried_over"]["tpot"] for one in said]
+    assert shifts == pytest.approx([shifts[0]] * 5) and shifts[0] > 1.2
+    for one in said:
+        before, after = (one["anchor"][f"interval_{when}"]["tpot"] for when in ("before", "after"))
+        assert after["p50"] / before["p50"] == pytest.approx(shifts[0])
+        assert after["p95"] / after["p05"] <= before["p95"] / before["p05"] * (1 + 1e-9)
+    for answer in answers[:4]:
+        assert any("carries over" in note for note in answer.view().notes)
+    alone = simulate_serve(**ON_ONE, layout="tp1", arrivals="poisson:1", requests=50)
+    slower = said[2]["percentiles"]["tpot_s"]["p50"] / alone.percentiles["tpot_s"]["p50"]
+    assert slower == pytest.approx(shifts[0], rel=0.1)
+
+
+def test_the_page_holds_several_measurements_in_one_field_and_in_its_address() -> None:
+    two = f"{ANCHOR}; batch=64,isl=1024,osl=256,tpot=20ms,layout=tp1"
+    found = PAGE.answer({**ON_ONE, "layout": "tp1", "batch": "8", "anchor": two}, False)
+    assert found.document["anchor"]["n"] == 2 and "--anchor=" in found.command
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: sweep(model="llama-3.1-8b,qwen3-8b", system="h100-nvl8", anchor=ANCHOR), "model lists 2"),
+        (lambda: sweep(**ON_ONE, anchor="batch=8,isl=1024,osl=256,tpot=12ms"), "state the layout"),
+        (lambda: serve(**ON_ONE, mode="disaggregated", gpus=8, anchor=ANCHOR), "one pool of replicas"),
+        (lambda: simulate_serve(**ON_ONE, arrivals="poisson:1", backend="ideal", anchor=ANCHOR), "physical limit"),
+        (lambda: sweep(**ON_ONE, backend="ideal", anchor=ANCHOR), "physical limit"),
+        (lambda: plan(PLAN | {"inference": PLAN["inference"] | {"anchor": 3}}), "a list of texts such as 'batch=32"),
+        (lambda: plan(PLAN | {"inference": PLAN["inference"] | {"anchor": ["batch=8"]}}), r"\[inference\] anchor"),
+    ],
+)
+def test_a_measurement_that_does_not_fit_the_question_is_refused(ask: Callable[[], object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        ask()
+
+
+PLAN: dict[str, Any] = {
+    **ON_ONE, "pretraining": {"skip": "-"}, "rl": {"skip": "-"},
+    "inference": {"tokens": "1T tokens", "input_tokens": "1K tokens", "output_tokens": "256 tokens"},
+}  # fmt: skip
+
+
+def test_a_machines_profile_stands_alone_and_must_exist() -> None:
+    for ask in (sweep, simulate_serve):
+        with pytest.raises(InputError, match="own kernels have"):
+            ask(**ON_ONE, profile="mine.toml", anchor=ANCHOR, **({} if ask is sweep else {"arrivals": "poisson:1"}))
+        with pytest.raises(InputError, match="no such file"):
+            ask(**ON_ONE, profile="nowhere.toml", **({} if ask is sweep else {"arrivals": "poisson:1"}))

@@ -8,7 +8,7 @@ from computeledger.errors import InputError, nearest
 from computeledger.fields import Asked, asked
 
 #: Calibrations that a fit derives.
-FITS = ("serving", "training", "rl", "neighbours", "local")
+FITS = ("serving", "training", "rl", "neighbours", "local", "anchors")
 
 
 @dataclass(frozen=True, kw_only=True)

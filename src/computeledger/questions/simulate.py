@@ -35,6 +35,8 @@ class SimulateServeQuestion(Simulated):
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     price: Uncertain | None = shared(ServeQuestion, "price")
     backend: str = shared(ServeQuestion, "backend", default=DEFAULT_ENGINE, blank="")
+    profile: str | None = shared(ServeQuestion, "profile")
+    anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
     replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
     prefill_replicas: int | None = asked(
         "whole", "Additional replicas that only prefill (disaggregated).", least=1, metavar="N"
@@ -101,9 +103,18 @@ class SimulateServeQuestion(Simulated):
     )
     repair: Uncertain = asked("s", "Time until a failed replica is back.", 900.0, unit=None, metavar="T", blank="900s")
 
+    @property
+    def engine(self) -> str:
+        """Engine, physical limit, or path of a machine's profile."""
+        return self.profile or self.backend
+
     def check(self) -> None:
         """Refuse parts that contradict one another."""
         super().check()
+        if self.profile is not None and self.anchor:
+            raise InputError("--profile: a machine's own kernels have nothing to anchor")
+        if self.prefill_replicas is not None and self.anchor:
+            raise InputError("--anchor is a measurement of one pool of replicas: leave out --prefill-replicas")
         if (self.trace is None) == (self.arrivals is None):
             raise InputError("give --trace FILE or --arrivals poisson:RATE, one of them")
         if self.trace is not None and self.load_curve is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from computeledger.errors import InputError
 from computeledger.fields import Asked, asked, shared
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import BACKENDS
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -35,11 +36,27 @@ class SweepQuestion(Asked):
     gpus: int | None = shared(ServeQuestion, "gpus", blank="as many as each layout takes")
     price: Uncertain | None = shared(ServeQuestion, "price")
     tpot: Uncertain | None = shared(ServeQuestion, "tpot", blank="50 ms")
+    backend: str | None = shared(ServeQuestion, "backend", blank=BACKENDS[0])
+    profile: str | None = shared(ServeQuestion, "profile")
+    anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
     workers: int | None = asked("whole", "Local processes.", least=1, metavar="N", blank="as many as pay off")
     cluster: str | None = asked("text", "A Dask scheduler instead (extra: cluster).", metavar="tcp://HOST:PORT")
     parquet: str | None = asked("text", "Write every option (extra: parquet).", metavar="FILE")
+
+    @property
+    def engine(self) -> str:
+        """Engine, physical limit, or path of a machine's profile."""
+        return self.profile or self.backend or BACKENDS[0]
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
         if self.workers is not None and self.cluster is not None:
             raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")
+        if self.profile is not None and (self.backend or self.anchor):
+            raise InputError("--profile: a machine's own kernels have no engine and nothing to anchor")
+        for name in ("model", "system", "precision") if self.anchor else ():
+            if len(given := getattr(self, name)) > 1:
+                raise InputError(
+                    f"--anchor measures one deployment, --{name} lists {len(given)}: sweep them one at a time, each "
+                    "with an anchor of its own"
+                )

@@ -168,13 +168,24 @@ _RATE = "output_tokens_per_s_per_gpu"
 
 
 def anchor_words(anchor: Mapping[str, Any]) -> str:
-    """What the user's own measurements said, and how much of it the answer takes over."""
+    """What the user's own measurements said, how much of it the answer takes over, and the interval that is left."""
     parts = []
-    for name, ratios in anchor["measured_over_predicted"].items():
-        if ratios:
-            said = ", ".join(f"{one:.3g}" for one in ratios)
-            carried = f", of which {anchor['carried_over'][name]:.3g} carries over"
-            parts.append(f"{name.upper()} measured over predicted {said}{carried}")
+    for name, fraction in anchor["carried_fraction"].items():
+        said = ", ".join(f"{one:.3g}" for one in anchor["measured_over_predicted"][name])
+        before, after = (
+            f"{one['p05']:.3g} to {one['p95']:.3g}"
+            for one in (anchor["interval_before"][name], anchor["interval_after"][name])
+        )
+        parts.append(
+            f"{name.upper()} measured over predicted {said}, of which {format_percent(fraction)} carries over (times "
+            f"{anchor['carried_over'][name]:.3g} here); real over predicted time {before} before, {after} after"
+        )
+        if anchor["widened_for_difference"][name] > 1:
+            differ = anchor["differ_ratio"][name]
+            parts.append(
+                f"your measurements of {name.upper()} differ by a factor of {differ:.3g} from each other, more than "
+                "those of one deployment do: the interval is wider for it"
+            )
     count = anchor["n"]
     whose = "one measurement" if count == 1 else f"{count} measurements"
     return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"

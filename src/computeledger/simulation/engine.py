@@ -52,15 +52,19 @@ class Engine:
         Most sequences at once; None for what memory holds at the scenario's lengths [-].
     contexts_tokens : tuple of float
         Two contexts between which the workload lies [token].
+    reading_ratio : float
+        Real over predicted time of a prompt that is read alone, and of what comes before it [-].
     """
 
     n_replicas: int = 1
     chunk_tokens: int = int(CHUNK_TOKENS)
     live: int | None = None
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
+    reading_ratio: float = 1.0
 
     def __post_init__(self) -> None:
         check_record(self, n_replicas=AT_LEAST_ONE, chunk_tokens=AT_LEAST_ONE, live=AT_LEAST_ONE)
+        check_record(self, reading_ratio=POSITIVE)
         if problem := POSITIVE.problem(self.contexts_tokens):
             raise QuantityError(f"contexts_tokens {problem}")
 
@@ -118,8 +122,11 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
     beside_batch = np.unique(np.rint(np.geomspace(1.0, max(limits.live, 2), N_BATCHES)))
     prompts = replace(scenario, output_tokens=2.0, batch=max(float(ranks), 2.0), input_tokens=chunks)
-    fresh = estimate_serving(replace(prompts, cached_tokens=0.0), machine)
-    later = estimate_serving(replace(prompts, cached_tokens=far), machine)
+    # the time to first token has a ratio of its own: that of a step does not enter it
+    is_central = np.all(np.asarray(machine.efficiency.serving_ratio) == 1.0)
+    central = machine if is_central else replace(machine, efficiency=replace(machine.efficiency, serving_ratio=1.0))
+    fresh, later = (estimate_serving(replace(prompts, cached_tokens=cached), central) for cached in (0.0, far))
+    reading = engine.reading_ratio
     joined = replace(prompts, input_tokens=chunks[:, None], batch=beside_batch)
     shape = np.zeros((len(chunks), len(beside_batch)))
     beside_s, beside_later_s = (
@@ -129,8 +136,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         decode_s=np.concatenate([[0.0], first - slope * near]),
         context_s=np.concatenate([[0.0], slope / batch]),
         chunk_tokens=chunks,
-        prefill_s=_filled(fresh.prefill_s, chunks),
-        prefill_context_s=(_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
+        prefill_s=reading * _filled(fresh.prefill_s, chunks),
+        prefill_context_s=reading * (_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
         beside_batch=beside_batch,
         beside_s=beside_s,
         beside_context_s=(beside_later_s - beside_s) / far,
@@ -138,7 +145,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         busiest_prompts=_busiest(int(layout.dp)),
     )
     # a local engine has no host time that its half step of waiting would not cover
-    host_s = max(float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s)), 0.0)
+    host_s = reading * max(float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s)), 0.0)
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
     return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))

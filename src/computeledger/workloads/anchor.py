@@ -15,6 +15,7 @@ import numpy as np
 
 from computeledger.arrays import Num, Uncertain
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import user_files_allowed
 from computeledger.units import DIMENSIONS, parse_quantity
 
 #: Standard deviation of log(real / modelled) between configurations of one machine and software, and between runs of
@@ -67,7 +68,7 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
     """
     if not text.strip():
         raise InputError(f"anchor: nothing is given; write key=value, such as {_example(keys)}")
-    if "=" not in text and _is_file(text):
+    if "=" not in text and is_file(text):
         raise InputError(f"anchor {shown(text)}: is a file; write key=value, such as {_example(keys)}")
     out: dict[str, float | str] = {}
     for part in text.split(","):
@@ -82,9 +83,26 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
     return out
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
+    """Say whether a text names a file that may be opened.
+
+    Parameters
+    ----------
+    text : str
+        What was written as an anchor.
+
+    Returns
+    -------
+    bool
+        Never for a stranger's text.
+
+    Examples
+    --------
+    >>> is_file("batch=32,isl=1024"), is_file("nowhere.json")
+    (False, False)
+    """
     try:
-        return Path(text).is_file()
+        return user_files_allowed() and Path(text).is_file()
     except (OSError, ValueError):  # longer than a name may be, or with a zero in it
         return False
 

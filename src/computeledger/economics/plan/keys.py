@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from computeledger.arrays import Range, Uncertain
-from computeledger.errors import InputError, QuantityError
+from computeledger.errors import InputError, QuantityError, shown
 from computeledger.fields import (
     MOST_COUNT,
     SWITCH,
     TEXT,
+    TEXTS,
     WHOLE,
     Asked,
     Field,
@@ -28,6 +29,7 @@ from computeledger.units import DIMENSIONLESS, format_si
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import ANCHOR_EXAMPLE, SEPARATOR
 
 _PRICES = ("rent", "reserve", "own")
 
@@ -176,8 +178,8 @@ class Kinds(Asked):
 QUESTIONS: Mapping[str, type[Record]] = {
     "pretraining": PretrainQuestion, "rl": RLQuestion, "inference": ServeQuestion,
 }  # fmt: skip
-#: Fields that are no keys of a plan: what an answer shows, a measurement of the reader's, RL's engine (whose factors
-#: stand in [efficiency]), and what another key of the plan says.
+#: Fields that are no keys of a plan: what an answer shows, a measurement of the reader's own training, RL's engine
+#: (whose factors stand in [efficiency]), and what another key of the plan says.
 NO_KEYS: Mapping[str, frozenset[str]] = {
     "pretraining": frozenset({
         "samples", "seed", "objective", "top", "scaling", "growing_batch", "anchor", "emit", "lora_rank",
@@ -189,7 +191,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
         "rollout_lengths", "verifier", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
     }),
     "inference": frozenset({
-        "samples", "seed", "profile", "anchor", "rounds", "equal_lengths", "statistic", "mode",
+        "samples", "seed", "profile", "rounds", "equal_lengths", "statistic", "mode",
         "requests_per_s", "kv_tiers", "cache_discount", "emit",
     }),
 }  # fmt: skip
@@ -277,6 +279,8 @@ def example_of(one: Field) -> str:
     >>> example_of(SECTIONS["pretraining"]["tokens"]), example_of(SECTIONS["inference"]["tpot"])
     ('2B tokens', '0.005 s')
     """
+    if one.dimension == TEXTS:
+        return ANCHOR_EXAMPLE
     if one.choices or one.dimension in (TEXT, SWITCH):
         return one.choices[0] if one.choices else "yes" if one.dimension == SWITCH else one.metavar or one.name
     value = (
@@ -295,6 +299,8 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
     >>> read_key(SECTIONS["rl"]["rollout_tokens"], "4K..8K tokens", "rollout_tokens =")
     Range(low=4000.0, high=8000.0, bounded=False)
     """
+    if one.dimension == TEXTS:
+        return _texts(one, given, spelt)
     if one.dimension == TEXT and isinstance(given, str) and not given.strip():
         raise InputError(f"{spelt} {given!r}: expected a text such as {example_of(one)!r}")
     if one.dimension not in (TEXT, SWITCH):
@@ -312,6 +318,14 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, (str, Range)) else float(value)
+
+
+def _texts(one: Field, given: Any, spelt: str) -> str:
+    """Several texts, kept as one."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InputError(f"{spelt} {shown(given)}: expected a text or a list of texts such as {example_of(one)!r}")
+    return f"{SEPARATOR} ".join(texts)
 
 
 def json_schema() -> dict[str, Any]:
@@ -353,6 +367,8 @@ def _properties(keys: Mapping[str, Field]) -> dict[str, Any]:
         found = property_of(one) | {"examples": [example_of(one)]}
         if one.dimension == SWITCH:
             found |= {"type": "string", "enum": ["yes", "no"], "default": "yes" if one.default else "no"}
+        elif one.dimension == TEXTS:
+            found["type"] = ["string", "array"]
         elif one.dimension != TEXT:
             found["type"] = ["string", "number"] if one.dimension in (*DIMENSIONLESS, WHOLE) else "string"
         out[name] = found

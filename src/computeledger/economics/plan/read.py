@@ -206,6 +206,9 @@ def _beside(folder: Path, table: Mapping[str, Any], section: str = "") -> dict[s
             out[key] = _beside(folder, value, f"{section}.{key}".lstrip("."))
         elif isinstance(value, list) and (key == "traffic" or all(isinstance(one, dict) for one in value)):
             out[key] = [_beside(folder, one, key) if isinstance(one, dict) else one for one in value]
+        elif key == "anchor" and isinstance(value, (str, list)):
+            texts = value if isinstance(value, list) else [value]
+            out[key] = [_anchor_beside(folder, text) if isinstance(text, str) else text for text in texts]
         elif isinstance(value, (bool, list, datetime.date, datetime.time)):
             label = f"[{section}] " if section else ""
             raise PlanError(f"{label}{key} = {shown(value)}: expected a number, or a text in quotes")
@@ -214,6 +217,12 @@ def _beside(folder: Path, table: Mapping[str, Any], section: str = "") -> dict[s
         else:
             out[key] = value
     return out
+
+
+def _anchor_beside(folder: Path, text: str) -> str:
+    """An anchor whose file lies beside the plan, with the file's path from here."""
+    path, comma, rest = text.partition(",")
+    return f"{folder / path.strip()}{comma}{rest}" if "=" not in path and _is_file(folder / path.strip()) else text
 
 
 def _is_file(path: Path) -> bool:

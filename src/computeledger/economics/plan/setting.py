@@ -10,8 +10,8 @@ from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.cost import OwnedGpu
 from computeledger.economics.hosting.rent import hourly_price
 from computeledger.economics.plan.keys import SECTIONS, TRAFFIC
-from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, question_of
-from computeledger.errors import PlanError
+from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, in_plan, question_of
+from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
@@ -30,7 +30,8 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.rl.confidence import rl_ratios
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
-from computeledger.workloads.serving.intervals import is_measured_chip
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
+from computeledger.workloads.serving.intervals import Interval, is_measured_chip
 from computeledger.workloads.serving.reading import interval_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
@@ -206,15 +207,49 @@ def _serving_ratios(plan: Plan) -> dict[str, Uncertain]:
     section = plan.sections.get("inference")
     if section is None or "skip" in section:
         return {}
-    ids = {str(plan.value(section, "model")), *(one.text("model") for one in section.traffic)} - {None}
-    system = system_of(plan, section)
+    if (anchoring := serving_anchors(plan)) is not None:
+        return anchoring.ranges
+    ids, system = _served(plan, section), system_of(plan, section)
     if len(ids) > 1 and is_measured_chip(system):  # several models share one factor: that of what was not measured
         return {}
+    found = _interval(plan, section, load_model(ids.pop()), system)
+    return {} if found is None else {f"efficiency.{one}": getattr(found, name) for one, name in ANCHORED.items()}
+
+
+def _served(plan: Plan, section: Section) -> set[str]:
+    """Ids of the models that a plan serves."""
+    named = [plan.value(section, "model"), *(one.text("model") for one in section.traffic)]
+    return {str(one) for one in named if one is not None}
+
+
+def _interval(plan: Plan, section: Section, model: Model, system: System) -> Interval | None:
     question = question_of(plan, section)
-    found = (
-        interval_asked(question, load_model(str(ids.pop())), system) if isinstance(question, ServeQuestion) else None
-    )
-    return {} if found is None else {"efficiency.serving_ratio": found.tpot, "efficiency.first_token_ratio": found.ttft}
+    return interval_asked(question, model, system) if isinstance(question, ServeQuestion) else None
+
+
+def serving_anchors(plan: Plan) -> Anchoring | None:
+    """What the measurements that a plan names taught of what it serves.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.read import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": {"skip": "open weights"},
+    ...                   "rl": {"skip": "none"}, "inference": {"tokens": "1T tokens", "input_tokens": "2K tokens",
+    ...                   "output_tokens": "500 tokens", "anchor": ["batch=8,isl=1024,osl=256,tpot=9ms,layout=tp1"]}})
+    >>> round(serving_anchors(plan).lessons["tpot"].ratios[0], 1)
+    1.2
+    """
+    section = plan.sections.get("inference")
+    if section is None or "anchor" not in section:
+        return None
+    ids, system, question = _served(plan, section), system_of(plan, section), question_of(plan, section)
+    if len(ids) > 1 or not isinstance(question, ServeQuestion):
+        raise PlanError(f"[inference] anchor measures one deployment, the streams serve {len(ids)} models")
+    model = load_model(ids.pop())
+    try:
+        return anchoring_of(question, model, system, interval_asked(question, model, system))
+    except InputError as error:
+        raise in_plan("inference", error) from None
 
 
 def serving_constants(plan: Plan, section: Section) -> str:

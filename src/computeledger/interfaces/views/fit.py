@@ -21,7 +21,7 @@ def view(answer: FitAnswer, working: bool) -> View:
     document = answer.to_dict(working=working)
     tables, notes = _VIEWS[document["fit"]](document)
     written = answer.question.write
-    n_constants = document.get("n_constants", len(document["errors"]))
+    n_constants = document["n_constants"] if "n_constants" in document else len(document["errors"])
     tiles = [Tile("constants", str(n_constants))]
     if "n" in document:
         tiles.append(Tile("measurements", f"{document['n']:,}"))
@@ -119,4 +119,26 @@ def _neighbours(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
     return (Table(_NEIGHBOURS, columns, rows),), ()
 
 
-_VIEWS = {"serving": _serving, "training": _training, "rl": _rl, "neighbours": _neighbours, "local": _serving}
+def _anchors(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
+    """Spreads of deployments, and what one measurement does where a whole source is left out."""
+    parts = ("between_sd", "scatter_sd", "per_batch_doubling_sd", "per_input_doubling_sd")
+    spreads = [
+        (name, *(f"{one[key]:.3f}" for key in parts), ", ".join(f"{tail:.2f}" for tail in one["tails"]))
+        for name, one in document["spreads"].items()
+    ]
+    errors = [
+        (name, f"{one['n']:,}", *(percent(one[key]) for key in ("before", "after", "after_any", "coverage_90")),
+         f"{one['width_ratio']:.2f}")
+        for name, one in document["source_left_out"].items()
+    ]  # fmt: skip
+    columns = ("time", "deployments #", "scatter #", "per doubling of the batch #", "of the input #",
+               "ends of the interval, deviations")  # fmt: skip
+    heads = ("time", "points #", "before #", "one measurement #", "any one #", "in 90 % #", "high over low end #")
+    tables = [Table("Standard deviations of the logarithm", columns, spreads)]
+    if errors:
+        tables.append(Table("Median errors on sources left out", heads, errors))
+    return tables, ()
+
+
+_VIEWS = {"serving": _serving, "training": _training, "rl": _rl, "neighbours": _neighbours, "local": _serving,
+          "anchors": _anchors}  # fmt: skip

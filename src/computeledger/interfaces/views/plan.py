@@ -14,6 +14,7 @@ from computeledger.questions.answers.serving.document import operations_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
     UTILIZATION_WORDS,
+    anchor_words,
     choice_words,
     input_phrase,
     interval_words,
@@ -75,6 +76,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         notes=(
             *(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
             *document.get("remarks", ()),
+            *([f"Inference: {anchor_words(document['anchor'])}"] if "anchor" in document else []),
         ),
         facts=tuple(_facts(document)),
         tiles=tuple(_tile(document, *one) for one in _TILES),

@@ -9,7 +9,7 @@ from computeledger.interfaces.plots import simulate as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
 from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import percent, words
+from computeledger.questions.wording import anchor_words, percent, words
 from computeledger.units import format_count
 
 #: Times of a simulation as readers know them.
@@ -47,6 +47,7 @@ def _serving(document: Mapping[str, Any]) -> View:
         headline=f"The fleet completes {rate}; the median request gets its first token after {first}, then one every "
         f"{each}.",
         warnings=(_SATURATED["serve"],) if document["saturated"] else (),
+        notes=(anchor_words(document["anchor"]),) if "anchor" in document else (),
         tiles=_serving_tiles(document),
         tile_heading="",
         facts=tuple(_serving_facts(document)),

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.view import Cell, Table, View
 from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import words
+from computeledger.questions.wording import anchor_words, words
 from computeledger.units import format_count
 
 _COLUMNS = ("model", "system", "weights", "input #", "output #", "layout", "batch #", "TPOT #", "TTFT #", "tok/s/GPU #",
@@ -25,7 +25,10 @@ def view(answer: Answer, working: bool) -> View:
         title=title,
         asked=(format_count(document["n_questions"], "combination"), "all inputs at their medians"),
         headline=_headline(best) if best else "No layout fits or is fast enough.",
-        notes=tuple(f"{_combination(one)}: {one['why']}" for one in none),
+        notes=(
+            *([anchor_words(document["anchor"])] if "anchor" in document else []),
+            *(f"{_combination(one)}: {one['why']}" for one in none),
+        ),
         tables=(Table("", _COLUMNS, [_row(one) for one in best], "output_tokens_per_s_per_gpu"),) if best else (),
         grounds=(_effort(document), *assumed_words(document)),
         overline="sweep",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.fields import Given
+from computeledger.physics.calibration.anchors import AnchorSpread
 from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.calibration.rl import FITTED
 from computeledger.questions.answer import Answer, from_python
@@ -19,8 +20,9 @@ from computeledger.questions.fit import FitQuestion
 from computeledger.validation.compare import Array
 from computeledger.validation.rl import fit as fit_rl
 from computeledger.validation.rl.fit import RLFit
+from computeledger.validation.serving import anchor_spread, local_fit
 from computeledger.validation.serving import fit as fit_serving
-from computeledger.validation.serving import local_fit
+from computeledger.validation.serving.anchor_spread import AnchorFit
 from computeledger.validation.serving.fit import ServingFit
 from computeledger.validation.serving.local_fit import LocalFit
 from computeledger.validation.serving.neighbours import NeighbourFit, fit_neighbours, neighbours_text
@@ -28,7 +30,7 @@ from computeledger.validation.training.calibration_file import calibration_toml
 from computeledger.validation.training.fit import TrainingFit, fit_training
 from computeledger.writing import write_file
 
-Fits: TypeAlias = "ServingFit | TrainingFit | RLFit | NeighbourFit | LocalFit"
+Fits: TypeAlias = "ServingFit | TrainingFit | RLFit | NeighbourFit | LocalFit | AnchorFit"
 _OF_SERVING = {
     "everything": "nothing fitted: the assumed constants",
     "nothing": "fitted, on the same points",
@@ -128,6 +130,11 @@ def _fit_local(folder: Path, quick: bool) -> tuple[LocalFit, str]:
     return made, "" if quick else local_fit.calibration_text(made)
 
 
+def _fit_anchors(folder: Path, quick: bool) -> tuple[AnchorFit, str]:
+    made = anchor_spread.fit_anchors(folder, quick)
+    return made, "" if quick else anchor_spread.calibration_text(made)
+
+
 def _fit_neighbours(folder: Path, quick: bool) -> tuple[NeighbourFit, str]:
     made = fit_neighbours(folder / "measured" / "serving_points.csv", quick)
     return made, "" if quick else neighbours_text(made)
@@ -139,6 +146,7 @@ _FITS: Mapping[str, Callable[[Path, bool], tuple[Fits, str]]] = {
     "rl": _fit_rl,
     "neighbours": _fit_neighbours,
     "local": _fit_local,
+    "anchors": _fit_anchors,
 }
 
 
@@ -265,12 +273,21 @@ def _neighbours(made: NeighbourFit) -> dict[str, Any]:
     return {**laws[0], "coverage": covered[0], "left_out": left_out}
 
 
+def _anchors(made: AnchorFit) -> dict[str, Any]:
+    spreads = {name: asdict(one) | {"tails": list(one.tails)} for name, one in made.spreads.items()}
+    left_out = {name: asdict(one) for name, one in made.left_out.items()}
+    counts = {"n": made.n, "n_deployments": made.n_runs, "n_sources": made.n_sources}
+    n_constants = len(made.spreads) * len(fields(AnchorSpread))
+    return {**counts, "n_constants": n_constants, "spreads": spreads, "source_left_out": left_out}
+
+
 _DOCUMENTS: Mapping[type[Any], Callable[[Any], dict[str, Any]]] = {
     ServingFit: _serving,
     TrainingFit: _training,
     RLFit: _rl,
     NeighbourFit: _neighbours,
     LocalFit: _local,
+    AnchorFit: _anchors,
 }
 
 

@@ -12,11 +12,12 @@ from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
-from computeledger.economics.plan.setting import serving_constants
+from computeledger.economics.plan.setting import serving_anchors, serving_constants
 from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of, unit_name_of
+from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.document import UNITS, picked, unit_of
 from computeledger.questions.grounds import efficiency_document, figure_document, term_document
 from computeledger.questions.plan import PlanQuestion
@@ -49,7 +50,8 @@ class PlanAnswer(Answer):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
-        return remarked(plan_document(self.ledger, working=working), self.remarks)
+        anchored = anchor_document(serving_anchors(self.ledger.plan))
+        return remarked(plan_document(self.ledger, working=working), self.remarks) | anchored
 
     @property
     def unit_name(self) -> str:

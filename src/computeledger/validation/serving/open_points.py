@@ -323,7 +323,7 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
             skipped[str(reason)] += 1
             continue
         cases.append(case)
-        kept.append({**row, "class": case.interval})
+        kept.append({**row, "class": case.interval, "run": run_of(row)})
     units = {name: unit for name, unit in UNITS.items() if any(case.quantity == name for case in cases)}
     measured = {name: np.full(len(cases), np.nan) for name in units}
     predicted = {name: np.full((len(cases), n_samples), np.nan) for name in units}
@@ -331,6 +331,23 @@ def compare_open(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> Co
         measured[case.quantity][index] = case.measured
         predicted[case.quantity][index] = predict_open(*_sampled(case, n_samples, seed))
     return Comparison(kept, measured, predicted, skipped, units)
+
+
+#: What rows of one deployment share: who measured what, with which engine, on which layout, told by which statistic.
+_RUN = ("source", "model", "accelerator", "n_accelerators", "engine", "engine_version", "layout", "weights",
+        "expert_weights", "kv_cache", "draft_tokens", "statistic")  # fmt: skip
+
+
+def run_of(row: Row) -> str:
+    """Name the deployment of a row; a batch that is held is another run than one that clients keep full.
+
+    Examples
+    --------
+    >>> run_of({"source": "a blog", "layout": "tp8", "static_batch": "4"})
+    'a blog tp8 static'
+    """
+    parts = [row.get(name, "") for name in _RUN]
+    return " ".join(part for part in [*parts, "static" if row.get("static_batch") else ""] if part)
 
 
 def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machine]:

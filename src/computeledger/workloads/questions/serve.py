@@ -95,8 +95,9 @@ class ServeQuestion(OnSystem):
         choices=("mean", "median", "p90", "last"), label="Time to first token as", group="More",
     )  # fmt: skip
     anchor: tuple[str, ...] = asked(
-        "texts", "Your own measurement: batch=32,isl=1024,osl=1024,tpot=21ms, or the JSON of vLLM's benchmark; may be "
-        "repeated.", (), metavar="A",
+        "texts", "Your own measurement: batch=32,isl=1024,osl=1024,tpot=21ms, or the result of a benchmark of vLLM, "
+        "SGLang, GenAI-Perf, AIPerf, GuideLLM, trtllm-bench or llama-bench, with what it lacks: r.json,layout=tp8; may "
+        "be repeated.", (), metavar="A", label="Your measurements", group="How", blank="none",
     )  # fmt: skip
     requests_per_s: Uncertain | None = asked(
         "requests_per_s", "Load to size a fleet for.", unit="requests/s", is_open=True, metavar="R",
@@ -159,6 +160,8 @@ class ServeQuestion(OnSystem):
             )
         if self.profile is not None and self.backend_version is not None:
             raise InputError("--backend-version: a machine's own kernels have no release: leave out --profile")
+        if self.anchor and self.mode != "aggregated":
+            raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
         if self.cache_discount is not None and not self.kv_tiers:
             raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
         drafts, accepted = self.draft_tokens, self.tokens_per_step

@@ -1,23 +1,34 @@
-"""A user's own measurement of serving: read as it is written or from a benchmark's result, and set beside the model."""
+"""A user's own measurements of serving: as they are written or from a benchmark's result, set beside the model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from computeledger.arrays import Num, Uncertain
 from computeledger.errors import ComputeLedgerError, InputError, shown
+from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.files import parse_json, read_user_text
+from computeledger.facts.schema import System
+from computeledger.files import user_files_allowed
+from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine
-from computeledger.units import KILO, format_si
-from computeledger.workloads.anchor import AnchorKey, parse_anchor
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.weights import precision_of, weight_counts
+from computeledger.units import format_si
+from computeledger.workloads.anchor import AnchorKey, is_file, parse_anchor
+from computeledger.workloads.engines import constants_of, precision_on
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor_files import BenchmarkPoint, read_benchmarks
+from computeledger.workloads.serving.anchor_fit import Lesson, MeasuredRatio, learn
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving.intervals import model_family
+from computeledger.workloads.serving.intervals import Interval, model_family
+from computeledger.workloads.serving.reading import run_asked
 
 KEYS = {
     "batch": AnchorKey("count"),
@@ -25,15 +36,21 @@ KEYS = {
     "osl": AnchorKey("tokens", "tokens"),
     "tpot": AnchorKey("s"),
     "ttft": AnchorKey("s"),
+    "rounds": AnchorKey("count"),
     "layout": AnchorKey(),
+    "model": AnchorKey(),
+    "precision": AnchorKey(),
 }
-#: What a result of vLLM's `bench serve` calls them.
-_BENCH = ("completed", "total_input_tokens", "total_output_tokens", "max_concurrency")
+ANCHOR_EXAMPLE = "batch=32,isl=1024,osl=1024,tpot=21ms"
+#: Factors of a machine that a measured time moves.
+ANCHORED = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
+#: What stands between anchors that are one text, as in the app's field.
+SEPARATOR = ";"
 
 
 @dataclass(frozen=True, slots=True)
 class ServingAnchor:
-    """One measured point."""
+    """One measured point of a deployment."""
 
     batch: float
     input_tokens: float
@@ -43,103 +60,196 @@ class ServingAnchor:
     layout: Layout | None = None
     model_id: str = ""
     text: str = ""
+    rounds: float = math.inf
+    precision: str = ""
+    engine: str = ""
+    n_params: float = 0.0
 
 
-def read_anchor(text: str) -> ServingAnchor:
-    """Read ``batch=32,isl=1024,osl=1024,tpot=21ms``, or the JSON file that a benchmark of vLLM wrote.
+@dataclass(frozen=True, slots=True)
+class AskedDeployment:
+    """What a question serves: anchors of anything else are refused."""
 
-    Examples
-    --------
-    >>> read_anchor("batch=32, isl=1024, osl=512, tpot=21 ms").tpot_s
-    0.021
-    """
-    if text.strip().endswith(".json"):
-        return _of_benchmark(text.strip())
-    given = parse_anchor(text, KEYS)
-    missing = [name for name in ("batch", "isl", "osl") if name not in given]
-    if missing or not {"tpot", "ttft"} & set(given):
-        what = ", ".join(missing) or "tpot or ttft"
-        raise InputError(f"anchor {shown(text)}: {what} missing, as in batch=32,isl=1024,osl=1024,tpot=21ms")
-    numbers = {name: float(value) for name, value in given.items() if name != "layout"}
-    layout = parse_layout(str(given["layout"])) if "layout" in given else None
-    lengths = numbers["isl"], numbers["osl"]
-    return ServingAnchor(numbers["batch"], *lengths, numbers.get("tpot"), numbers.get("ttft"), layout, "", text)
+    model: Model
+    system: System
+    precision: Precision
+    engine: str
+    layout: str | None = None
+    run: tuple[float | None, str] = (None, DEFAULT_TUNING)
 
 
-def _of_benchmark(path: str) -> ServingAnchor:
-    try:
-        text = read_user_text(Path(path))
-        found: Any = parse_json(text, path) if text.strip() else None
-    except InputError as error:
-        raise InputError(f"--anchor {error}") from None
-    if not text.strip():
-        raise InputError(f"--anchor {path}: the file is empty; a benchmark's result holds {', '.join(_BENCH)}")
-    if not isinstance(found, dict):
-        raise InputError(f"--anchor {path}: a benchmark's result is an object with {', '.join(_BENCH)}")
-    values = {name: _positive(found, name) for name in _BENCH}
-    lacks = [name for name, value in values.items() if value is None]
-    if lacks:
-        raise InputError(f"--anchor {path}: {', '.join(lacks)} missing in the benchmark's result, or not above 0")
-    completed, given, written, load = (value or 1.0 for value in values.values())
-    tpot, ttft = (_positive(found, f"mean_{name}_ms", f"median_{name}_ms") for name in ("tpot", "ttft"))
-    if tpot is None and ttft is None:
-        raise InputError(f"--anchor {path}: mean_tpot_ms and mean_ttft_ms are missing")
-    tpot_s, ttft_s = (None if value is None else value / KILO for value in (tpot, ttft))
-    name = found.get("model_id")
-    lengths = given / completed, written / completed
-    return ServingAnchor(load, *lengths, tpot_s, ttft_s, None, name if isinstance(name, str) else "", path)
+@dataclass(frozen=True, slots=True)
+class Anchoring:
+    """A user's measurements, and what they taught of each time."""
+
+    anchors: tuple[ServingAnchor, ...]
+    lessons: Mapping[str, Lesson]
+
+    @property
+    def ranges(self) -> dict[str, Uncertain]:
+        """Real over predicted time by the efficiency factor that it is."""
+        return {f"efficiency.{factor}": self.lessons[name].after for factor, name in ANCHORED.items()}
+
+    @property
+    def medians(self) -> dict[str, Num]:
+        """Their medians."""
+        return {name: median_of(one) for name, one in self.ranges.items()}
 
 
-def _positive(found: dict[str, Any], *names: str) -> float | None:
-    """The first of several entries that is a number above 0."""
-    for name in names:
-        value = found.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return float(value)
-    return None
-
-
-def anchor_ratios(anchors: Sequence[ServingAnchor], asked: ServingScenario, machine: Machine) -> dict[str, list[float]]:
-    """Measured over predicted, of every anchor.
+def anchoring_of(
+    question: ServeQuestion, model: Model, system: System, interval: Interval | None, batch: float | None = None
+) -> Anchoring | None:
+    """Read a question's anchors and learn from them; the batch is the question's, or one that was found for it.
 
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.roofline import Precision
-    >>> asked = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
-    >>> limit = Machine(load_system("h100-nvl8"))
-    >>> found = anchor_ratios([read_anchor("batch=1,isl=1024,osl=64,tpot=9ms")], asked, limit)
-    >>> [round(one) for one in found["tpot"]], found["ttft"]
+    >>> from computeledger.workloads.serving.intervals import interval_of
+    >>> asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
+    >>> question = ServeQuestion(**asked, anchor="batch=32,isl=1024,osl=1024,tpot=12ms")
+    >>> where = load_model("llama-3.1-8b"), load_system("h100-nvl8")
+    >>> found = anchoring_of(question, *where, interval_of("known deployment"))
+    >>> found.lessons["tpot"].shift > 1.1, found.lessons["ttft"].shift
+    (True, 1.0)
+    """
+    if not question.anchor:
+        return None
+    if interval is None:
+        raise InputError("--anchor: the physical limit is no engine; an anchor needs one, such as vllm")
+    anchors = read_anchors(question.anchor)
+    precision = precision_on(question.engine, model, question.precision, question.kv_precision)
+    asked = AskedDeployment(model, system, precision, question.engine, question.layout, run_asked(question))
+    ratios = anchor_ratios(anchors, asked)
+    at = batch or question.batch, median_of(question.input_tokens)
+    return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at) for name in ratios})
+
+
+def read_anchors(texts: Iterable[str]) -> list[ServingAnchor]:
+    """Read anchors: ``batch=32,isl=1024,osl=1024,tpot=21ms``, or a benchmark's result with keys that it lacks.
+
+    Examples
+    --------
+    >>> [one.tpot_s for one in read_anchors(["batch=32, isl=1024, osl=512, tpot=21 ms; batch=1,isl=1,osl=9,tpot=5ms"])]
+    [0.021, 0.005]
+    """
+    parts = [part.strip() for text in texts for part in text.split(SEPARATOR)]
+    return [one for part in parts if part or len(parts) == 1 for one in _read(part)]
+
+
+def _read(text: str) -> list[ServingAnchor]:
+    path, _, rest = (text, "", "") if is_file(text) else text.partition(",")
+    if not path.strip() or ("=" in path and not is_file(path)):
+        return [_anchor(parse_anchor(text, KEYS), BenchmarkPoint(), text)]
+    path = path.strip()
+    if not user_files_allowed():
+        raise InputError(f"--anchor {shown(path)}: files cannot be named here; write {ANCHOR_EXAMPLE}")
+    said = parse_anchor(rest, KEYS) if rest.strip() else {}
+    try:
+        points = read_benchmarks(path)
+    except InputError as error:
+        raise InputError(f"--anchor {error}") from None
+    return [_anchor(said, point, path) for point in points]
+
+
+def _anchor(said: Mapping[str, float | str], point: BenchmarkPoint, text: str) -> ServingAnchor:
+    """A point of what was written, over what the file says."""
+    numbers = {**point.numbers, **{name: float(value) for name, value in said.items() if KEYS[name].dimension}}
+    words = {**point.words, **{name: str(value) for name, value in said.items() if not KEYS[name].dimension}}
+    lacks = [name for name in ("batch", "isl", "osl") if name not in numbers]
+    lacks += [] if {"tpot", "ttft"} & set(numbers) else ["tpot or ttft"]
+    if lacks:
+        raise InputError(_missing(lacks, point, text))
+    return ServingAnchor(
+        numbers["batch"], numbers["isl"], numbers["osl"], numbers.get("tpot"), numbers.get("ttft"),
+        parse_layout(words["layout"]) if "layout" in words else None, words.get("model", ""), text,
+        max(numbers.get("rounds", math.inf), 1.0), words.get("precision", ""), words.get("engine", ""),
+        numbers.get("n_params", 0.0),
+    )  # fmt: skip
+
+
+def _missing(lacks: Sequence[str], point: BenchmarkPoint, text: str) -> str:
+    if not point.kind:
+        return f"anchor {shown(text)}: {', '.join(lacks)} missing, as in {ANCHOR_EXAMPLE}"
+    keys = [point.keys.get(name, name) for name in lacks]
+    behind = ",".join(f"{name.partition(' ')[0]}=..." for name in lacks)
+    return (
+        f"--anchor {text}: {', '.join(keys)} missing in this result of {point.kind}, or not above 0; "
+        f"say it behind the file's name: {text},{behind}"
+    )
+
+
+def anchor_ratios(anchors: Sequence[ServingAnchor], asked: AskedDeployment) -> dict[str, list[MeasuredRatio]]:
+    """Measured over predicted, of every anchor: at its own load, lengths and layout, by the question's model.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> asked = AskedDeployment(load_model("llama-3.1-8b"), load_system("h100-nvl8"), Precision(), "ideal", "tp1")
+    >>> found = anchor_ratios(read_anchors(["batch=1,isl=1024,osl=64,tpot=9ms"]), asked)
+    >>> [round(one.ratio) for one in found["tpot"]], found["ttft"]
     ([2], [])
     """
-    out: dict[str, list[float]] = {"tpot": [], "ttft": []}
+    out: dict[str, list[MeasuredRatio]] = {"tpot": [], "ttft": []}
+    constants = constants_of(asked.engine, asked.system.accelerator)
+    central = {f"efficiency.{name}": 1.0 for name in ANCHORED}
+    machine = Machine(asked.system, efficiency(constants, central, *asked.run))
     for one in anchors:
-        layout = asked.layout if one.layout is None else check_layout(one.layout, asked.model)
-        point = replace(
-            asked,
-            layout=layout,
-            batch=one.batch,
-            input_tokens=one.input_tokens,
-            output_tokens=one.output_tokens,
-            cached_tokens=0.0,
-        )
-        _check_model(one, asked)
+        _check_deployment(one, asked)
+        point = _scenario(one, asked)
         found, limit = estimate_serving(point, machine), ideal_serving(point, machine)
         for name, measured in (("tpot", one.tpot_s), ("ttft", one.ttft_s)):
             if measured is not None:
                 predicted, least = (float(np.ravel(getattr(side, f"{name}_s"))[0]) for side in (found, limit))
                 _check_time(one, name, measured, (predicted, least))
-                out[name].append(measured / predicted)
+                out[name].append(MeasuredRatio(measured / predicted, one.batch, one.input_tokens))
     return out
 
 
-def _check_model(anchor: ServingAnchor, asked: ServingScenario) -> None:
+def _scenario(one: ServingAnchor, asked: AskedDeployment) -> ServingScenario:
+    """The anchor's point; its layout is its own, else the question's, else the only one there is."""
+    layout = parse_layout(asked.layout) if asked.layout else one.layout
+    if layout is None and asked.system.n_gpus != 1:
+        raise InputError(
+            f"--anchor {shown(one.text)}: state the layout it was measured on, with --layout or behind it as layout=tp8"
+        )
+    return ServingScenario(
+        model=asked.model,
+        layout=check_layout(one.layout or layout or Layout(), asked.model),
+        precision=asked.precision,
+        input_tokens=one.input_tokens,
+        output_tokens=one.output_tokens,
+        batch=one.batch,
+        rounds=one.rounds,
+    )
+
+
+def _check_deployment(anchor: ServingAnchor, asked: AskedDeployment) -> None:
+    """Refuse what was measured of another model, in fewer bits, or with another engine."""
+    given, model = f"--anchor {shown(anchor.text)}", asked.model
+    if anchor.engine and anchor.engine != asked.engine:
+        raise InputError(f"{given}: it measured {anchor.engine}, the question is {asked.engine}")
+    width = anchor.precision
     try:
-        served = load_model(anchor.model_id) if anchor.model_id else asked.model
+        served = load_model(anchor.model_id) if anchor.model_id else model
     except ComputeLedgerError:
-        return  # an id of the user's own says nothing
-    if model_family(served) != model_family(asked.model):
-        raise InputError(f"--anchor {shown(anchor.text)}: it measured {served.id}, the question is {asked.model.id}")
+        served = model  # an id of the user's own says nothing
+    if model_family(served) != model_family(model):
+        raise InputError(f"{given}: it measured {served.id}, the question is {model.id}")
+    params = sum(weight_counts(model).values())
+    if anchor.n_params and abs(anchor.n_params / params - 1) > _SAME_SIZE:
+        measured = f"a model of {format_si(anchor.n_params)} parameters"
+        raise InputError(f"{given}: it measured {measured}, the question is {model.id} with {format_si(params)}")
+    if not (width or anchor.model_id):
+        return
+    measured_as, here = precision_of(served, width or None), asked.precision
+    share = _weights_bytes(model, measured_as) / _weights_bytes(model, here)
+    # an engine may narrow what a checkpoint stores; none widens it
+    if share < 1 - _SAME_SIZE or (width and share > 1 + _SAME_SIZE):
+        raise InputError(f"{given}: it measured {width or measured_as.name} weights, the question is {here.name}")
+
+
+def _weights_bytes(model: Model, precision: Precision) -> float:
+    return float(np.ravel(weights_bytes_per_gpu(model, Layout(), precision))[0])
 
 
 def _check_time(anchor: ServingAnchor, name: str, measured_s: float, expected: tuple[float, float]) -> None:
@@ -154,6 +264,8 @@ def _check_time(anchor: ServingAnchor, name: str, measured_s: float, expected: t
         raise InputError(f"{given} is far above what the model gives, {format_si(predicted_s, 's')}: check the unit")
 
 
+#: Sizes that differ by less are of one file: names round, and counts leave norms out.
+_SAME_SIZE = 0.1
 #: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
 FARTHEST_RATIO = 12.0
 #: A limit is exact only as far as lengths and batch are.

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Uncertain, median, sample
+from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
-from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_system
-from computeledger.facts.schema import System
 from computeledger.fields import Given, fields_of
-from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine
+from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
     carried_over,
@@ -52,13 +50,13 @@ from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import draw_machine, multiplied_in, price_of
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
-from computeledger.workloads.engines import constants_of, default_file, precision_on
+from computeledger.workloads.engines import default_file
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import anchor_ratios, read_anchor
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.breakdown import break_down_serving
-from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving, ideal_serving
-from computeledger.workloads.serving.intervals import Interval, anchored, interval_for
+from computeledger.workloads.serving.estimate import ServingResult, estimate_serving, ideal_serving
+from computeledger.workloads.serving.intervals import Interval, interval_for
 from computeledger.workloads.serving.margins import rivals_of
 from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.reading import (
@@ -97,7 +95,7 @@ class ServeAnswer(ServingAnswer):
     price_of_speed: PriceOfSpeed
     fleet: Fleet | None
     n_gpus: int
-    anchored: Mapping[str, Any] = field(default_factory=dict)
+    anchoring: Anchoring | None = None
 
     @property
     def layout(self) -> Layout:
@@ -133,7 +131,11 @@ class ServeAnswer(ServingAnswer):
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
         document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
         document |= host_memory_document(setting.at_median.host)
-        document |= {**speculation(question), **self.anchored, "interval": interval_document(setting.interval, engine)}
+        document |= {
+            **speculation(question),
+            **anchor_document(self.anchoring),
+            "interval": interval_document(setting.interval, engine),
+        }
         document |= alike_document(question, setting.system, setting.interval)
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
@@ -279,16 +281,20 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
-    setting, anchored_by = _setting(question)
-    return answer_pools(setting) if question.mode == "disaggregated" else _answer_one_pool(setting, anchored_by)
+    return answer_pools(_setting(question)[0]) if question.mode == "disaggregated" else answer_one_pool(question)
 
 
 def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
     """The answer of one pool of replicas, for callers that ask for no other."""
-    return _answer_one_pool(*_setting(question))
+    setting, anchoring = _setting(question)
+    answer = _answer_one_pool(setting, anchoring)
+    if anchoring is None or question.batch is not None:
+        return answer
+    # how far a measurement holds depends on the batch, which is known now
+    return _answer_one_pool(*_setting(question, float(answer.batch)))
 
 
-def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeAnswer:
+def _answer_one_pool(setting: Setting, anchoring: Anchoring | None) -> ServeAnswer:
     question = setting.question
     layouts = layouts_to_try(question, setting.at_median, setting.typical)
     if question.layout is None or question.engine in local_engines():
@@ -310,18 +316,19 @@ def _answer_one_pool(setting: Setting, anchored_by: Mapping[str, Any]) -> ServeA
         price_of_speed=price_of_speed(at_median, setting.typical),
         fleet=fleet,
         n_gpus=fleet.n_gpus if fleet is not None else at_hand or max(int(one.n_gpus) for one in layouts),
-        anchored=anchored_by,
+        anchoring=anchoring,
     )
 
 
-def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
-    """Scenario and machine of a question, with samples and at their medians; and what its anchors say."""
+def _setting(question: ServeQuestion, batch: float | None = None) -> tuple[Setting, Anchoring | None]:
+    """Scenario and machine of a question, with samples and at their medians; and what its anchors taught."""
     system, model = load_system(question.system), model_of(question)
     price, ground = price_of(system, question.price)
     lengths = lengths_of(question)
     streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
     interval = interval_asked(question, model, system)
-    ratios, anchors = _anchored(question, interval, model, system)
+    anchoring = anchoring_of(question, model, system, interval, batch)
+    ratios = _ratios(interval, anchoring)
     inputs = {streams[name]: value for name, value in lengths.items()}
     made_of = {**inputs, "price": price, **ratios}
     draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
@@ -330,44 +337,14 @@ def _setting(question: ServeQuestion) -> tuple[Setting, dict[str, Any]]:
     at_median = read_serving(question, medians, median_of(price))
     check_request(at_median)
     setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
-    return setting, _carried(anchors, interval, draws)
+    return setting, anchoring
 
 
-def _anchored(
-    question: ServeQuestion, interval: Interval | None, model: Model, system: System
-) -> tuple[dict[str, Uncertain], dict[str, Any]]:
-    """Ranges of real over predicted time, with what the reader's own measurements say about them."""
-    given = [read_anchor(text) for text in question.anchor]
-    if interval is None:
-        if given:
-            raise InputError("--anchor: the physical limit is no engine; an anchor needs one, such as vllm")
-        return {}, {}
-    ranges = {"tpot": interval.tpot, "ttft": interval.ttft}
-    document: dict[str, Any] = {}
-    if given:
-        if question.layout is None and any(one.layout is None for one in given):
-            raise InputError("--anchor: state the layout it was measured on, with --layout or as layout=tp8")
-        layout = check_layout(parse_layout(question.layout), model) if question.layout else Layout()
-        central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
-        precision = precision_on(question.engine, model, question.precision, question.kv_precision)
-        asked = ServingScenario(model, layout, precision, 1.0, 1.0, 1.0)
-        constants = constants_of(question.engine, system.accelerator)
-        ratios = anchor_ratios(given, asked, Machine(system, efficiency(constants, central, *run_asked(question))))
-        ranges = {name: anchored(interval, name, ratios[name]) for name in ranges}
-        document = {"anchor": {"n": len(given), "measured_over_predicted": ratios}}
-    return {f"efficiency.{name}": ranges[key] for name, key in _RATIOS.items()}, document
-
-
-_RATIOS = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
-
-
-def _carried(anchors: Mapping[str, Any], interval: Interval | None, draws: Mapping[str, Num]) -> dict[str, Any]:
-    """An anchor's part of the document, with the factor by which each time is shifted at the median."""
-    if interval is None or "anchor" not in anchors:
-        return dict(anchors)
-    names = {"tpot": "efficiency.serving_ratio", "ttft": "efficiency.first_token_ratio"}
-    shift = {name: median(draws[key]) / median_of(getattr(interval, name)) for name, key in names.items()}
-    return {"anchor": {**anchors["anchor"], "carried_over": shift}}
+def _ratios(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Uncertain]:
+    """Ranges of real over predicted time: of the question's class, or what the reader's measurements left of them."""
+    if interval is None or anchoring is not None:
+        return {} if anchoring is None else anchoring.ranges
+    return {f"efficiency.{factor}": getattr(interval, name) for factor, name in ANCHORED.items()}
 
 
 def _fleet(found: list[ServingOption], question: ServeQuestion) -> Fleet:

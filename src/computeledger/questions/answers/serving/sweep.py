@@ -11,26 +11,29 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HostMemory
-from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.setting import interval_document
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.units import format_si
+from computeledger.workloads.engines import constants_of, precision_on
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.intervals import Interval, interval_for
-from computeledger.workloads.serving.reading import buffers_of
+from computeledger.workloads.serving.intervals import Interval
+from computeledger.workloads.serving.reading import buffers_of, interval_asked
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -70,6 +73,7 @@ class SweepAnswer(Answer):
     slowest_tpot_s: float
     wall_s: float
     executor: str
+    anchoring: Anchoring | None = None
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger sweep --json`` prints it; a sweep has no working of its own."""
@@ -88,6 +92,7 @@ class SweepAnswer(Answer):
             "executor": self.executor,
             "without_answer": [asdict(self.combinations[place]) | {"why": why} for place, why in self.refused.items()],
             "best": best,
+            **anchor_document(self.anchoring),
             "assumptions": documents.serving_assumptions(),
         }
 
@@ -124,14 +129,14 @@ def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnsw
 
 def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     """Answer ``computeledger sweep``."""
-    questions, combinations = _questions(question)
+    questions, combinations, anchoring = _questions(question)
     limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
     workers = local_workers(question.workers, len(questions))
     with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
         best, count = _run(questions, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
-    refused = {one.index: _why(one) for one in questions if one.index not in best}
+    refused = {one.index: _why(one, question.engine) for one in questions if one.index not in best}
     return SweepAnswer(
         question=question,
         combinations=tuple(combinations),
@@ -140,11 +145,14 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
         n_options=count,
         slowest_tpot_s=limit_s,
         wall_s=wall_s,
+        anchoring=anchoring,
         executor=question.cluster or f"{workers} local process{'es' if workers > 1 else ''}",
     )
 
 
-def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combination]]:
+def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combination], Anchoring | None]:
+    """Every combination as a question, and what the reader's measurements taught of the last."""
+    anchoring = None
     questions: list[ServingQuestion] = []
     combinations: list[Combination] = []
     widths = asked.precision or (None,)
@@ -152,28 +160,30 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
         asked.model, asked.system, widths, asked.input_tokens, asked.output_tokens
     ):
         model, system = load_model(model_id), load_system(system_id)
-        precision = precision_of(model, width, asked.kv_precision)
+        precision = precision_on(asked.engine, model, width, asked.kv_precision)
         price = median_of(price_of(system, asked.price)[0])
-        kept = HostMemory(buffers=buffers_of(DEFAULT_ENGINE))
+        kept = HostMemory(buffers=buffers_of(asked.engine))
         scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price, host=kept)
-        interval = _interval(scenario, system)
-        questions.append(ServingQuestion(len(combinations), scenario, _machine(interval, system), asked.gpus))
+        one = ServeQuestion(
+            model=model_id, system=system_id, precision=width, kv_precision=asked.kv_precision, input_tokens=given,
+            output_tokens=written, backend=asked.backend, profile=asked.profile, anchor=asked.anchor,
+        )  # fmt: skip
+        interval = interval_asked(one, model, system)
+        anchoring = anchoring_of(one, model, system, interval)
+        medians = _medians(interval) if anchoring is None else anchoring.medians
+        machine = Machine(system, efficiency(constants_of(asked.engine, system.accelerator), medians))
+        questions.append(ServingQuestion(len(combinations), scenario, machine, asked.gpus))
         weights = width or precision.name
-        combinations.append(Combination(model.id, system.id, weights, interval.name, given, written))
-    return questions, combinations
+        name = interval_document(interval, asked.engine)["class"]
+        combinations.append(Combination(model.id, system.id, weights, name, given, written))
+    return questions, combinations, anchoring
 
 
-def _interval(scenario: ServingScenario, system: System) -> Interval:
-    return interval_for(scenario.model, scenario.precision.name, system, DEFAULT_ENGINE)
-
-
-def _machine(interval: Interval, system: System) -> Machine:
-    """One GPU at the medians that ``serve`` answers with: those of the question's interval class."""
-    medians = {
-        "efficiency.serving_ratio": median_of(interval.tpot),
-        "efficiency.first_token_ratio": median_of(interval.ttft),
-    }
-    return Machine(system, efficiency(DEFAULT_ENGINE, medians))
+def _medians(interval: Interval | None) -> dict[str, Num]:
+    """The medians that ``serve`` answers with: those of the question's interval class."""
+    if interval is None:
+        return {}
+    return {f"efficiency.{factor}": median_of(getattr(interval, name)) for factor, name in ANCHORED.items()}
 
 
 def _run(
@@ -199,11 +209,11 @@ def _run(
     return best, count
 
 
-def _why(one: ServingQuestion) -> str:
+def _why(one: ServingQuestion, engine: str) -> str:
     """Why a question has no answer: what would make it fit, or the least time per token."""
     scenario, machine = one.scenario, one.machine
     try:
-        with with_remedies(scenario, machine.system, DEFAULT_ENGINE, one.n_gpus):
+        with with_remedies(scenario, machine.system, engine, one.n_gpus):
             found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
     except InputError as error:
         return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.written} ")

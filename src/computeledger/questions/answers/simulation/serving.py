@@ -12,11 +12,13 @@ import numpy as np
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
+from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python, remarked
+from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
@@ -29,8 +31,11 @@ from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.workloads.engines import constants_of, precision_on
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.reading import interval_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -67,6 +72,7 @@ class SimulateServeAnswer(Answer):
     sweep: tuple[LoadPoint, ...]
     price: Mapping[str, Any]
     usd_per_gpu_hour: float
+    anchoring: Anchoring | None = None
 
     @property
     def percentiles(self) -> Mapping[str, Mapping[str, float]]:
@@ -86,24 +92,28 @@ class SimulateServeAnswer(Answer):
         document["load"]["requests_per_s"] = rate if np.isfinite(rate) else None
         document |= steady_document(rate, self.capacity, self.steady)
         limits = fleet.timed[-1].pool.limits
-        return remarked(document, self.remarks) | {
-            "saturated": self.is_saturated,
-            "system": fleet.machine.system.id,
-            "layouts": [str(one) for one in fleet.layouts],
-            "routing": question.routing,
-            "price": dict(self.price),
-            "seed": question.seed,
-            "most_load": None if self.most_load is None else point_document(self.most_load),
-            "sweep": [point_document(one) for one in self.sweep],
-            "assumptions": {
-                "step_time_fit_error_fraction": max(one.fit_error_fraction for one in fleet.timed),
-                "kv_tokens_per_replica": limits.kv_tokens,
-                "largest_batch": limits.live,
-                "chunk_tokens": question.chunk_tokens,
-                "host_s": fleet.clock.host_s,
-                "efficiency": f"medians of the factors of {question.backend}",
-            },
-        }
+        return (
+            remarked(document, self.remarks)
+            | anchor_document(self.anchoring)
+            | {
+                "saturated": self.is_saturated,
+                "system": fleet.machine.system.id,
+                "layouts": [str(one) for one in fleet.layouts],
+                "routing": question.routing,
+                "price": dict(self.price),
+                "seed": question.seed,
+                "most_load": None if self.most_load is None else point_document(self.most_load),
+                "sweep": [point_document(one) for one in self.sweep],
+                "assumptions": {
+                    "step_time_fit_error_fraction": max(one.fit_error_fraction for one in fleet.timed),
+                    "kv_tokens_per_replica": limits.kv_tokens,
+                    "largest_batch": limits.live,
+                    "chunk_tokens": question.chunk_tokens,
+                    "host_s": fleet.clock.host_s,
+                    "efficiency": f"medians of the factors of {question.engine}",
+                },
+            }
+        )
 
 
 def simulate_serve(question: SimulateServeQuestion | None = None, /, **given: Given) -> SimulateServeAnswer:
@@ -140,10 +150,12 @@ def simulate_serve(question: SimulateServeQuestion | None = None, /, **given: Gi
 def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = False) -> SimulateServeAnswer:
     """Answer ``computeledger simulate serve``; a report gets a sweep over loads of its own where that is quick."""
     model, system = load_model(question.model), load_system(question.system)
-    machine = Machine(system, efficiency(constants_of(question.backend, system.accelerator)))
     load, sample = _load(model, question)
     price, ground = price_of(system, question.price)
-    fleet = _fleet(model, machine, sample, question)
+    anchoring = _anchoring(model, system, sample, question)
+    drawn = None if anchoring is None else {_DECODE: median_of(anchoring.lessons["tpot"].after)}
+    machine = Machine(system, efficiency(constants_of(question.engine, system.accelerator), drawn))
+    fleet = _fleet(model, machine, sample, question, anchoring)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
     search = _Search(question, fleet.clock, load, slo, capacity)
@@ -164,7 +176,23 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         sweep=tuple(points),
         price=ground,
         usd_per_gpu_hour=median_of(price),
+        anchoring=anchoring,
     )
+
+
+_DECODE = "efficiency.serving_ratio"
+
+
+def _anchoring(model: Model, system: System, sample: Trace, question: SimulateServeQuestion) -> Anchoring | None:
+    """What the reader's measurements taught of requests like these."""
+    if not question.anchor:
+        return None
+    asked = ServeQuestion(
+        model=question.model, system=question.system, precision=question.precision, kv_precision=question.kv_precision,
+        backend=question.backend, layout=question.layout, anchor=question.anchor,
+        input_tokens=float(np.mean(sample.input_tokens)),
+    )  # fmt: skip
+    return anchoring_of(asked, model, system, interval_asked(asked, model, system))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +279,12 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
     return replace(load, longest_tokens=int(context))
 
 
-def _fleet(model: Model, machine: Machine, trace: Trace, question: SimulateServeQuestion) -> Fleet:
+def _fleet(
+    model: Model, machine: Machine, trace: Trace, question: SimulateServeQuestion, anchoring: Anchoring | None = None
+) -> Fleet:
     """Replicas, and what may change their number."""
     scenario = ServingScenario(
-        model, Layout(), precision_on(question.backend, model, question.precision, question.kv_precision),
+        model, Layout(), precision_on(question.engine, model, question.precision, question.kv_precision),
         float(np.mean(trace.input_tokens)), float(np.mean(trace.output_tokens)), 1.0,
     )  # fmt: skip
     layout = _layout(scenario, machine, question)
@@ -266,12 +296,14 @@ def _fleet(model: Model, machine: Machine, trace: Trace, question: SimulateServe
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
     contexts = (near, max(float(total.max()), near + 2.0))
+    reading = 1.0 if anchoring is None else anchoring.lessons["ttft"].shift
     timed = [
         timed_pool(
-            replace(scenario, layout=one), machine, Engine(n, question.chunk_tokens, question.max_batch, contexts)
+            replace(scenario, layout=one), machine,
+            Engine(n, question.chunk_tokens, question.max_batch, contexts, reading),
         )
         for n, one in sizes
-    ]
+    ]  # fmt: skip
     rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
     clock = ServingClock(
         tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), question.routing,
@@ -295,6 +327,6 @@ def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServe
     if question.layout is not None:
         return check_layout(parse_layout(question.layout), scenario.model)
     limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
-    with with_remedies(scenario, machine.system, question.backend):
+    with with_remedies(scenario, machine.system, question.engine):
         found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
     return cheapest(found, limit).layout
