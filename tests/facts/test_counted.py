@@ -108,7 +108,7 @@ def test_every_accelerator_serves_a_small_model_and_says_how_sure_that_is(accele
 
 
 def test_a_part_and_a_multiple_of_a_shipped_system_answer_as_it_does() -> None:
-    asked: Asked = {"model": "gpt-oss-120b", "layout": "tp4", "batch": 16, "samples": 16}
+    asked: Asked = {"model": "gpt-oss-120b", "layout": "tp4", "batch": 16, "samples": 16, "tuning": "recipe"}
     systems = ("h100-nvl8", "4xh100", "8xh100", "4 x h100-nvl8")
     shipped, *rest = (cl.serve(**asked, system=one) for one in systems)
     assert shipped.setting.interval is not None and shipped.setting.interval.name == "known deployment"

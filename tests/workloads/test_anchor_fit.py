@@ -59,7 +59,7 @@ def test_several_loads_teach_a_slope_and_one_does_not() -> None:
     far = interval_of("engine never fitted")
     rising = [MeasuredRatio(1.1, 4.0, 1024.0), MeasuredRatio(1.3, 16.0, 1024.0), MeasuredRatio(1.55, 64.0, 1024.0)]
     small, large = (learn(far, "tpot", rising, (batch, 1024.0)).after.mid or 0.0 for batch in (2.0, 128.0))
-    assert small < 1.15 and large > 1.5
+    assert small < 1.15 and large > 1.4
     alone = [learn(far, "tpot", rising[1:2], (batch, 1024.0)).after.mid for batch in (2.0, 128.0)]
     assert alone[0] == alone[1]
 

@@ -119,10 +119,11 @@ def precision_of(model: Model, given: str | None, kv: str = "bf16") -> Precision
     --------
     >>> from computeledger.facts.load import load_model
     >>> precision_of(load_model("deepseek-v3"), None).experts, precision_of(load_model("llama-3.1-8b"), "fp8").dense
-    ('fp8', 'fp8')
+    ('fp8-block', 'fp8')
     """
     if given is None:
-        return stored_precision(model, kv_format(kv))
+        stored, named = stored_precision(model, kv_format(kv)), mix_named(model.dense_precision)
+        return stored if named is None else replace(stored, file=f"gguf-{named.name}")
     precision, mix = parse_precision(given, model.is_moe, kv), mix_named(given)
     return precision if mix is None else replace(precision, mixed=mixed_weights(model, mix), file=f"gguf-{mix.name}")
 

@@ -262,6 +262,8 @@ def _precision(model: Model, row: Mapping[str, str]) -> Precision | None:
     if gemm is None or moe is None:
         return None
     stored = stored_precision(model)
+    if stored.name == "mxfp4" and (moe or gemm) in ("fp4", "mxfp4"):  # tables say 4 bits for either
+        return stored
     if not gemm or stored.name.partition("-")[0] == (moe or gemm) == "int4":  # the publisher's own checkpoint
         return stored
     mixers = "bf16" if model.is_moe and gemm in ("fp4", "int4") else gemm

@@ -137,6 +137,7 @@ def framework_machine(machine: Machine, factors: RLFactors) -> Machine:
         host_step_s=launch * eff.host_step_s,
         host_sequence_s=launch * eff.host_sequence_s,
         serving_ratio=factors.rl_decode_ratio,
+        step_ratio=1.0,
     )
     return replace(machine, efficiency=slower)
 
