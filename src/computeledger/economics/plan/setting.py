@@ -10,7 +10,7 @@ from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.cost import OwnedGpu
 from computeledger.economics.hosting.rent import hourly_price
 from computeledger.economics.plan.keys import SECTIONS, TRAFFIC
-from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, in_plan, question_of
+from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, question_of
 from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
@@ -249,7 +249,8 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
     try:
         return anchoring_of(question, model, system, interval_asked(question, model, system))
     except InputError as error:
-        raise in_plan("inference", error) from None
+        what = str(error).removeprefix("--").removeprefix("anchor").lstrip(" :")
+        raise PlanError(f"[inference] anchor = {what}") from None
 
 
 def serving_constants(plan: Plan, section: Section) -> str:
