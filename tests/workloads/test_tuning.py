@@ -14,10 +14,16 @@ from computeledger.physics.calibration.serving import calibrated_engines, load_c
 from computeledger.workloads.engines.releases import release_month, releases
 from computeledger.workloads.serving.intervals import CHIP, interval_at, interval_of
 
-ASKED = {"model": "llama-3.1-70b", "system": "h100-nvl8", "layout": "tp8", "batch": 16, "precision": "fp8"}
+ASKED: dict[str, str | float] = {
+    "model": "llama-3.1-70b",
+    "system": "h100-nvl8",
+    "layout": "tp8",
+    "batch": 16,
+    "precision": "fp8",
+}
 
 
-def tpot(**further: object) -> dict[str, float]:
+def tpot(**further: str | float) -> dict[str, float]:
     found = cl.serve(**ASKED, **further).to_dict()["tpot_s"]
     assert isinstance(found, dict)
     return found

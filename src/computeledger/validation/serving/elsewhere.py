@@ -66,7 +66,8 @@ class Elsewhere:
         """What each row counts, so that no source counts for more than a few; a burst tells nothing of a step."""
         count = Counter(row["source"] for row in self.rows)
         steady = np.array([case.interval != BURST for case in self.cases], dtype=np.float64)
-        return steady * np.array([min(1.0, MOST_ROWS / count[row["source"]]) for row in self.rows])
+        shares = np.array([min(1.0, MOST_ROWS / count[row["source"]]) for row in self.rows])
+        return np.asarray(steady * shares)
 
     @property
     def usual_chips(self) -> frozenset[str]:

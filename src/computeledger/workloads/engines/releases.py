@@ -37,9 +37,9 @@ def release_month(engine: str, version: str) -> str | None:
     if _MONTH.fullmatch(version[:7]) and version[7:8] in ("", "-"):
         return version[:7]
     asked, listed = _order(version), releases().get(engine, {})
-    if not asked or not listed:
+    if asked is None or not listed:
         return None
-    dated = sorted((_order(one), day[:7]) for one, day in listed.items())
+    dated = sorted((order, day[:7]) for one, day in listed.items() if (order := _order(one)) is not None)
     return next((month for order, month in reversed(dated) if order <= asked), dated[0][1])
 
 
@@ -60,11 +60,11 @@ def checked_month(engine: str, version: str) -> str:
     return found
 
 
-def _order(version: str) -> tuple[tuple[int, ...], int, int]:
+def _order(version: str) -> tuple[tuple[int, ...], int, int] | None:
     """A version as numbers: its release, whether it is final, and the number of a candidate or a later part."""
     found = re.match(r"v?(\d+(?:\.\d+)*)(?:\.?(a|b|rc|dev|post)\.?(\d+))?", version)
     if found is None:
-        return ()
+        return None
     numbers = tuple(int(one) for one in found[1].split("."))
     kind = {"dev": -2, "a": -2, "b": -2, "rc": -1, None: 0, "post": 1}[found[2]]
     return numbers, kind, int(found[3] or 0)
