@@ -31,7 +31,7 @@ from computeledger.workloads.serving.intervals import BURST, CHIP, ENGINE, USUAL
 #: Tables of such measurements: of the folder, and shipped with the package.
 IN_FOLDER, SHIPPED = "serving_open.csv", "serving_elsewhere.csv"
 #: Spread of the logarithm of sources' effects before the fit (assumption), and rows that a source counts for at most.
-EFFECT_SD, MOST_ROWS = 0.3, 20.0
+EFFECT_SD, MOST_ROWS_OF_A_SOURCE = 0.3, 20.0
 #: The same of other makers' chips (assumption).
 MAKER_SD = 0.6
 #: Whose chips the constants are fitted on; sources that make one of its chips a usual one, and that show a maker's.
@@ -66,7 +66,7 @@ class Elsewhere:
         """What each row counts, so that no source counts for more than a few; a burst tells nothing of a step."""
         count = Counter(row["source"] for row in self.rows)
         steady = np.array([case.interval != BURST for case in self.cases], dtype=np.float64)
-        shares = np.array([min(1.0, MOST_ROWS / count[row["source"]]) for row in self.rows])
+        shares = np.array([min(1.0, MOST_ROWS_OF_A_SOURCE / count[row["source"]]) for row in self.rows])
         return np.asarray(steady * shares)
 
     @property

@@ -102,6 +102,10 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
     )
 
 
+#: Parts of a step that are smaller are rounding.
+_ROUNDING = 1e-9
+
+
 def _step(
     operations: tuple[tuple[Operation, ...], tuple[Operation, ...]],
     times_s: tuple[Num, Num],
@@ -122,7 +126,9 @@ def _step(
         CORRECTION: corrected_s - modelled_s,
         RAISED: max(once_s - corrected_s, 0.0),
     }
-    return StepBreakdown(rows, {name: part for name, part in parts.items() if part}, time_s, limit_s)
+    return StepBreakdown(
+        rows, {name: part for name, part in parts.items() if abs(part) > _ROUNDING * time_s}, time_s, limit_s
+    )
 
 
 def _moved(machine: Machine) -> Iterator[tuple[str, float, Fact | None, Machine]]:

@@ -17,7 +17,7 @@ STATISTICS = {"mean": None, "median": 0.5, "p90": 0.9, "last": 1.0}
 
 
 #: Requests at once, and rounds of them, that make a run one burst: its lengths' spread decides when it ends.
-FEWEST_AT_ONCE, MOST_ROUNDS = 32.0, 2.0
+FEWEST_AT_ONCE, MOST_BURST_ROUNDS = 32.0, 2.0
 
 
 def is_burst(at_once: float, rounds: float) -> bool:
@@ -40,7 +40,7 @@ def is_burst(at_once: float, rounds: float) -> bool:
     >>> is_burst(1000.0, 1.0), is_burst(1000.0, 10.0), is_burst(4.0, 1.0)
     (True, False, False)
     """
-    return at_once >= FEWEST_AT_ONCE and rounds <= MOST_ROUNDS
+    return at_once >= FEWEST_AT_ONCE and rounds <= MOST_BURST_ROUNDS
 
 
 def start_wait_s(longest_s: Num, rounds: Num, statistic: str = "mean") -> Num:
