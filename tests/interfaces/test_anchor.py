@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages.serve import PAGE
 from computeledger.interfaces.web.spec import Answer as PageAnswer
 from computeledger.physics.parallelism import parse_layout
@@ -158,3 +160,12 @@ def test_a_machines_profile_stands_alone_and_must_exist() -> None:
             ask(**ON_ONE, profile="mine.toml", anchor=ANCHOR, **({} if ask is sweep else {"arrivals": "poisson:1"}))
         with pytest.raises(InputError, match="no such file"):
             ask(**ON_ONE, profile="nowhere.toml", **({} if ask is sweep else {"arrivals": "poisson:1"}))
+
+
+def test_the_app_reads_measurements_and_never_a_file() -> None:
+    client = TestClient(create_app(), base_url="http://localhost")
+    query = {**ON_ONE, "layout": "tp1", "batch": "8"}
+    told = client.get("/api/serve", params={**query, "anchor": ANCHOR})
+    assert told.status_code == 200 and told.json()["anchor"]["carried_over"]["tpot"] > 1.2
+    refused = client.get("/api/serve", params={**query, "anchor": "/etc/hosts"}).json()
+    assert refused["control"] == "anchor" and "files cannot be named here" in refused["message"]

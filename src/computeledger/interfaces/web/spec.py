@@ -197,9 +197,16 @@ def blamed(page: Page, message: str, given: Mapping[str, str]) -> str:
     >>> page = Page("p", "P", "", (Control("batch", "Batch"), Control("rl.steps", "Steps")), None, None)
     >>> blamed(page, "--batch 'many': not a number", {}), blamed(page, "[rl] steps = '-3': negative", {})
     ('batch', 'rl.steps')
+    >>> pages = Page("p", "P", "", (Control("batch", "Batch"), Control("anchor", "A", option="anchor")), None, None)
+    >>> blamed(pages, "--anchor 'x': write batch=32", {})
+    'anchor'
     >>> blamed(page, "unknown '7x'", {"batch": "7x"}), blamed(page, "does not fit", {"batch": "8"})
     ('batch', '')
     """
+    first = re.match(r"--([\w-]+)", message)
+    for one in page.controls:
+        if first is not None and first[1] == one.option:
+            return one.name
     for one in page.controls:
         section, _, key = one.name.rpartition(".")
         names = "|".join(re.escape(name) for name in {one.name, one.option} if name)

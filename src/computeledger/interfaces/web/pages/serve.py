@@ -27,6 +27,7 @@ _CONTROLS = controls_of(ServeQuestion, {
     "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8")},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
     "mode": {},
+    "anchor": {"help": "Such as batch=32,isl=1024,osl=1024,tpot=21ms,layout=tp8; several with ; between them."},
     "draft_tokens": {"log": False},
     "tokens_per_step": {"log": False},
 })  # fmt: skip
