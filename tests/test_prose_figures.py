@@ -37,7 +37,7 @@ N_PAIRS = shipped("workloads/serving/residuals.toml")["data"].split()[0]
 # page, pattern with a group for each figure, and what the calibration files say
 QUOTED = (
     ("README.md", r"(\d+) constants of serving are fitted on ([\d,]+) published", (N_SERVING, N_POINTS)),
-    ("README.md", r"a fifth of the points \| ([\d.]+) % / ([\d.]+) %", (LEFT_OUT, LEFT_OUT_P90)),
+    ("README.md", r"a fifth of the InferenceX points \| ([\d.]+) % / ([\d.]+) %", (LEFT_OUT, LEFT_OUT_P90)),
     ("README.md", r"from (\d+) constants on 599 published runs", (N_TRAINING,)),
     ("CHANGELOG.md", r"(\d+) constants fitted on ([\d,]+) published measurements .* by ([\d.]+) %",
      (N_SERVING, N_POINTS, LEFT_OUT)),

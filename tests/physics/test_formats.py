@@ -121,9 +121,9 @@ def test_int8_runs_on_integer_units_where_they_are_faster() -> None:
 
 def test_integer_weights_are_never_a_deployment_that_was_measured_in_another_format() -> None:
     deepseek = load_model("deepseek-r1")
-    assert interval_class(deepseek, "fp8", load_system("h200-nvl8"), "sglang") == KNOWN
+    assert interval_class(deepseek, "fp8", load_system("h200-nvl8"), "sglang", tuning="recipe") == KNOWN
     for weights in ("int4", "int8", "w4a8", "bf16", "fp4-a16"):
-        assert interval_class(deepseek, weights, load_system("h200-nvl8"), "sglang") == NEW
+        assert interval_class(deepseek, weights, load_system("h200-nvl8"), "sglang", tuning="recipe") == NEW
 
 
 #: Bits per weight that llama.cpp prints of Llama 3.1 8B: llama-cpp-gguf, tools/quantize/README.md, table of sizes.
