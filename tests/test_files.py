@@ -34,6 +34,7 @@ NO_USERS_FILE = {
     ("computeledger/interfaces/web/app.py", "_static"): "shipped",
     ("computeledger/interfaces/web/plan_boxes.py", "plan_toml"): "shipped",
     ("computeledger/validation/measured_table.py", "curated_rows"): "shipped",
+    ("computeledger/writing.py", "write_report"): "the start of what it would overwrite, a regular file",
     ("rntp/checkpoints.py", "mark_complete"): "writes, and flushes what was written",
     ("rntp/corpus.py", "python_library"): "Python's own library",
     ("rntp/pretraining.py", "_save"): "writes",

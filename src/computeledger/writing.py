@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from computeledger.errors import InputError, shown
-from computeledger.files import open_user_file
 
 
 def write_file(path: str, text: str, read_from: Iterable[str] = ()) -> None:
@@ -22,7 +21,7 @@ def write_report(path: str, text: str, read_from: Iterable[str] = ()) -> None:
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm") and target.is_file():
         check_unread(path, read_from)
-        with open_user_file(target) as stream:
+        with target.open("rb") as stream:
             start = stream.read(200).lstrip().lower()
         if start and not start.startswith((b"<!doctype html", b"<html")):
             raise InputError(f"--html {shown(path)}: is a file that is no HTML page; the report needs another name")
