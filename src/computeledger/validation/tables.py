@@ -72,7 +72,7 @@ def compare_curated(n_samples: int = 256, seed: int = 0) -> Comparison:
     Examples
     --------
     >>> sorted(compare_curated(4).measured)[:2]
-    ['input_tokens_per_s_per_gpu', 'memory_bytes']
+    ['activations_memory', 'cache_memory']
     """
     parts = []
     for name in CURATED:

@@ -30,7 +30,7 @@ def memory_figure(held: ServingMemory, capacity: Term | None = None) -> Figure:
 
     Examples
     --------
-    >>> memory_figure(ServingMemory(1e10, 2e9, 1e9, 2e9, 8e10, 1e9, 30.0)).value
+    >>> memory_figure(ServingMemory(1e10, 2e9, 1e9, 2e9, 8e10, 1e8, 6e10, 1e9, 30.0)).value
     15000000000.0
     """
     parts = ("weights", "kv_cache", "activations", "workspace")

@@ -129,7 +129,7 @@ def model_engine(setting: Setting, stream: Section) -> EngineModel:
     >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1300.0}
     >>> draws |= {f"inference.{key}": value for key, value in section.values.items() if key != "layout"}
     >>> model_engine(make_setting(plan, section, draws), section).choice
-    'tp1, batch 169 (searched)'
+    'tp1, batch 184 (searched)'
     """
     result, choice = _engine(setting, stream)
     return EngineModel(result, choice, _typical_curve(setting, result.scenario))
