@@ -69,7 +69,7 @@ def test_releases_are_ordered_by_day_as_by_version() -> None:
     assert release_month("vllm", "0.999.0") == max(releases()["vllm"].values())[:7]
 
 
-@pytest.mark.parametrize("said", ["latest", "2026-13", "", "v"])
+@pytest.mark.parametrize("said", ["latest", "2026-13", "", "v", "2030-01", "2020-01"])
 def test_a_release_that_is_none_gets_one_line(said: str) -> None:
     with pytest.raises(InputError, match=r"backend_version .*expected a release of vllm or a month"):
         cl.serve(**ASKED, backend_version=said)

@@ -460,7 +460,7 @@ class Machine:
         >>> from computeledger.physics.calibration.efficiency import efficiency
         >>> h20 = Machine(load_system("h20-nvl8"), efficiency())
         >>> round(h20.expert_flop_per_s("fp8") / h20.system.accelerator.peak("fp8"), 1)
-        0.7
+        0.8
         """
         chip, eff = self.system.accelerator, self.efficiency
         fraction = eff.gemm_fraction(chip.native_precision(precision)) * eff.expert_fraction

@@ -237,7 +237,7 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
     ...                   "rl": {"skip": "none"}, "inference": {"tokens": "1T tokens", "input_tokens": "2K tokens",
     ...                   "output_tokens": "500 tokens", "anchor": ["batch=8,isl=1024,osl=256,tpot=9ms,layout=tp1"]}})
     >>> round(serving_anchors(plan).lessons["tpot"].ratios[0], 1)
-    1.2
+    1.0
     """
     section = plan.sections.get("inference")
     if section is None or "anchor" not in section:

@@ -185,7 +185,7 @@ def cache_bytes_per_gpu(system: System, weights_bytes: Num, held: Held, load: Nu
     >>> llama = load_model("llama-3.1-8b")
     >>> held = held_beside(llama, 8192.0, Layout(), Precision(), SERVER_BUFFERS)
     >>> round(float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, held, 1.0, SERVER_BUFFERS)) / 1e9)
-    55
+    59
     """
     beside = np.maximum(held.activations_bytes(load) + held.workspace_bytes, buffers.least_bytes)
     return np.maximum(buffers.cache_fraction * (_filled_bytes(system, buffers) - weights_bytes - beside), 0.0)

@@ -48,15 +48,16 @@ def checked_month(engine: str, version: str) -> str:
 
     Examples
     --------
-    >>> checked_month("vllm", "latest")
+    >>> checked_month("vllm", "new")
     Traceback (most recent call last):
-    computeledger.errors.InputError: --backend-version 'latest': expected a release of vllm or a month, such as 2026-03
+    computeledger.errors.InputError: --backend-version 'new': expected a release of vllm or a month, 2023-07 to 2026-11
     """
     said = version.strip()
     found = None if re.match(r"\d{4}-", said) and not _MONTH.match(said) else release_month(engine, said)
-    if found is None:
+    first, last = (choose(day[:7] for days in releases().values() for day in days.values()) for choose in (min, max))
+    if found is None or not first <= found <= last:
         what = f"a release of {engine} or a month" if engine in releases() else "a month"
-        raise InputError(f"--backend-version {shown(version)}: expected {what}, such as 2026-03")
+        raise InputError(f"--backend-version {shown(version)}: expected {what}, {first} to {last}")
     return found
 
 

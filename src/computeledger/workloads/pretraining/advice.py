@@ -226,7 +226,7 @@ def larger_job(scenario: PretrainingScenario, n_gpus: int, machine: Machine, lim
     >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), Batch(8192, 64))
     >>> larger_job(scenario, 8, Machine(load_system("h100-nvl8")), Limits(8)).split(" (")[0]
-    'it fits on 32 GPUs'
+    'it fits on 16 GPUs'
     """
     words, count = [], n_gpus
     for _ in range(MOST_BATCH_DOUBLINGS):

@@ -106,7 +106,7 @@ def anchoring_of(
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.workloads.serving.intervals import interval_of
     >>> asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
-    >>> question = ServeQuestion(**asked, anchor="batch=32,isl=1024,osl=1024,tpot=12ms")
+    >>> question = ServeQuestion(**asked, anchor="batch=32,isl=1024,osl=1024,tpot=16ms")
     >>> where = load_model("llama-3.1-8b"), load_system("h100-nvl8")
     >>> found = anchoring_of(question, *where, interval_of("known deployment"))
     >>> found.lessons["tpot"].shift > 1.1, found.lessons["ttft"].shift

@@ -98,7 +98,7 @@ def learn(
     >>> from computeledger.workloads.serving.intervals import interval_of
     >>> far = interval_of("chip never measured")
     >>> near = learn(far, "tpot", [MeasuredRatio(1.5, 32.0, 1024.0)], (32.0, 1024.0))
-    >>> 1.4 < near.after.mid <= 1.5, near.after.high / near.after.low < 0.5 * far.tpot.high / far.tpot.low
+    >>> 1.4 < near.after.mid <= 1.5, near.after.high / near.after.low < 0.8 * far.tpot.high / far.tpot.low
     (True, True)
     """
     before: Range = getattr(interval, quantity)

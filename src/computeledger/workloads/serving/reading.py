@@ -116,8 +116,8 @@ def buffers_of(engine: str) -> Buffers:
 
     Examples
     --------
-    >>> buffers_of("llama.cpp").workspace_bytes < buffers_of("vllm").workspace_bytes
-    True
+    >>> buffers_of("llama.cpp") == buffers_of("vllm")
+    False
     """
     return engines()[engine].buffers if engine in engines() else SERVER_BUFFERS
 
