@@ -31,7 +31,7 @@ def words_of(pdf: bytes) -> str:
                 assert table is not None, "a font that says no letters"
                 tables[font] = _letters(_stream(objects[int(table[1])]).decode())
             out += [tables[font].get(int(glyphs[place : place + 4], 16), "?") for place in range(0, len(glyphs), 4)]
-    letters = {"\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi"}
+    letters: dict[str, str | int | None] = {"\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi"}
     return "".join("".join(out).split()).translate(str.maketrans(letters))
 
 
