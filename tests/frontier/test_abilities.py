@@ -90,10 +90,10 @@ def test_what_cannot_be_says_why() -> None:
 
 
 def test_rl_fits_as_the_memory_says() -> None:
-    """671B parameters in 8 bit: hardly room in 680 GB, room for thousands of rollouts in 13.4 TB."""
+    """671B parameters in 8 bit: no room in 640 GB, room for thousands of rollouts in 13.4 TB."""
     model = load_model("deepseek-v3")
-    here, there = (described_system(f"1K chips of {chip}").generations[0] for chip in ("h100-sxm5-80gb", "gb200-gpu"))
-    assert reinforces(model, here).weights_bytes > 0.95 * reinforces(model, here).world_hbm_bytes
+    here, there = (described_system(f"1K chips of {chip}").generations[0] for chip in ("a100-sxm4-80gb", "gb200-gpu"))
+    assert reinforces(model, here).weights_bytes > reinforces(model, here).world_hbm_bytes
     found = reinforces(model, there)
     assert found.is_efficient and found.rollouts_per_world > 1000 and found.longest_trace_tokens >= 16384
     assert reinforces(

@@ -127,6 +127,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     central = machine if is_central else replace(machine, efficiency=replace(machine.efficiency, serving_ratio=1.0))
     fresh, later = (estimate_serving(replace(prompts, cached_tokens=cached), central) for cached in (0.0, far))
     reading = engine.reading_ratio
+    admission = reading * float(np.mean(central.efficiency.first_token_ratio * central.efficiency.admission_steps))
     joined = replace(prompts, input_tokens=chunks[:, None], batch=beside_batch)
     shape = np.zeros((len(chunks), len(beside_batch)))
     beside_s, beside_later_s = (
@@ -143,9 +144,10 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         beside_context_s=(beside_later_s - beside_s) / far,
         shared_fraction=_filled(shared_fraction(fresh.prefill), chunks),
         busiest_prompts=_busiest(int(layout.dp)),
+        admission_steps=max(admission - 0.5, 0.0),  # half a step passes on the clock until the one that reads begins
     )
-    # a local engine has no host time that its half step of waiting would not cover
-    host_s = reading * max(float(np.mean(fresh.ttft_s - fresh.decode_s / 2 - fresh.prefill_s)), 0.0)
+    waits_s = admission / reading * fresh.step_s
+    host_s = reading * max(float(np.mean(fresh.ttft_s - waits_s - fresh.prefill_s)), 0.0)
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
     return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))

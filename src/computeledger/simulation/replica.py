@@ -33,6 +33,7 @@ from computeledger.simulation.prefix_cache import (
     put_blocks,
 )
 from computeledger.simulation.state import (
+    ADMISSION,
     BLOCKED,
     BLOCKED_TIME,
     CONTEXT,
@@ -355,6 +356,7 @@ def _plan(world: World, r: int, most_steps: int) -> None:
             if world.limits[pool, L_STAGES] > 1:  # the other stages go on meanwhile: a prompt's own way is longer
                 clock[r, FIRST_LAG] = max(read_s - beside_s, 0.0)
             read_s = beside_s
+            clock[r, FIRST_LAG] += clock[r, ADMISSION] * first_s
         rep[r, PLANNED] = 1
         is_blocked = is_blocked or chunk[4] > 0
         end_s = now_s + first_s + read_s

@@ -41,7 +41,7 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline.
-NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG = range(7)
+NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION = range(8)
 #: Columns of ``World.limits``: see :class:`Limits`.
 L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER = range(8)
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps.
@@ -53,7 +53,7 @@ class StepTimes(NamedTuple):
 
     ``decode = decode_s[B] + context_s[B] x (tokens in the caches of all B sequences)``;
     ``prefill = prefill_s(x) + prefill_context_s(x) x (tokens before the chunk)``, linear between the ``x`` of the
-    table.
+    table. Beside others a first token waits ``admission_steps`` decode steps more.
     """
 
     decode_s: Times
@@ -66,6 +66,7 @@ class StepTimes(NamedTuple):
     beside_context_s: Times
     shared_fraction: Times
     busiest_prompts: Times
+    admission_steps: float = 0.0
 
 
 class Limits(NamedTuple):
@@ -137,8 +138,9 @@ def make_world(
     rep = np.zeros((n_replicas, 15), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = -1
-    clock = np.zeros((n_replicas, 7))
+    clock = np.zeros((n_replicas, 8))
     clock[:, INTERRUPT] = np.inf
+    clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
     leaves = 1 << max(n_replicas - 1, 0).bit_length()
     return World(
         decode=np.stack([_padded(one.times, most_live) for one in pools]),

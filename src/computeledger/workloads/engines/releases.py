@@ -27,7 +27,9 @@ def releases() -> Mapping[str, Mapping[str, str]]:
 
 
 def release_month(engine: str, version: str) -> str | None:
-    """Month of a release, or of the nearest listed one, which came before if any did; a month stands for itself.
+    """Month of a release, else of the last listed one before it; a month stands for itself.
+
+    A development build belongs to the release that came after it.
 
     Examples
     --------
@@ -40,6 +42,8 @@ def release_month(engine: str, version: str) -> str | None:
     if asked is None or not listed:
         return None
     dated = sorted((order, day[:7]) for one, day in listed.items() if (order := _order(one)) is not None)
+    if ".dev" in version:
+        return next((month for order, month in dated if order > asked), dated[-1][1])
     return next((month for order, month in reversed(dated) if order <= asked), dated[0][1])
 
 
