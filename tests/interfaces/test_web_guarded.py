@@ -212,6 +212,26 @@ def test_more_questions_than_may_wait_are_told_so(engines: Engines, tmp_path: Pa
     assert after is not None and after.status == 200
 
 
+@pytest.mark.parametrize("engines", [{"engines": 4}], indirect=True)
+def test_what_is_asked_while_the_server_ends_is_answered_and_nothing_fails(engines: Engines, tmp_path: Path) -> None:
+    replies = list[Reply | None]()
+    asking = [
+        threading.Thread(target=lambda n=n: replies.append(_ask(engines, "deaf", file=str(tmp_path / str(n)))))
+        for n in range(engines.budget.engines)
+    ]
+    for one in asking:
+        one.start()
+    workers = [_begun(tmp_path / str(n)) for n in range(len(asking))]
+    engines.close()  # a pipe closed by this thread and by the one that asks was closed twice
+    for one in asking:
+        one.join(30)
+    assert [reply.status for reply in replies if reply is not None] == [500] * len(asking)
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
+    late = _ask(engines, "plain")
+    assert late is not None and late.status == 500
+
+
 def test_progress_comes_from_the_process(engines: Engines) -> None:
     heard = Progress()
     thread = threading.Thread(target=_ask, args=(engines, "hearing", heard))

@@ -75,9 +75,13 @@ class _Engine:
         """Whether it can be asked again."""
         return not self._pipe.closed
 
-    def end(self) -> None:
-        """End the process whatever it does."""
+    def kill(self) -> None:
+        """End the process whatever it does; the thread that asks it, if any, sees its pipe end."""
         self._process.kill()
+
+    def _end(self) -> None:
+        """End the process and close the pipe: only the thread that asks may, for another would close it twice."""
+        self.kill()
         self._pipe.close()
 
     def ask(self, question: Question, heard: Progress, deadline_s: float) -> Reply | None:
@@ -98,10 +102,10 @@ class _Engine:
                     if number == self._asked:
                         heard.done, heard.total, heard.what = found.done, found.total, found.what
                 elif told_s is not None and time.monotonic() > told_s + self._budget.grace_s:
-                    self.end()
+                    self._end()
                     return None if heard.is_stopped else self._too_long()
         except (EOFError, OSError):  # the process has died, or the server is ending
-            self.end()
+            self._end()
             return None if heard.is_stopped else self._died()
 
     def _too_long(self) -> Reply:
@@ -145,7 +149,7 @@ class Engines:
         with self._changed:
             self._closed = True
             for engine in self._all:
-                engine.end()
+                engine.kill()
             self._changed.notify_all()
 
     def _taken(self, page: str, heard: Progress, deadline_s: float) -> _Engine | None:

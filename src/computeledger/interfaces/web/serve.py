@@ -22,6 +22,8 @@ MOST_WORKERS = 4
 _SILENT_S = 10.0
 #: Connections at once; beyond them the server says that it is busy.
 _CONNECTIONS = 256
+#: Most time that answers under way have to be sent once the server ends [s]: on a busy machine they take some.
+_LAST_ANSWERS_S = 5
 
 
 class _Protocol(H11Protocol):
@@ -76,6 +78,6 @@ def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted
     engines = Engines(Budget(engines=workers))
     config = uvicorn.Config(
         create_app(token, engines.ask), http=_Protocol, ws="none", lifespan="off", log_level="error", access_log=False,
-        limit_concurrency=_CONNECTIONS, timeout_graceful_shutdown=1,
+        limit_concurrency=_CONNECTIONS, timeout_graceful_shutdown=_LAST_ANSWERS_S,
     )  # fmt: skip
     _Server(config, engines, address, is_browser_wanted).run([listener])
