@@ -95,6 +95,21 @@ def test_a_lone_request_takes_what_serve_says(capsys: pytest.CaptureFixture[str]
     assert clock["percentiles"]["ttft_s"]["p50"] == pytest.approx(static["ttft_s"]["p50"], rel=0.25)
 
 
+@pytest.mark.parametrize("backend", ["vllm", "sglang", "generic"])
+def test_a_replica_holds_what_serve_and_memory_say(backend: str) -> None:
+    """Shares of memory are the engine's in every answer: 80 sequences in one and 57 in another were of two rules."""
+    asked = {"model": "gpt-oss-120b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "backend": backend}
+    lengths = {"input_tokens": 4096, "output_tokens": 1024}
+    held = cl.serve(**asked, **lengths, batch=1).result.memory.largest_batch
+    fleet = cl.simulate_serve(**asked, **lengths, arrivals="poisson:0.2", requests=20).fleet
+    assert fleet.timed[0].pool.limits.live == held
+    kept = fleet.timed[0].pool.limits
+    assert held * 5120 <= kept.kv_tokens - held * kept.state_tokens <= (held + 1) * 5120 * 1.01
+    if backend == "vllm":
+        (fit, *_) = cl.memory(model="gpt-oss-120b", system="1xh100-sxm5-80gb", context_tokens=5120).fits
+        assert fit.largest_batch == held
+
+
 def test_rl_answers_its_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plan, page = ROOT / "examples" / "small-team-rl.toml", tmp_path / "r.html"
     document = answer(capsys, "simulate", "rl", str(plan), "--steps", "3", "--html", str(page))

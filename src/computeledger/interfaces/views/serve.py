@@ -227,7 +227,7 @@ def _front(document: Mapping[str, Any]) -> Table:
         for one in kept
     ]
     columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
-    each = "each at the median of every input (USD per Mtok; \u2192 the answer)"
+    each = "each at the median of every input, at the median cost (USD per Mtok; \u2192 the answer)"
     title = f"Pareto front of {document['n_options']} options, {each}"
     return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,))
 

@@ -53,6 +53,17 @@ class ServingOption:
     usd_per_mtok_output: float
     usd_per_mtok_input: float
 
+    def at_price(self, ratio: float) -> ServingOption:
+        """The same option where a GPU-hour costs a multiple of what it did.
+
+        Examples
+        --------
+        >>> ServingOption(Layout(), 8, 0.02, 0.1, 400.0, 1.0, 2.0, 1.0).at_price(1.5).usd_per_mtok_output
+        3.0
+        """
+        output, given = ratio * self.usd_per_mtok_output, ratio * self.usd_per_mtok_input
+        return replace(self, usd_per_mtok_output=output, usd_per_mtok_input=given)
+
 
 #: Figures of a result that an option carries, in its order.
 _FIGURES = (
@@ -200,16 +211,9 @@ class PriceOfSpeed:
         >>> curve.at_price(3.0).usd_per_mtok_output_plateau
         1.5
         """
-        priced = (
-            replace(
-                one,
-                usd_per_mtok_output=ratio * one.usd_per_mtok_output,
-                usd_per_mtok_input=ratio * one.usd_per_mtok_input,
-            )
-            for one in self.options
-        )
         plateau = ratio * self.usd_per_mtok_output_plateau
-        return replace(self, options=tuple(priced), usd_per_mtok_output_plateau=plateau)
+        priced = tuple(one.at_price(ratio) for one in self.options)
+        return replace(self, options=priced, usd_per_mtok_output_plateau=plateau)
 
 
 def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:

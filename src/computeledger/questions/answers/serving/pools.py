@@ -24,7 +24,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
-from computeledger.workloads.serving.reading import layouts_to_search
+from computeledger.workloads.serving.reading import check_request, layouts_to_search
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -92,6 +92,7 @@ class PoolsAnswer(ServingAnswer):
 def answer_pools(setting: Setting) -> PoolsAnswer:
     """Answer ``computeledger serve --mode disaggregated``."""
     question = setting.question
+    check_request(setting.at_median)
     with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
         fitting = layouts_that_fit(setting.at_median, setting.typical, question.gpus)
     layouts = layouts_to_search(question, fitting)

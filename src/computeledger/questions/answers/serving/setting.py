@@ -6,22 +6,33 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, Uncertain, median
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
-from computeledger.facts.load import load_model
+from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.fields import fields_of
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
+from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.intervals import Interval, measured_alike
 from computeledger.workloads.serving.pools import DisaggregatedResult
-from computeledger.workloads.serving.search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.reading import (
+    interval_asked,
+    lengths_of,
+    model_of,
+    read_serving,
+    run_asked,
+)
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,6 +46,7 @@ class Setting:
     typical: Machine
     price: dict[str, Any]
     interval: Interval | None
+    anchoring: Anchoring | None
 
     @property
     def system(self) -> System:
@@ -45,6 +57,42 @@ class Setting:
     def constants(self) -> str:
         """Profile whose factors hold for the engine on this chip."""
         return constants_of(self.question.engine, self.system.accelerator)
+
+
+def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting:
+    """Scenario and machine of a question, with samples and at their medians: the start of every answer about serving.
+
+    With anchors, ``batch`` is one that was found: how far a measurement holds depends on it.
+    """
+    system, model = load_system(question.system), model_of(question)
+    price, ground = price_of(system, question.price)
+    lengths = lengths_of(question)
+    streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
+    interval = interval_asked(question, model, system)
+    anchoring = anchoring_of(question, model, system, interval, batch)
+    inputs = {streams[name]: value for name, value in lengths.items()}
+    made_of = {**inputs, "price": price, **_ratios(interval, anchoring)}
+    draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
+    scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
+    medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
+    at_median = read_serving(question, medians, median_of(price))
+    return Setting(question, scenario, at_median, machine, typical, ground, interval, anchoring)
+
+
+def cost_ratio(found: ServingResult, option: ServingOption) -> float:
+    """Median cost of an option over its cost at the medians of all inputs [-].
+
+    Cost is a price times a time; where both are skewed, the median of the product is not the product of the medians.
+    Every cost at the medians is multiplied by it, so that the same option costs the same wherever it is shown.
+    """
+    return median(found.usd_per_mtok_output) / option.usd_per_mtok_output if option.usd_per_mtok_output else 1.0
+
+
+def _ratios(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Uncertain]:
+    """Ranges of real over predicted time: of the question's class, or what the reader's measurements left of them."""
+    if interval is None or anchoring is not None:
+        return {} if anchoring is None else anchoring.ranges
+    return {f"efficiency.{factor}": getattr(interval, name) for factor, name in ANCHORED.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -5,35 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import median
 from computeledger.errors import InputError
-from computeledger.facts.load import load_model, load_system
-from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.fields import Given, fields_of
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.offload import HostMemory
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
-from computeledger.questions.answers.serving.setting import interval_document
-from computeledger.questions.answers.setup import price_of
+from computeledger.questions.answers.serving.setting import Setting, cost_ratio, interval_document, read_setting
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.units import format_si
-from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
-from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.anchor import Anchoring
+from computeledger.workloads.serving.estimate import estimate_serving
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.intervals import Interval
-from computeledger.workloads.serving.reading import buffers_of, interval_asked
+from computeledger.workloads.serving.reading import buffers_of, check_request, fits_context
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -44,6 +38,8 @@ from computeledger.workloads.serving.search import (
 from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
 from computeledger.workloads.sweep import Columns
 
+#: Fields of the question that are lists.
+_LISTS = ("model", "system", "precision", "input_tokens", "output_tokens")
 #: Figures of an option that a sweep's document has.
 _KEPT = ("layout", "batch", "n_gpus", "ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
          "usd_per_mtok_output")  # fmt: skip
@@ -93,7 +89,7 @@ class SweepAnswer(Answer):
             "without_answer": [asdict(self.combinations[place]) | {"why": why} for place, why in self.refused.items()],
             "best": best,
             **anchor_document(self.anchoring),
-            "assumptions": documents.serving_assumptions(),
+            "assumptions": documents.serving_assumptions(buffers_of(self.question.engine)),
         }
 
 
@@ -129,61 +125,52 @@ def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnsw
 
 def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     """Answer ``computeledger sweep``."""
-    questions, combinations, anchoring = _questions(question)
+    settings = [read_setting(one) for one in _asked(question)]
+    combinations = [_combination(one) for one in settings]
+    questions = [
+        ServingQuestion(place, one.at_median, one.typical, question.gpus) for place, one in enumerate(settings)
+    ]
+    allowed = [one for one in questions if fits_context(one.scenario)]
     limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
     workers = local_workers(question.workers, len(questions))
     with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
-        best, count = _run(questions, combinations, (question.parquet, limit_s), executor)
+        best, count = _run(allowed, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
     refused = {one.index: _why(one, question.engine) for one in questions if one.index not in best}
     return SweepAnswer(
         question=question,
         combinations=tuple(combinations),
-        best=best,
+        best={place: _priced(settings[place], one) for place, one in best.items()},
         refused=refused,
         n_options=count,
         slowest_tpot_s=limit_s,
         wall_s=wall_s,
-        anchoring=anchoring,
+        anchoring=settings[-1].anchoring,
         executor=question.cluster or f"{workers} local process{'es' if workers > 1 else ''}",
     )
 
 
-def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combination], Anchoring | None]:
-    """Every combination as a question, and what the reader's measurements taught of the last."""
-    anchoring = None
-    questions: list[ServingQuestion] = []
-    combinations: list[Combination] = []
-    widths = asked.precision or (None,)
-    for model_id, system_id, width, given, written in product(
-        asked.model, asked.system, widths, asked.input_tokens, asked.output_tokens
-    ):
-        model, system = load_model(model_id), load_system(system_id)
-        precision = precision_on(asked.engine, model, width, asked.kv_precision)
-        price = median_of(price_of(system, asked.price)[0])
-        kept = HostMemory(buffers=buffers_of(asked.engine))
-        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price, host=kept)
-        one = ServeQuestion(
-            model=model_id, system=system_id, precision=width, kv_precision=asked.kv_precision, input_tokens=given,
-            output_tokens=written, backend=asked.backend, profile=asked.profile, anchor=asked.anchor,
-        )  # fmt: skip
-        interval = interval_asked(one, model, system)
-        anchoring = anchoring_of(one, model, system, interval)
-        medians = _medians(interval) if anchoring is None else anchoring.medians
-        machine = Machine(system, efficiency(constants_of(asked.engine, system.accelerator), medians))
-        questions.append(ServingQuestion(len(combinations), scenario, machine, asked.gpus))
-        weights = width or precision.name
-        name = interval_document(interval, asked.engine)["class"]
-        combinations.append(Combination(model.id, system.id, weights, name, given, written))
-    return questions, combinations, anchoring
+def _asked(question: SweepQuestion) -> list[ServeQuestion]:
+    """Every combination as ``serve`` would be asked."""
+    own = fields_of(ServeQuestion)
+    lists = {name: getattr(question, name) or (None,) for name in _LISTS}
+    shared = {name: getattr(question, name) for name in fields_of(SweepQuestion) if name in own and name not in _LISTS}
+    return [ServeQuestion(**dict(zip(lists, one, strict=True)), **shared) for one in product(*lists.values())]
 
 
-def _medians(interval: Interval | None) -> dict[str, Num]:
-    """The medians that ``serve`` answers with: those of the question's interval class."""
-    if interval is None:
-        return {}
-    return {f"efficiency.{factor}": median_of(getattr(interval, name)) for factor, name in ANCHORED.items()}
+def _priced(setting: Setting, option: ServingOption) -> ServingOption:
+    """The option at the cost that ``serve`` answers."""
+    at = replace(setting.scenario, layout=option.layout, batch=float(option.batch))
+    return option.at_price(cost_ratio(estimate_serving(at, setting.machine), option))
+
+
+def _combination(setting: Setting) -> Combination:
+    scenario, question = setting.at_median, setting.question
+    weights = question.precision or scenario.precision.name
+    name = interval_document(setting.interval, question.engine)["class"]
+    lengths = float(median(scenario.input_tokens)), float(median(scenario.output_tokens))
+    return Combination(scenario.model.id, setting.system.id, weights, name, *lengths)
 
 
 def _run(
@@ -213,6 +200,7 @@ def _why(one: ServingQuestion, engine: str) -> str:
     """Why a question has no answer: what would make it fit, or the least time per token."""
     scenario, machine = one.scenario, one.machine
     try:
+        check_request(scenario)
         with with_remedies(scenario, machine.system, engine, one.n_gpus):
             found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
     except InputError as error:

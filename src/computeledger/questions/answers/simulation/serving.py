@@ -11,14 +11,14 @@ import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
-from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.facts.load import load_model
+from computeledger.fields import Given, fields_of
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.setting import Setting, read_setting
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
@@ -30,12 +30,10 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import Anchoring, anchoring_of
+from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import interval_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -149,13 +147,10 @@ def simulate_serve(question: SimulateServeQuestion | None = None, /, **given: Gi
 
 def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = False) -> SimulateServeAnswer:
     """Answer ``computeledger simulate serve``; a report gets a sweep over loads of its own where that is quick."""
-    model, system = load_model(question.model), load_system(question.system)
+    model = load_model(question.model)
     load, sample = _load(model, question)
-    price, ground = price_of(system, question.price)
-    anchoring = _anchoring(model, system, sample, question)
-    drawn = None if anchoring is None else {_DECODE: median_of(anchoring.lessons["tpot"].after)}
-    machine = Machine(system, efficiency(constants_of(question.engine, system.accelerator), drawn))
-    fleet = _fleet(model, machine, sample, question, anchoring)
+    setting = read_setting(_asked(question, sample))
+    fleet = _fleet(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
     search = _Search(question, fleet.clock, load, slo, capacity)
@@ -174,25 +169,22 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         slo=slo,
         most_load=best,
         sweep=tuple(points),
-        price=ground,
-        usd_per_gpu_hour=median_of(price),
-        anchoring=anchoring,
+        price=setting.price,
+        usd_per_gpu_hour=median_of(price_of(setting.system, question.price)[0]),
+        anchoring=setting.anchoring,
     )
 
 
-_DECODE = "efficiency.serving_ratio"
+#: Fields that ``serve`` reads otherwise: lengths are drawn, and times to first token are simulated.
+_OWN = ("input_tokens", "output_tokens", "ttft")
 
 
-def _anchoring(model: Model, system: System, sample: Trace, question: SimulateServeQuestion) -> Anchoring | None:
-    """What the reader's measurements taught of requests like these."""
-    if not question.anchor:
-        return None
-    asked = ServeQuestion(
-        model=question.model, system=question.system, precision=question.precision, kv_precision=question.kv_precision,
-        backend=question.backend, layout=question.layout, anchor=question.anchor,
-        input_tokens=float(np.mean(sample.input_tokens)),
-    )  # fmt: skip
-    return anchoring_of(asked, model, system, interval_asked(asked, model, system))
+def _asked(question: SimulateServeQuestion, sample: Trace) -> ServeQuestion:
+    """The same engine, machine and price as ``serve`` is asked about them, at the mean lengths."""
+    names = (name for name in fields_of(SimulateServeQuestion) if name in fields_of(ServeQuestion))
+    shared = {name: getattr(question, name) for name in names if name not in _OWN}
+    lengths = {name: float(np.mean(getattr(sample, name))) for name in _OWN[:2]}
+    return ServeQuestion(**shared | lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,14 +271,15 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
     return replace(load, longest_tokens=int(context))
 
 
-def _fleet(
-    model: Model, machine: Machine, trace: Trace, question: SimulateServeQuestion, anchoring: Anchoring | None = None
-) -> Fleet:
+def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> Fleet:
     """Replicas, and what may change their number."""
-    scenario = ServingScenario(
-        model, Layout(), precision_on(question.engine, model, question.precision, question.kv_precision),
-        float(np.mean(trace.input_tokens)), float(np.mean(trace.output_tokens)), 1.0,
-    )  # fmt: skip
+    scenario, machine, model = setting.at_median, setting.typical, setting.at_median.model
+    reading = 1.0
+    if setting.anchoring is not None and setting.interval is not None:
+        # what the reader's measurements moved of a first token is its prompt's own work: the tables carry it
+        reading = setting.anchoring.lessons["ttft"].shift
+        of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
+        machine = replace(machine, efficiency=of_class)
     layout = _layout(scenario, machine, question)
     sizes = [(question.replicas, layout)]
     if question.prefill_replicas is not None:
@@ -296,7 +289,6 @@ def _fleet(
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
     contexts = (near, max(float(total.max()), near + 2.0))
-    reading = 1.0 if anchoring is None else anchoring.lessons["ttft"].shift
     timed = [
         timed_pool(
             replace(scenario, layout=one), machine,
