@@ -28,6 +28,7 @@ from computeledger.workloads.serving.pools import DisaggregatedResult
 from computeledger.workloads.serving.reading import (
     interval_asked,
     lengths_of,
+    median_lengths,
     model_of,
     read_serving,
     run_asked,
@@ -74,8 +75,7 @@ def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting
     made_of = {**inputs, "price": price, **_ratios(interval, anchoring)}
     draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
-    medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
-    at_median = read_serving(question, medians, median_of(price))
+    at_median = read_serving(question, median_lengths(question), median_of(price))
     return Setting(question, scenario, at_median, machine, typical, ground, interval, anchoring)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
-from computeledger.fields import Given, fields_of
+from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import Answer, from_python, remarked
@@ -23,7 +23,7 @@ from computeledger.questions.answers.serving.setting import Setting, cost_ratio,
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.units import format_si
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ServeQuestion, serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import estimate_serving
 from computeledger.workloads.serving.fitting import with_remedies
@@ -153,10 +153,8 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
 
 def _asked(question: SweepQuestion) -> list[ServeQuestion]:
     """Every combination as ``serve`` would be asked."""
-    own = fields_of(ServeQuestion)
     lists = {name: getattr(question, name) or (None,) for name in _LISTS}
-    shared = {name: getattr(question, name) for name in fields_of(SweepQuestion) if name in own and name not in _LISTS}
-    return [ServeQuestion(**dict(zip(lists, one, strict=True)), **shared) for one in product(*lists.values())]
+    return [serve_question(question, **dict(zip(lists, one, strict=True))) for one in product(*lists.values())]
 
 
 def _priced(setting: Setting, option: ServingOption) -> ServingOption:

@@ -12,7 +12,7 @@ import numpy as np
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.fields import Given, fields_of
+from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
@@ -30,7 +30,7 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
@@ -149,7 +149,8 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     """Answer ``computeledger simulate serve``; a report gets a sweep over loads of its own where that is quick."""
     model = load_model(question.model)
     load, sample = _load(model, question)
-    setting = read_setting(_asked(question, sample))
+    lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
+    setting = read_setting(serve_question(question, **lengths))
     fleet = _fleet(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
@@ -173,18 +174,6 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         usd_per_gpu_hour=median_of(price_of(setting.system, question.price)[0]),
         anchoring=setting.anchoring,
     )
-
-
-#: Fields that ``serve`` reads otherwise: lengths are drawn, and times to first token are simulated.
-_OWN = ("input_tokens", "output_tokens", "ttft")
-
-
-def _asked(question: SimulateServeQuestion, sample: Trace) -> ServeQuestion:
-    """The same engine, machine and price as ``serve`` is asked about them, at the mean lengths."""
-    names = (name for name in fields_of(SimulateServeQuestion) if name in fields_of(ServeQuestion))
-    shared = {name: getattr(question, name) for name in names if name not in _OWN}
-    lengths = {name: float(np.mean(getattr(sample, name))) for name in _OWN[:2]}
-    return ServeQuestion(**shared | lengths)
 
 
 @dataclass(frozen=True, slots=True)
