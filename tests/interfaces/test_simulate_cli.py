@@ -110,6 +110,26 @@ def test_a_replica_holds_what_serve_and_memory_say(backend: str) -> None:
         assert fit.largest_batch == held
 
 
+def test_too_much_load_has_no_percentiles_of_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A queue that never stops growing makes any time to first token: none is that of the load."""
+    asked = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "requests": 100, "ttft": "2s"}
+    much = cl.simulate_serve(**asked, arrivals="poisson:20", input_tokens=2000, output_tokens=500)
+    said, carried = much.to_dict(), much.capacity.value
+    assert set(said["percentiles"]["ttft_s"].values()) == set(said["percentiles"]["end_to_end_s"].values()) == {None}
+    assert said["percentiles"]["tpot_s"]["p50"] > 0 and said["distribution"]["ttft_s"] == []
+    assert said["good_fraction"] == said["goodput_requests_per_s"] == 0
+    assert said["overload"]["queue_grows_requests_per_s"] == pytest.approx(20 - carried)
+    enough = said["overload"]["replicas_that_carry_it"]
+    assert (enough - 1) * carried <= 20 < enough * carried
+    found = cl.simulate_serve(much.question, replicas=enough)
+    assert not found.is_saturated and found.to_dict()["overload"] is None and found.percentiles["ttft_s"]["p99"] < 10
+    with pytest.raises(SystemExit):
+        main([*SERVE[:2], "--model", "llama-3.1-8b", "--system", "1xh100-sxm5-80gb", "--arrivals", "poisson:40",
+              "--requests", "50"])  # fmt: skip
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Overloaded: the queue grows by" in printed and "no end" in printed and "mrequests" not in printed
+
+
 def test_rl_answers_its_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plan, page = ROOT / "examples" / "small-team-rl.toml", tmp_path / "r.html"
     document = answer(capsys, "simulate", "rl", str(plan), "--steps", "3", "--html", str(page))

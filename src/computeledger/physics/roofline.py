@@ -57,6 +57,10 @@ class OperationKind(StrEnum):
     HOST_WEIGHTS = "weights in host memory"
     HOST_CACHE = "cache in host memory"
     OTHER_PREFILLS = "prefills of other requests"
+    USUAL_TUNING = "usual tuning"
+    CORRECTION = "measured correction"
+    RAISED = "raised to the limit"
+    DRAFTING = "drafting"
     PREFILL_QUEUE = "queue before the prefill pool"
 
 

@@ -64,6 +64,8 @@ class ServingScenario:
         state.
     host : HostMemory
         Weights and cache that stay in the host's memory.
+    occupancy : float or ndarray
+        Share of the time in which a replica has requests; it is paid for all of it [-].
     """
 
     model: Model
@@ -81,6 +83,7 @@ class ServingScenario:
     ranks_balanced: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
+    occupancy: Num = 1.0
 
     def __post_init__(self) -> None:
         check_record(
@@ -180,8 +183,9 @@ class ServingResult(Displayed):
 
     @property
     def requests_per_s(self) -> Num:
-        """Requests one replica finishes, ``1 / (O t_decode / B + t_prompt)`` [1/s]."""
-        return 1 / (self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s)
+        """Requests one replica finishes, ``occupancy / (O t_decode / B + t_prompt)`` [1/s]."""
+        busy_s = self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s
+        return self.scenario.occupancy / busy_s
 
     @property
     def usd_per_mtok_output(self) -> Num:
@@ -202,7 +206,7 @@ class ServingResult(Displayed):
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
         replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
-        return replica_s * self.scenario.layout.n_gpus
+        return replica_s * self.scenario.layout.n_gpus / self.scenario.occupancy
 
 
 def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
@@ -228,7 +232,7 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
     2.0
     """
     price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
-    return replica_s * scenario.layout.n_gpus * price
+    return replica_s / scenario.occupancy * scenario.layout.n_gpus * price
 
 
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:

@@ -11,12 +11,19 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
 from computeledger.units import format_si
 from computeledger.workloads.serving.columns import evaluate_block, serving_blocks
-from computeledger.workloads.serving.estimate import ServingScenario, decode_step, largest_batch, usd_per_mtok
+from computeledger.workloads.serving.estimate import (
+    ServingScenario,
+    decode_step,
+    estimate_serving,
+    largest_batch,
+    usd_per_mtok,
+)
 from computeledger.workloads.sweep import sweep
 
 #: Replicas over more scale-up domains than this are not tried.
@@ -263,6 +270,11 @@ class Fleet:
     n_gpus: int
     load_fraction: float
 
+    @property
+    def requests_per_s(self) -> float:
+        """What arrives at all replicas together [1/s]."""
+        return self.load_fraction * self.n_replicas * self.option.requests_per_s
+
 
 def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
     """Find the fewest GPUs that carry a load within its limits.
@@ -288,6 +300,37 @@ def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
         return Fleet(option, replicas, n_gpus, slo.requests_per_s / (replicas * option.requests_per_s))
 
     return min((fleet(one) for one in fit), key=lambda one: (one.n_gpus, one.load_fraction))
+
+
+#: Halvings of the batch, as a logarithm: a millionth of its range is left.
+_HALVINGS = 20
+
+
+def at_load(scenario: ServingScenario, machine: Machine, requests_per_s: Num) -> ServingScenario:
+    """A replica under a load: the batch at which it finishes what arrives, up to its own; idle below one request.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> full = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> half, quiet = (at_load(full, machine, rate) for rate in (10.0, 0.1))
+    >>> bool(1 < half.batch < 64), round(float(estimate_serving(half, machine).requests_per_s), 4)
+    (True, 10.0)
+    >>> float(quiet.batch), bool(quiet.occupancy < 0.2)
+    (1.0, True)
+    """
+    rate = np.asarray(requests_per_s, float)
+    shape = np.shape(estimate_serving(scenario, machine).requests_per_s * rate)
+    low, high = np.zeros(shape), np.broadcast_to(np.log(scenario.batch), shape)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        is_enough = estimate_serving(replace(scenario, batch=np.exp(middle)), machine).requests_per_s >= rate
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    alone = estimate_serving(replace(scenario, batch=1.0), machine).requests_per_s
+    occupancy = np.minimum(rate / alone, 1.0)
+    return replace(scenario, batch=np.where(occupancy < 1, 1.0, np.exp(high))[()], occupancy=occupancy[()])
 
 
 def _too_slow(options: list[ServingOption], slo: Slo) -> QuantityError:

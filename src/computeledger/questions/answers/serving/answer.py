@@ -14,7 +14,7 @@ from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.catalog import user_path
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
@@ -72,6 +72,7 @@ from computeledger.workloads.serving.search import (
     PriceOfSpeed,
     ServingOption,
     Slo,
+    at_load,
     pareto_front,
     price_of_speed,
     size_fleet,
@@ -90,6 +91,7 @@ class ServeAnswer(ServingAnswer):
     price_of_speed: PriceOfSpeed
     fleet: Fleet | None
     n_gpus: int
+    full_load: ServingResult | None = None
 
     @property
     def layout(self) -> Layout:
@@ -102,7 +104,7 @@ class ServeAnswer(ServingAnswer):
 
     @property
     def batch(self) -> int:
-        """Sequences decoding per replica [-]."""
+        """Sequences that a replica decodes at once, at most where a load is asked about [-]."""
         return self.chosen.batch
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
@@ -118,9 +120,14 @@ class ServeAnswer(ServingAnswer):
         setting, question = self.setting, self.question
         engine, chip = question.engine, setting.system.accelerator
         document: dict[str, Any] = {"system": setting.system.id, "accelerator": chip.id}
-        if self.fleet is not None:
-            document["fleet"] = documents.fleet_document(self.fleet)
+        if self.fleet is not None and self.full_load is not None:
+            document["fleet"] = documents.fleet_document(self.fleet, self.result, self.full_load)
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
+        if self.fleet is not None:  # what a load costs and yields is the fleet's, whatever its chips could do
+            paid = ("output_tokens_per_s_per_gpu", *(name for name in document if name.startswith("usd_")))
+            document["physical_limit"] = {
+                name: one for name, one in document["physical_limit"].items() if name not in paid
+            }
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
         document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
@@ -296,21 +303,37 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
     fleet = _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
     at_hand = question.gpus or setting.system.n_gpus
-    at = replace(setting.scenario, layout=chosen.layout, batch=float(chosen.batch))
-    at_median = replace(setting.at_median, layout=chosen.layout, batch=float(chosen.batch))
-    result = estimate_serving(at, setting.machine)
-    ratio = cost_ratio(result, chosen)
-    return ServeAnswer(
+    full, full_at_median = (
+        replace(one, layout=chosen.layout, batch=float(chosen.batch)) for one in (setting.scenario, setting.at_median)
+    )
+    at_full = estimate_serving(full, setting.machine)
+    ratio = cost_ratio(at_full, chosen)
+    answer = ServeAnswer(
         question=question,
-        setting=replace(setting, at_median=at_median),
+        setting=replace(setting, at_median=full_at_median),
         chosen=chosen.at_price(ratio),
         options=tuple(one.at_price(ratio) for one in found),
         layouts=tuple(layouts),
-        result=result,
-        limit=ideal_serving(at, setting.machine),
-        price_of_speed=price_of_speed(at_median, setting.typical).at_price(ratio),
+        result=at_full,
+        limit=ideal_serving(full, setting.machine),
+        price_of_speed=price_of_speed(full_at_median, setting.typical).at_price(ratio),
         fleet=None if fleet is None else replace(fleet, option=chosen.at_price(ratio)),
         n_gpus=fleet.n_gpus if fleet is not None else at_hand or max(int(one.n_gpus) for one in layouts),
+    )
+    return answer if fleet is None else _loaded(answer, fleet)
+
+
+def _loaded(answer: ServeAnswer, fleet: Fleet) -> ServeAnswer:
+    """The answer at the load of a fleet: each replica finishes its share of what arrives, and all are paid for."""
+    setting, full = answer.setting, answer.result.scenario
+    share = fleet.requests_per_s / fleet.n_replicas
+    ideal = replace(setting.machine, efficiency=IDEAL)
+    return replace(
+        answer,
+        setting=replace(setting, at_median=at_load(setting.at_median, setting.typical, share)),
+        result=estimate_serving(at_load(full, setting.machine, share), setting.machine),
+        limit=estimate_serving(at_load(full, ideal, share), ideal),
+        full_load=answer.result,
     )
 
 

@@ -63,8 +63,8 @@ def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any],
 
 
 def _held(document: Mapping[str, Any], pool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Memory by tenant, of a pool's worker or of the replica."""
-    held: Mapping[str, Any] = pool.get("memory_bytes", document["memory_bytes"])
+    """Memory by tenant, of a pool's worker or of the replica, fully loaded."""
+    held: Mapping[str, Any] = document.get("fleet", pool)["memory_bytes"]
     return held
 
 
@@ -95,7 +95,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(pool["batch"]),
+        batch=int(document["fleet"]["replica"]["batch"] if "fleet" in document else pool["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],

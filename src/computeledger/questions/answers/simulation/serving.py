@@ -74,8 +74,8 @@ class SimulateServeAnswer(Answer):
 
     @property
     def percentiles(self) -> Mapping[str, Mapping[str, float]]:
-        """p50, p90 and p99 of ``ttft_s``, ``tpot_s``, ``itl_s`` and ``end_to_end_s`` [s]."""
-        return self.result.percentiles
+        """p50, p90 and p99 of ``ttft_s``, ``tpot_s``, ``itl_s`` and ``end_to_end_s`` [s]; infinite where overloaded."""
+        return (self.steady or self.result).percentiles
 
     def records(self) -> Mapping[str, Any]:
         """Every request, as columns."""
