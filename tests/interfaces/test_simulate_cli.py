@@ -70,7 +70,7 @@ def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str],
     assert found.to_dict() == answer(capsys, *SERVE, *asked)
     assert len(found.records()["arrival_s"]) == found.to_dict()["load"]["requests"]
     busy = replace(found, is_saturated=True)
-    assert "Saturated" in str(busy._repr_html_()) and "Saturated" not in str(found._repr_html_())
+    assert "Overloaded" in str(busy._repr_html_()) and "Overloaded" not in str(found._repr_html_())
     with pytest.raises(InputError, match=r"^give trace FILE or arrivals"):
         cl.simulate_serve(model="llama-3.1-8b", system="h100-nvl8")
     plan = ROOT / "examples" / "rl-async.toml"

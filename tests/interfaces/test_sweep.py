@@ -121,7 +121,7 @@ def test_a_sweep_prints_the_shares_of_memory_that_its_engine_takes() -> None:
     for backend in ("vllm", "sglang", "llama.cpp"):
         asked = {"model": "llama-3.1-8b", "system": "1xl40s", "backend": backend}
         mine, theirs = (ask(**asked).to_dict()["assumptions"] for ask in (cl.sweep, cl.serve))
-        assert mine.items() <= theirs.items() and mine["engine_share_of_hbm_fraction"] < 1 or backend == "llama.cpp"
+        assert (mine.items() <= theirs.items() and mine["engine_share_of_hbm_fraction"] < 1) or backend == "llama.cpp"
 
 
 def test_a_request_beyond_the_context_is_without_answer_in_a_sweep_too() -> None:

@@ -59,7 +59,6 @@ class OperationKind(StrEnum):
     OTHER_PREFILLS = "prefills of other requests"
     USUAL_TUNING = "usual tuning"
     CORRECTION = "measured correction"
-    RAISED = "raised to the limit"
     DRAFTING = "drafting"
     PREFILL_QUEUE = "queue before the prefill pool"
 

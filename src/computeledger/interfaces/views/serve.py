@@ -41,6 +41,8 @@ _TILES = (
     ("tpot_s", "Time per output token", "s"),
     ("output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
 )
+#: Figures of a fleet that the physical limit of its chips bounds.
+_OF_SPEED = ("output_tokens_per_s_per_user", "ttft_s", "tpot_s")
 _STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share", "bound")
 
 
@@ -51,6 +53,8 @@ def view(answer: Answer, working: bool) -> View:
     """Of an answer by one pool of replicas or by two."""
     document = answer.to_dict(working=working)
     limit = document["physical_limit"]
+    if "fleet" in document:  # what a load costs and yields is its fleet's, whatever the chips could do
+        limit = {name: one for name, one in limit.items() if name in _OF_SPEED}
     return View(
         title=_title(document),
         asked=_asked(document),

@@ -122,11 +122,9 @@ def beside_operations(result: ServingResult, *, decode: bool) -> tuple[Operation
     drafted = 1 + scenario.draft_tokens / scenario.model.n_layers if decode else 1.0
     modelled_s, once_s = total_s(operations), time_s / drafted
     usual_s = eff.step_ratio * modelled_s
-    corrected_s = eff.serving_ratio * usual_s
     parts = {
         OperationKind.USUAL_TUNING: usual_s - modelled_s,
-        OperationKind.CORRECTION: corrected_s - usual_s,
-        OperationKind.RAISED: once_s - corrected_s,
+        OperationKind.CORRECTION: once_s - usual_s,
         OperationKind.DRAFTING: time_s - once_s,
     }
     if decode:

@@ -54,18 +54,17 @@ class ServingScenario:
     draft_tokens, tokens_per_step : float or ndarray
         Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
     rounds : float or ndarray
-        Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
+        Requests of each client, all of which start at once; infinite in steady state [-].
     waiting : float or ndarray
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
     statistic : str
-        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
-        state.
+        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``.
     host : HostMemory
         Weights and cache that stay in the host's memory.
     occupancy : float or ndarray
-        Share of the time in which a replica has requests; it is paid for all of it [-].
+        Share of the paid time in which a replica has requests [-].
     """
 
     model: Model
@@ -184,8 +183,7 @@ class ServingResult(Displayed):
     @property
     def requests_per_s(self) -> Num:
         """Requests one replica finishes, ``occupancy / (O t_decode / B + t_prompt)`` [1/s]."""
-        busy_s = self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s
-        return self.scenario.occupancy / busy_s
+        return self.scenario.layout.n_gpus / (self.scenario.output_tokens * self.gpu_s_per_output_token)
 
     @property
     def usd_per_mtok_output(self) -> Num:
@@ -231,8 +229,8 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
     >>> usd_per_mtok(scenario, 1e-3)
     2.0
     """
-    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
-    return replica_s / scenario.occupancy * scenario.layout.n_gpus * price
+    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK / scenario.occupancy
+    return replica_s * scenario.layout.n_gpus * price
 
 
 def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
@@ -242,8 +240,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
     arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
-    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
-    over all rounds (:func:`~computeledger.workloads.serving.burst.start_wait_s`).
+    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic.
 
     Parameters
     ----------
@@ -269,7 +266,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         raise QuantityError(f"input_tokens {problem}")
     eff, ranks = machine.efficiency, scenario.layout.dp * scenario.layout.pp
     step = _timed(scenario, _decoding(scenario), machine)
-    step_s = _drafted_s(scenario, step)
+    step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
     prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     prompts = _timed(scenario, prompt, machine)
@@ -327,8 +324,8 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
 
 
 def _memory(scenario: ServingScenario, machine: Machine, batch: Num) -> ServingMemory:
-    made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
-    return serving_memory(*made_of, (batch, scenario.held_tokens), scenario.host)
+    at, load = (scenario.layout, scenario.precision), (batch, scenario.held_tokens)
+    return serving_memory(scenario.model, machine.system, *at, load, scenario.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,7 +515,7 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     True
     """
     found = _timed(scenario, _decoding(scenario), machine)
-    return found.operations, _drafted_s(scenario, found)
+    return found.operations, _drafted_s(scenario, found.s)
 
 
 def _decoding(scenario: ServingScenario) -> Step:
@@ -526,9 +523,8 @@ def _decoding(scenario: ServingScenario) -> Step:
     return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens)
 
 
-def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
-    drafted_s: Num = step.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
-    return drafted_s
+def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
+    return step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:

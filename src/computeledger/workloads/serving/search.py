@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
-from computeledger.units import format_si
+from computeledger.units import format_count, format_si
 from computeledger.workloads.serving.columns import evaluate_block, serving_blocks
 from computeledger.workloads.serving.estimate import (
     ServingScenario,
@@ -105,7 +105,7 @@ def search_serving(
     options: list[ServingOption] = []
     cut = list(serving_blocks(scenario, layouts, machine, batches))
     if not cut:
-        raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
+        raise _does_not_fit(scenario, (int(one.n_gpus) for one in layouts), machine)
     for block, columns in zip(cut, sweep(evaluate_block, cut, executor), strict=True):
         rows = zip(*(columns[name].tolist() for name in ("layout_index", "batch", *_FIGURES)), strict=True)
         options += [ServingOption(block.layouts[row], *figures) for row, *figures in rows]
@@ -151,7 +151,7 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
         layouts = _layouts_within(scenario, domains * domain, domain)
         if np.any(largest_batch(replace(scenario, layout=stack_layouts(layouts)), machine) >= 1):
             return layouts
-    raise _does_not_fit(scenario, MOST_DOMAINS * domain, machine)
+    raise _does_not_fit(scenario, [MOST_DOMAINS * domain], machine)
 
 
 def _layouts_within(scenario: ServingScenario, n_gpus: int, domain: int) -> list[Layout]:
@@ -191,10 +191,18 @@ def cheapest_row(
     return int(np.argmax(np.where(is_fast, tokens_per_s_per_gpu, -1.0))) if is_fast.any() else None
 
 
-def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:
+def _does_not_fit(scenario: ServingScenario, sizes: Iterable[int], machine: Machine) -> DoesNotFitError:
+    """Of replicas of some sizes; where GPUs are left over, say why."""
+    chip, at_hand = machine.system.accelerator.id, machine.system.n_gpus
+    known = sorted(set(sizes))
+    needs = f"its weights and one sequence of {format_count(int(scenario.held_tokens), 'token')}"
+    name = f"{scenario.model.id} in {scenario.precision.written} does not fit"
+    if at_hand is None or known[-1] >= at_hand:
+        fewer = " or fewer" if known[-1] > 1 else ""
+        return DoesNotFitError(f"{name}: no layout on {known[-1]} x {chip}{fewer} holds {needs}")
+    usable = " or ".join(map(str, known))
     return DoesNotFitError(
-        f"{scenario.model.id} in {scenario.precision.written} does not fit: no layout of at most {n_gpus} x "
-        f"{machine.system.accelerator.id} holds its weights and one sequence of {int(scenario.held_tokens)} tokens"
+        f"{name} on {at_hand} x {chip}: its heads and layers divide over {usable} of them, which do not hold {needs}"
     )
 
 
@@ -223,6 +231,10 @@ class PriceOfSpeed:
         return replace(self, options=priced, usd_per_mtok_output_plateau=plateau)
 
 
+#: Savings below this are what rounding leaves.
+_ROUNDING = 1e-9
+
+
 def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     """Follow one layout from batch 1 to the largest batch that fits.
 
@@ -242,12 +254,13 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     _, step_s = decode_step(scenario, machine)
     cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
     single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
+    saves = 1 - plateau / cost if cost else 0.0
     return PriceOfSpeed(
         options=tuple(options),
         batch=int(np.asarray(scenario.batch)),
         latency_floor_s=options[0].tpot_s,
         usd_per_mtok_output_plateau=plateau,
-        slow_mode_saves_fraction=max(1 - plateau / cost, 0.0) if cost else 0.0,
+        slow_mode_saves_fraction=saves if saves > _ROUNDING else 0.0,
         fast_mode_costs_ratio=single / cost if cost else 1.0,
     )
 

@@ -40,6 +40,8 @@ from computeledger.questions.answers.serving.setting import (
     aim_of_the_search,
     alike_document,
     cost_ratio,
+    engine_document,
+    engine_remarks,
     host_memory_document,
     host_memory_remarks,
     interval_document,
@@ -123,19 +125,14 @@ class ServeAnswer(ServingAnswer):
         if self.fleet is not None and self.full_load is not None:
             document["fleet"] = documents.fleet_document(self.fleet, self.result, self.full_load)
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
-        if self.fleet is not None:  # what a load costs and yields is the fleet's, whatever its chips could do
-            paid = ("output_tokens_per_s_per_gpu", *(name for name in document if name.startswith("usd_")))
-            document["physical_limit"] = {
-                name: one for name, one in document["physical_limit"].items() if name not in paid
-            }
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
-        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
+        document |= {"price": dict(setting.price), **engine_document(setting)}
         document |= host_memory_document(setting.at_median.host)
         document |= {
             **speculation(question),
             **anchor_document(setting.anchoring),
-            "interval": interval_document(setting.interval, engine),
+            "interval": interval_document(setting.interval, engine, setting.system),
         }
         document |= alike_document(question, setting.system, setting.interval)
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
@@ -154,6 +151,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
+    out["remarks"] += engine_remarks(question, setting.system)
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )

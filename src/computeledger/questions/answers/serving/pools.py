@@ -15,6 +15,8 @@ from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
     aim_of_the_search,
+    engine_document,
+    engine_remarks,
     interval_document,
     model_document,
     speculation,
@@ -75,6 +77,7 @@ class PoolsAnswer(ServingAnswer):
         document |= model_document(question, model)
         if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
+        document["remarks"] += engine_remarks(question, system)
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.carried_over(setting.machine)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
@@ -83,9 +86,8 @@ class PoolsAnswer(ServingAnswer):
             document["launch"] = {"engine": question.emit, "text": launch_text(question.emit, document)}
         engine = question.engine
         return document | {
-            "backend": engine,
-            "efficiency_profile": setting.constants,
-            "interval": interval_document(setting.interval, engine),
+            **engine_document(setting),
+            "interval": interval_document(setting.interval, engine, system),
         }
 
 

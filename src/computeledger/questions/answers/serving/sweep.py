@@ -52,6 +52,7 @@ class Combination:
     model: str
     system: str
     precision: str
+    engine: str
     interval_class: str
     input_tokens: float
     output_tokens: float
@@ -89,8 +90,14 @@ class SweepAnswer(Answer):
             "without_answer": [asdict(self.combinations[place]) | {"why": why} for place, why in self.refused.items()],
             "best": best,
             **anchor_document(self.anchoring),
-            "assumptions": documents.serving_assumptions(buffers_of(self.question.engine)),
+            "assumptions": self._assumptions(),
         }
+
+    def _assumptions(self) -> dict[str, Any]:
+        """What is kept of a chip's memory; of several engines by each of them."""
+        engines = list(dict.fromkeys(one.engine for one in self.combinations))
+        each = {engine: documents.serving_assumptions(buffers_of(engine)) for engine in engines}
+        return dict(each[engines[0]]) if len(engines) == 1 else each
 
 
 def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnswer:
@@ -137,7 +144,7 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
         start = time.perf_counter()
         best, count = _run(allowed, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
-    refused = {one.index: _why(one, question.engine) for one in questions if one.index not in best}
+    refused = {one.index: _why(one, combinations[one.index].engine) for one in questions if one.index not in best}
     return SweepAnswer(
         question=question,
         combinations=tuple(combinations),
@@ -166,9 +173,9 @@ def _priced(setting: Setting, option: ServingOption) -> ServingOption:
 def _combination(setting: Setting) -> Combination:
     scenario, question = setting.at_median, setting.question
     weights = question.precision or scenario.precision.name
-    name = interval_document(setting.interval, question.engine)["class"]
+    name = interval_document(setting.interval, question.engine, setting.system)["class"]
     lengths = float(median(scenario.input_tokens)), float(median(scenario.output_tokens))
-    return Combination(scenario.model.id, setting.system.id, weights, name, *lengths)
+    return Combination(scenario.model.id, setting.system.id, weights, question.engine, name, *lengths)
 
 
 def _run(
