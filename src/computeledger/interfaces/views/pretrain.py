@@ -26,7 +26,7 @@ from computeledger.questions.wording import (
     words,
 )
 from computeledger.units import format_count, format_percent, format_si
-from computeledger.workloads.frameworks import GENERIC
+from computeledger.workloads.frameworks import USUAL_STACK
 
 #: Rounding of the global batch that is worth a word.
 _ROUNDED_FRACTION = 0.01
@@ -148,7 +148,7 @@ def _framework(said: Mapping[str, Any]) -> str:
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [("Goodput", _goodput(document))]
-    if document["framework"]["id"] != GENERIC:
+    if document["framework"]["id"] != USUAL_STACK:
         out.append(("Framework", _framework(document["framework"])))
     if "anchor" in document:
         out.append(("Anchor", _anchor(document["anchor"])))

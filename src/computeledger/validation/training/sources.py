@@ -19,7 +19,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.training.batch import GRADIENT_BYTES, Stack
 from computeledger.validation.training.named import DEVICES, SkippedRunError, named_model, named_system
-from computeledger.workloads.frameworks import GENERIC, Framework, framework_ids, load_framework, named_framework
+from computeledger.workloads.frameworks import USUAL_STACK, Framework, framework_ids, load_framework, named_framework
 
 #: MaxText's recipes by chip and billions of parameters: sequences per chip, tensor parallelism, recomputation.
 MAXTEXT = {
@@ -116,9 +116,9 @@ def framework_of(row: Mapping[str, str]) -> Framework:
     if stated in framework_ids():
         return load_framework(stated)
     for text in (stated, " ".join((row["source"], row.get("notes") or "")), row.get("url") or ""):
-        if (found := named_framework(text)).id != GENERIC:
+        if (found := named_framework(text)).id != USUAL_STACK:
             return found
-    return load_framework(GENERIC)
+    return load_framework(USUAL_STACK)
 
 
 def release_of(row: Mapping[str, str]) -> float | None:

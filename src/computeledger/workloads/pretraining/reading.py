@@ -14,7 +14,7 @@ from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
-from computeledger.workloads.frameworks import GENERIC, load_framework
+from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
@@ -114,7 +114,7 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
 
 def _sharding(question: PretrainQuestion) -> str | None:
     """What ranks share: as given, else as a named framework does; None is searched."""
-    if question.sharding is not None or question.framework == GENERIC:
+    if question.sharding is not None or question.framework == USUAL_STACK:
         return question.sharding
     return load_framework(question.framework).sharding
 
