@@ -18,7 +18,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.fields import Record, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, DEFAULT_TUNING
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_training_precision
 from computeledger.physics.weights import precision_of
@@ -32,7 +32,7 @@ from computeledger.workloads.rl.confidence import rl_ratios
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.intervals import Interval, is_measured_chip
-from computeledger.workloads.serving.reading import interval_asked
+from computeledger.workloads.serving.reading import interval_asked, run_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -384,6 +384,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
             name.removeprefix(_OF_INFERENCE): value for name, value in draws.items() if name.startswith(_OF_INFERENCE)
         }
         overrides |= {name: value for name, value in own.items() if name.startswith("efficiency.")}
+    asked = question_of(plan, section) if section.name == "inference" and "skip" not in section else None
+    run = run_asked(asked) if isinstance(asked, ServeQuestion) else (None, DEFAULT_TUNING)
     typical = {name: median_of(value) for name, value in _serving_ratios(plan).items()}
     typical |= {
         f"efficiency.{name}": median_of(value)
@@ -394,8 +396,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         plan=plan,
         section=section,
         model=model,
-        machine=Machine(system, efficiency(constants, overrides), training_efficiency(draws=overrides)),
-        typical=Machine(system, efficiency(constants, typical), training_efficiency(draws=typical)),
+        machine=Machine(system, efficiency(constants, overrides, *run), training_efficiency(draws=overrides)),
+        typical=Machine(system, efficiency(constants, typical, *run), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,
