@@ -104,17 +104,15 @@ class _Stream:
         prefilled = Term("prefilled", self.traffic.prefilled_tokens, "tokens", "plan", self.key)
         generated = Term("generated", self.traffic.output_tokens, "tokens", "plan", self.key)
         engine, reader = self.engine, self.reader
-        terms = (
-            Term("GPUs per reader", reader.scenario.layout.n_gpus, "GPUs"),
+        terms: tuple[Term, ...] = (
             Term("GPUs per replica", engine.scenario.layout.n_gpus, "GPUs"),
             Term("t_in", self.prefill_s, "s"),
             Term("t_out", self.output_s, "s"),
             Term("t_read", reader.cached_busy_s, "s"),
         )
         formula = "GPUs per replica x (prefilled x t_in + generated x t_out + cached x t_read) / 3600"
-        if reader is engine:
-            terms = terms[1:]
-        else:
+        if reader is not engine:
+            terms = (Term("GPUs per reader", reader.scenario.layout.n_gpus, "GPUs"), *terms)
             formula = (
                 "(GPUs per reader x (prefilled x t_in + cached x t_read) + GPUs per replica x generated x t_out) / 3600"
             )
