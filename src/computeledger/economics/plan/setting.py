@@ -392,6 +392,8 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         for name, value in plan.efficiency.values.items()
         if not isinstance(value, str)
     }
+    question = question_of(plan, section)
+    run = run_asked(question) if isinstance(question, ServeQuestion) else (None, DEFAULT_TUNING)
     return Setting(
         plan=plan,
         section=section,
