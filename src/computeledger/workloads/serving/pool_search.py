@@ -153,7 +153,10 @@ def search_pools(
         raise DoesNotFitError(
             f"{scenario.model.id}: no layout of at most {format_count(n_gpus, 'GPU')} holds it and one sequence"
         )
-    matches = _matches(scenario, prefill, join_columns(parts), layouts, n_gpus)
+    columns = join_columns(parts)
+    if not columns["batch"].size:
+        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:.0f}")
+    matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
         smallest = int(min(prefill.gpus)) * 2
         raise DoesNotFitError(
