@@ -7,7 +7,9 @@ import numpy as np
 from computeledger.arrays import Num
 
 #: Smallest share of the way from the limit to the prediction that a measurement is read as.
-_NEAREST_FRACTION = 1e-3
+_NEAREST_FRACTION = 0.05
+#: Share of a prediction that lies above the limit at least.
+_SHORTEST_WAY = 1e-6
 
 
 def above_limit_s(central_s: Num, limit_s: Num, ratio: Num) -> Num:
@@ -35,8 +37,8 @@ def above_limit_s(central_s: Num, limit_s: Num, ratio: Num) -> Num:
     """
     if np.all(np.asarray(ratio) >= 1):
         return central_s * ratio
-    way_s = np.maximum(central_s - limit_s, np.finfo(float).tiny)
-    nearer_s = limit_s + way_s * np.minimum(ratio, 1.0) ** np.minimum(central_s / way_s, 1 / np.finfo(float).eps)
+    way_s = np.maximum(central_s - limit_s, _SHORTEST_WAY * central_s)
+    nearer_s = limit_s + way_s * np.minimum(ratio, 1.0) ** (central_s / way_s)
     return np.where(np.asarray(ratio) < 1, nearer_s, central_s * ratio)
 
 
@@ -58,6 +60,6 @@ def ratio_above_limit(real_s: Num, central_s: Num, limit_s: Num) -> Num:
     >>> round(float(above_limit_s(1.5, 1.0, ratio_above_limit(1.2, 1.5, 1.0))), 9)
     1.2
     """
-    way_s = np.maximum(np.asarray(central_s) - limit_s, np.finfo(float).tiny)
+    way_s = np.maximum(np.asarray(central_s) - limit_s, _SHORTEST_WAY * central_s)
     left = np.clip((np.asarray(real_s) - limit_s) / way_s, _NEAREST_FRACTION, 1.0)
     return np.where(np.asarray(real_s) < central_s, left ** (way_s / central_s), np.asarray(real_s) / central_s)

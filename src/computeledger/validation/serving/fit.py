@@ -357,8 +357,9 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
         mine = classes == name
         lines += ["", f'[intervals."{name}"]', f"n = {int(np.sum(mine))}", f"sources = {len(set(sources[mine]))}"]
         for place, quantity in enumerate(("tpot", "ttft")):
-            # a first token that waits for nobody has classes of its own
-            here = mine & (~first if quantity == "tpot" else first & ~alone)
+            here = mine & (first == bool(place))
+            if quantity == "ttft" and name != intervals.BURST:  # queues are as uncertain on any chip
+                here = (classes != intervals.BURST) & first & ~alone
             is_chip = name == intervals.CHIP
             least = conformal_ratios(found.scores("chip", chosen)[place]) if is_chip else ()
             lines += _spread_lines(
