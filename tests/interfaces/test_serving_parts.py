@@ -344,7 +344,10 @@ def test_a_launch_can_be_pasted(run, tmp_path: Path) -> None:
         (["--layout", "tp2-dp4-ep8", "--batch", "8", "--emit", "trtllm"], "attention data parallelism"),
         (["--layout", "tp8-ep4", "--batch", "8", "--emit", "vllm"], "not over 4"),
         (["--precision", "bf16", "--gpus", "16", "--emit", "vllm"], "name a checkpoint stored in bf16"),
-        (["--mode", "disaggregated", "--batch", "8"], "--batch is of a decoding worker: state --prefill-layout and --layout too"),
+        (
+            ["--mode", "disaggregated", "--batch", "8"],
+            "state --prefill-layout and --layout too",
+        ),
         (["--kv-tiers", "--layout", "tp8-ep8", "--batch", "8", "--price", "$0/h"], "greater than 0"),
         (["--emit", "vllm", "--backend", "ideal"], "the physical limit is no engine"),
         (["--cache-discount", "5%"], "--kv-tiers"),
