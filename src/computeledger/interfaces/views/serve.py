@@ -177,10 +177,9 @@ def _fleet(fleet: Mapping[str, Any]) -> str:
     replicas = f"{fleet['n_replicas']} x {replica['layout']}, {percent(fleet['load_fraction'])} loaded"
     without = f" and {percent(idle)} of the time without a request" if idle else ""
     cost = words(replica["usd_per_mtok_output"], "USD/Mtok")
-    hourly = words(point(fleet["usd_per_hour"]), "USD/h")
     full = f"fully loaded: batch {replica['batch']}, {words(replica['tpot_s'], 's')} per token, {cost} of output"
     chance = f"the chance that it carries the load is {percent(fleet['carries_probability'])}"
-    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load, {hourly}"
+    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load"
     return f"{gpus}: {replicas}{without}; {chance}; {full}; arrivals taken as even, bursts need headroom"
 
 

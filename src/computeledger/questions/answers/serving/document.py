@@ -207,7 +207,6 @@ def fleet_document(fleet: Fleet, found: ServingResult, full: ServingResult) -> d
         **picked(fleet, "n_gpus", "n_replicas", "load_fraction"),
         "carries_probability": float(np.mean(full.requests_per_s >= fleet.requests_per_s / fleet.n_replicas)),
         "occupancy_fraction": median(found.scenario.occupancy),
-        "usd_per_hour": quantity(fleet.n_gpus * found.scenario.usd_per_gpu_hour, "USD/h"),
         "replica": option_document(fleet.option),
         "memory_bytes": memory_document(full.memory),
     }
