@@ -12,14 +12,15 @@ from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, check_record
 from computeledger.errors import InputError, nearest
 from computeledger.physics.parallelism import Layout
 
-#: What any model can do; ``reversible`` needs layers made for it, so no search proposes it.
-RECOMPUTE = ("none", "selective", "full")
+#: What any model can do, and what needs layers made for it, so that no search proposes it.
+RECOMPUTE, REVERSIBLE = ("none", "selective", "full"), "reversible"
 #: Operations that may be named instead of a mode, as Megatron Core names them: attention between its products, norms,
 #: MLA's up-projections, and what stands between the two products of an expert.
 RECOMPUTED = ("core_attn", "layernorm", "mla_up_proj", "moe_act")
 #: Every mode, and every set of operations.
 RECOMPUTE_CHOICES = (
     *RECOMPUTE,
+    REVERSIBLE,
     *(",".join(some) for n in range(1, len(RECOMPUTED) + 1) for some in combinations(RECOMPUTED, n)),
 )
 #: What data-parallel ranks divide among them: the optimiser, gradients as well, weights as well.
@@ -145,7 +146,7 @@ class Batch:
     @property
     def forward_again(self) -> float:
         """Forward passes of the layers run once more in backward [-]."""
-        return 1.0 if self.recompute in {"full", "reversible"} else 0.0
+        return 1.0 if self.recompute in {"full", REVERSIBLE} else 0.0
 
     def recomputes(self, operation: str) -> bool:
         """Whether an operation runs once more in backward.
@@ -202,7 +203,7 @@ def parse_recompute(text: str) -> str:
     Returns
     -------
     str
-        A mode of :data:`RECOMPUTE`, or operations in the order of :data:`RECOMPUTED`.
+        A mode of :data:`RECOMPUTE`, :data:`REVERSIBLE`, or operations in the order of :data:`RECOMPUTED`.
 
     Raises
     ------
@@ -214,10 +215,10 @@ def parse_recompute(text: str) -> str:
     >>> parse_recompute("moe_act, layernorm")
     'layernorm,moe_act'
     """
-    if text in RECOMPUTE:
+    if text in (*RECOMPUTE, REVERSIBLE):
         return text
     named = [one.strip() for one in text.split(",")]
     for one in named:
         if one not in RECOMPUTED:
-            raise InputError(f"recompute {one!r}: {nearest(one, (*RECOMPUTE, *RECOMPUTED))}")
+            raise InputError(f"recompute {one!r}: {nearest(one, (*RECOMPUTE, REVERSIBLE, *RECOMPUTED))}")
     return ",".join(one for one in RECOMPUTED if one in named)

@@ -14,7 +14,7 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import REVERSIBLE, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 
 #: Mixed-precision Adam: bf16 weight, fp32 gradient, fp32 master copy.
@@ -242,7 +242,7 @@ def _alive(batch: Batch, layout: Layout, place: int) -> Num:
     Stage ``r`` of 1F1B keeps ``pp - r``; with ``v`` interleaved chunks ``(2 (pp - r - 1) + (v - 1) pp + 1) / v``;
     reversible layers keep one.
     """
-    if batch.recompute == "reversible":
+    if batch.recompute == REVERSIBLE:
         return 1.0
     pp, chunks = np.asarray(layout.pp, float), np.maximum(batch.virtual_stages, 1.0)
     rank = pp - 1 if place == 2 else np.minimum(float(place), pp - 1)
@@ -352,7 +352,7 @@ def _kept_bytes(
     """
     if recompute == "full":
         return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES), 0.0
-    if recompute == "reversible":
+    if recompute == REVERSIBLE:
         return 2.0 * hidden_size * ACTIVATION_BYTES if layers else 0.0, 0.0
     again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
     whole = cut = 0.0

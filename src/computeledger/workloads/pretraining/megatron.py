@@ -12,7 +12,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.training.batch import RECOMPUTE
+from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
@@ -57,6 +57,8 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
         raise InputError(
             f"--emit megatron: Megatron-LM has no {scenario.schedule} schedule; it runs 1f1b and interleaved"
         )
+    if scenario.batch.recompute == REVERSIBLE:
+        raise InputError("--emit megatron: Megatron-LM has no reversible layers; it recomputes none, selective or full")
     arguments = [*_parallel(scenario), *_batch(scenario), *_recompute(scenario), *_precision(scenario, fp8_recipe)]
     arguments += _shape(scenario.model)
     return Launch("megatron", "pretrain_gpt.py", tuple(arguments), tuple(_remarks(scenario)))
