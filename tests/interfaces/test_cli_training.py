@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import computeledger as cl
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.views.step import timeline_rows
@@ -78,6 +79,27 @@ def test_what_is_given_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert calm["stops"]["restart_s"] == {"low": 300.0, "high": 300.0, "why": "given"}
     assert calm["goodput"]["shares"]["straggler"] == 0
     assert answer(capsys, "--layout", "tp2", "--gpus", "64")["layout"] == "tp2-dp32"
+
+
+def test_reversible_layers_and_other_optimizers_are_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--layout", "tp2-pp2-dp2", "--microbatch-sequences", "1", "--sequence-tokens", "8192")
+    full, back, muon = (
+        answer(capsys, *given, "--recompute", mode, "--optimizer", name)
+        for mode, name in (("full", "adamw"), ("reversible", "adamw"), ("full", "muon"))
+    )
+    assert (back["recompute"], muon["optimizer"]) == ("reversible", "muon")
+    assert back["memory_bytes"]["activations"] < full["memory_bytes"]["activations"]
+    assert back["step_s"] == full["step_s"] and back["hfu_fraction"] == full["hfu_fraction"]
+    assert muon["memory_bytes"]["optimizer"] < full["memory_bytes"]["optimizer"]
+    assert muon["components"]["optimizer"]["p50"] > 2 * full["components"]["optimizer"]["p50"]
+    code, out, _ = run(capsys, *given, "--recompute", "reversible")
+    assert code == 0 and "reversible layers are another architecture" in " ".join(out.split())
+    plan = {
+        "model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+        "pretraining": {"tokens": "1T tokens", "gpus": 64, "recompute": "reversible", "optimizer": "muon"},
+        "rl": {"skip": "base model only"}, "inference": {"skip": "not served"},
+    }  # fmt: skip
+    assert "recompute reversible" in cl.plan(plan).ledger.phases["pretraining"].choices["layout"]
 
 
 def test_least_gpu_hours_takes_no_more_than_least_time(capsys: pytest.CaptureFixture[str]) -> None:

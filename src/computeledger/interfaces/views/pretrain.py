@@ -13,6 +13,7 @@ from computeledger.interfaces.views.grounds import memory_fact, price_ground, re
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
 from computeledger.interfaces.working import working_view
+from computeledger.physics.training.batch import REVERSIBLE
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
 from computeledger.questions.answers.pretraining.answer import PretrainAnswer
 from computeledger.questions.wording import (
@@ -123,6 +124,7 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"a scale per {one['recipe']}": one["recipe"] != "tensor",
         f"activations kept in {one['activation_precision']}": one["activation_precision"] != "bf16",
         f"moments in {one['moment_precision']}": one["moment_precision"] != "fp32",
+        f"optimiser {one['optimizer']}": one["optimizer"] != "adamw",
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
     }
     return ", ".join(text for text, holds in said.items() if holds)
@@ -134,6 +136,10 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
         out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+    if document["recompute"] == REVERSIBLE:
+        out.append(
+            f"reversible layers are another architecture: {model_words(document['model'])} has none as published"
+        )
     if "problem" in document.get("step", {}).get("timeline", {}):
         out.append(document["step"]["timeline"]["problem"])
     return out

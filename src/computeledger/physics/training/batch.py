@@ -67,6 +67,8 @@ class Stack:
         Of what products keep for the backward pass, and of tokens on their way to experts: ``bf16`` or ``fp8``.
     moment_precision : str
         Of the optimiser's two moments: ``fp32`` or ``bf16``.
+    optimizer : str
+        One of :data:`~computeledger.physics.training.optimizers.OPTIMIZERS`.
     gradient_bytes : float or ndarray
         Of one gradient while it is accumulated [byte].
     sequence_parallel : bool
@@ -94,6 +96,7 @@ class Stack:
     mtp_layers: int = 0
     activation_precision: str = "bf16"
     moment_precision: str = "fp32"
+    optimizer: str = "adamw"
     gradient_bytes: Num = GRADIENT_BYTES
     sequence_parallel: bool = True
     fused_loss: bool = True

@@ -16,8 +16,9 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
 from computeledger.physics.training.batch import REVERSIBLE, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
+from computeledger.physics.training.optimizers import load_optimizer, update_of
 
-#: Mixed-precision Adam: bf16 weight, fp32 gradient, fp32 master copy.
+#: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
 WEIGHT_BYTES, MASTER_BYTES = 2.0, 4.0
 #: Of one moment of the optimiser, by its precision.
 MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
@@ -38,13 +39,14 @@ class LocalParams:
 
     Attributes
     ----------
-    dense, experts : float or ndarray
-        Of mixers, dense parts and tables; of routed experts [-].
+    dense, tables, experts : float or ndarray
+        Of mixers, dense parts and tables; of these the tables; of routed experts [-].
     dense_replicas, expert_replicas : float or ndarray
         GPUs that hold the same [-].
     """
 
     dense: Num
+    tables: Num
     experts: Num
     dense_replicas: Num
     expert_replicas: Num
@@ -124,8 +126,10 @@ def _params(model: Model, batch: Batch, layout: Layout, load: _Load) -> LocalPar
     plain, routed = (layer_counts(layers, model.hidden_size) for layers in _kinds(model, batch))
     spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
     dense = plain.dense_params * load.plain + routed.dense_params * load.routed
+    tables = load.tables * model.vocab_size * model.hidden_size
     return LocalParams(
-        dense=(dense + load.tables * model.vocab_size * model.hidden_size) / layout.tp,
+        dense=(dense + tables) / layout.tp,
+        tables=tables / layout.tp,
         experts=routed.stored_params / spread * load.routed,
         dense_replicas=np.asarray(layout.dp * layout.cp, float) * load.copies,
         expert_replicas=np.maximum(layout.n_gpus_per_stage / spread, 1.0) * load.copies,
@@ -272,15 +276,48 @@ def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> Trainin
     return TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
-        optimizer_bytes=local.optimizer_shard
-        * (MASTER_BYTES + 2 * MOMENT_BYTES[stack.moment_precision])
-        * stack.trained_fraction,
+        optimizer_bytes=stack.trained_fraction
+        * (
+            local.optimizer_shard * MASTER_BYTES
+            + state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
+        ),
         # a layer is computed again when the logits are gone
         activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive)
         + np.maximum(again - logits, 0.0),
         logits_bytes=logits,
         workspace_bytes=loose,
     )
+
+
+def state_values(model: Model, batch: Batch, local: LocalParams) -> Num:
+    """Count the values that an optimiser keeps on one GPU beside its master copy.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        With its optimiser.
+    local : LocalParams
+        On one GPU.
+
+    Returns
+    -------
+    float or ndarray
+        Values [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> model, batch, layout = load_model("llama-3.1-8b"), Batch(8192, 128), Layout()
+    >>> local = local_params(model, batch, layout)
+    >>> bool(state_values(model, batch, local) == 2 * local.optimizer_shard)
+    True
+    """
+    name, layers = batch.stack.optimizer, trained_layers(model, batch.stack.mtp_layers)
+    dense, experts = (update_of(name, layers, model.hidden_size, routed).state_values for routed in (False, True))
+    held = (local.dense - local.tables) * dense + local.tables * load_optimizer(name).n_moments_elsewhere
+    return held / local.dense_replicas + local.experts * experts / local.expert_replicas
 
 
 def _gathered_bytes(model: Model, batch: Batch, layout: Layout) -> Num:
@@ -321,8 +358,11 @@ class _Kept:
         return cut / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
 
     def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
-        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers."""
-        if self.recompute != "full":
+        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers.
+
+        Reversible layers hold both halves of their output besides, from which the input is computed back.
+        """
+        if self.recompute not in ("full", REVERSIBLE):
             return 0.0
         most: Num = 0.0
         for group in model.layers:
@@ -330,7 +370,8 @@ class _Kept:
             scores = SCORE_BYTES * group.attention.n_query_heads * sequence_tokens if unfused else 0.0
             one = (cut + scores) / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
             most = np.maximum(most, one)
-        return most
+        halves = 2.0 * self.hidden_size * ACTIVATION_BYTES if self.recompute == REVERSIBLE else 0.0
+        return most + halves / (layout.tp if self.sequence_parallel else 1.0)
 
 
 #: Of one score of attention: itself, its softmax and a mask, as they are kept (Korthikanti et al. 2022).
@@ -343,8 +384,8 @@ def _kept_bytes(
 ) -> tuple[float, float]:
     """Bytes per token kept for backward, all layers: norms, then inputs of products, activations and attention.
 
-    ``full`` keeps the inputs of layers; reversible layers keep those of two. What attention's own backward needs and
-    the residual stream stay in bf16.
+    ``full`` keeps the inputs of layers, reversible layers none. What attention's own backward needs and the residual
+    stream stay in bf16.
 
     References
     ----------
@@ -353,7 +394,7 @@ def _kept_bytes(
     if recompute == "full":
         return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES), 0.0
     if recompute == REVERSIBLE:
-        return 2.0 * hidden_size * ACTIVATION_BYTES if layers else 0.0, 0.0
+        return 0.0, 0.0
     again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
     whole = cut = 0.0
     for group in layers:

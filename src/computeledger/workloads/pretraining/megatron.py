@@ -17,6 +17,8 @@ from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
 FRAMEWORKS = ("megatron",)
+#: Optimisers that it has: the usual one by another name.
+OPTIMIZERS = ("adamw", "sgd", "lion", "muon", "soap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
         )
     if scenario.batch.recompute == REVERSIBLE:
         raise InputError("--emit megatron: Megatron-LM has no reversible layers; it recomputes none, selective or full")
+    if scenario.batch.stack.optimizer not in OPTIMIZERS:
+        known = ", ".join(OPTIMIZERS)
+        raise InputError(f"--emit megatron: Megatron-LM has no {scenario.batch.stack.optimizer}; it has {known}")
     arguments = [*_parallel(scenario), *_batch(scenario), *_recompute(scenario), *_precision(scenario, fp8_recipe)]
     arguments += _shape(scenario.model)
     return Launch("megatron", "pretrain_gpt.py", tuple(arguments), tuple(_remarks(scenario)))
@@ -89,6 +94,8 @@ def _parallel(scenario: PretrainingScenario) -> Arguments:
         shared = "optim_grads_params" if batch.sharded_weights else "optim_grads"
         yield "--data-parallel-sharding-strategy", shared
     yield "--use-distributed-optimizer", ""
+    if batch.stack.optimizer != "adamw":
+        yield "--optimizer", batch.stack.optimizer
     if batch.stack.moment_precision == "bf16":
         yield "--use-precision-aware-optimizer", ""
         yield "--exp-avg-dtype", "bf16"

@@ -43,6 +43,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
             mtp_layers=question.mtp_layers or 0,
             activation_precision=question.activation_precision,
             moment_precision=question.moment_precision,
+            optimizer=question.optimizer,
             sharded_gradients=question.sharding == "zero-2",
         ),
     )

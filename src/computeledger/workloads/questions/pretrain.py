@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
+from computeledger.physics.training.optimizers import OPTIMIZERS
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class PretrainQuestion(OnSystem):
         aliases=("microbatch",),
     )
     recompute: str | None = asked(
-        "text", "none, selective, full, reversible (layers made for it), or operations: core_attn, layernorm, mla_up_proj, "
-        "moe_act.", metavar="WHAT",
+        "text", "none, selective, full, reversible (layers made for it), or operations: core_attn, layernorm, "
+        "mla_up_proj, moe_act.", metavar="WHAT",
         label="Recompute", group="How", blank="searched",
     )  # fmt: skip
     virtual_stages: int | None = asked(
@@ -68,6 +69,10 @@ class PretrainQuestion(OnSystem):
         "text", "Precision of the optimiser's two moments.", "fp32", choices=("fp32", "bf16"),
         label="Optimiser's moments",
         group="How",
+    )  # fmt: skip
+    optimizer: str = asked(
+        "text", "What updates the weights: its memory, arithmetic and traffic.", "adamw", choices=OPTIMIZERS,
+        label="Optimiser", group="How",
     )  # fmt: skip
     recipe: str = asked(
         "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", "tensor",

@@ -49,6 +49,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
         "sharded_gradients": batch.stack.sharded_gradients,
         "activation_precision": batch.stack.activation_precision,
         "moment_precision": batch.stack.moment_precision,
+        "optimizer": batch.stack.optimizer,
         "mtp_layers": batch.stack.mtp_layers,
         "recipe": batch.stack.recipe,
         "precision": scenario.precision.name,
