@@ -102,6 +102,17 @@ def test_reversible_layers_and_other_optimizers_are_asked(capsys: pytest.Capture
     assert "recompute reversible" in cl.plan(plan).ledger.phases["pretraining"].choices["layout"]
 
 
+def test_what_is_in_host_memory_is_asked_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--layout", "dp8", "--microbatch-sequences", "1", "--recompute", "full", "--sharding", "zero-2")
+    here, there = answer(capsys, *given), answer(capsys, *given, "--offload", "optimizer,activations")
+    assert (here["offload"], there["offload"]) == ("", "activations,optimizer")
+    assert "host_bytes" not in here and there["host_bytes"] < there["host_usable_bytes"]
+    assert there["memory_bytes"]["total"] < here["memory_bytes"]["total"] / 2
+    assert there["step_s"]["p50"] > here["step_s"]["p50"]
+    code, out, _ = run(capsys, *given, "--offload", "optimizer")
+    assert code == 0 and "Host memory per GPU" in out and "optimizer in host memory" in " ".join(out.split())
+
+
 def test_least_gpu_hours_takes_no_more_than_least_time(capsys: pytest.CaptureFixture[str]) -> None:
     fast = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K")
     lean = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K", "--objective", "gpu-hours")
@@ -151,6 +162,9 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
         (("--schedule", "zero-bubble", "--virtual-stages", "2"), "no virtual stages"),
         (("--schedule", "dualpipe", "--gpus", "24", "--layout", "tp1-pp3-dp8"), "even number of stages"),
         (("--recompute", "layernrom"), "did you mean 'layernorm'"),
+        (("--offload", "optimiser"), "did you mean 'optimizer'"),
+        (("--offload", "optimizer,weights", "--sharding", "zero-1"), "needs --sharding zero-3"),
+        (("--offload", "optimizer", "--optimizer", "muon"), "whole matrices"),
         (("--sharding", "zero2"), "did you mean 'zero-2'"),
         (("--activation-precision", "fp4"), "did you mean 'fp8'"),
         (("--mtp-layers", "0"), "expected one whole number, at least 1"),

@@ -125,6 +125,7 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"activations kept in {one['activation_precision']}": one["activation_precision"] != "bf16",
         f"moments in {one['moment_precision']}": one["moment_precision"] != "fp32",
         f"optimiser {one['optimizer']}": one["optimizer"] != "adamw",
+        f"{one['offload'].replace(',', ' and ')} in host memory": bool(one["offload"]),
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
     }
     return ", ".join(text for text, holds in said.items() if holds)
@@ -152,6 +153,10 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "step" in document:
         out.append(phases_fact(document["step"]))
     out.append(memory_fact(document["memory_bytes"], _fit_words(document)))
+    if "host_bytes" in document:
+        held, room = (words(document[key], "B") for key in ("host_bytes", "host_usable_bytes"))
+        fits = "fits" if document["host_bytes"] <= document["host_usable_bytes"] else "DOES NOT FIT"
+        out.append(("Host memory per GPU", f"{held} of {room}; {fits}"))
     if not document["advice"]:
         out.append(("Changes", "nothing that was tried gains more than 1 %"))
     return out

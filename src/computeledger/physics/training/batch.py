@@ -69,6 +69,8 @@ class Stack:
         Of the optimiser's two moments: ``fp32`` or ``bf16``.
     optimizer : str
         One of :data:`~computeledger.physics.training.optimizers.OPTIMIZERS`.
+    offload : str
+        What stays in the host's memory, of :data:`~computeledger.physics.training.host.OFFLOADS`, joined by commas.
     gradient_bytes : float or ndarray
         Of one gradient while it is accumulated [byte].
     sequence_parallel : bool
@@ -97,6 +99,7 @@ class Stack:
     activation_precision: str = "bf16"
     moment_precision: str = "fp32"
     optimizer: str = "adamw"
+    offload: str = ""
     gradient_bytes: Num = GRADIENT_BYTES
     sequence_parallel: bool = True
     fused_loss: bool = True
@@ -145,6 +148,16 @@ class Batch:
             self, sequence_tokens=POSITIVE, global_sequences=POSITIVE, microbatch_sequences=POSITIVE,
             virtual_stages=AT_LEAST_ONE,
         )  # fmt: skip
+
+    @property
+    def offloaded(self) -> frozenset[str]:
+        """What stays in the host's memory."""
+        return frozenset(self.stack.offload.split(",")) - {""}
+
+    @property
+    def shared_master(self) -> bool:
+        """Whether gradients or weights are sharded too, as DeepSpeed has it where the optimiser leaves the GPU."""
+        return self.sharded_weights or self.stack.sharded_gradients
 
     @property
     def forward_again(self) -> float:

@@ -14,8 +14,9 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import REVERSIBLE, Batch
+from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
+from computeledger.physics.training.host import STAYING_LAYERS, Copies
 from computeledger.physics.training.optimizers import load_optimizer, update_of
 
 #: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
@@ -144,6 +145,8 @@ class TrainingMemory:
     ----------
     weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, logits_bytes, workspace_bytes : float or ndarray
         Tenants [byte].
+    host_bytes : float or ndarray
+        What lies in the host's memory instead [byte].
     """
 
     weights_bytes: Num
@@ -152,6 +155,7 @@ class TrainingMemory:
     activations_bytes: Num
     logits_bytes: Num
     workspace_bytes: Num
+    host_bytes: Num = 0.0
 
     @property
     def total_bytes(self) -> Num:
@@ -273,19 +277,93 @@ def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> Trainin
     logit_bytes = LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES
     logits = tokens * model.vocab_size * logit_bytes / layout.tp * load.heads
     again = tokens * kept.again_per_token(model, layout, stack.attention == "unfused", batch.sequence_tokens)
-    return TrainingMemory(
+    moments = state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
+    found = TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
-        optimizer_bytes=stack.trained_fraction
-        * (
-            local.optimizer_shard * MASTER_BYTES
-            + state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
-        ),
+        optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * MASTER_BYTES + moments),
         # a layer is computed again when the logits are gone
         activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive)
         + np.maximum(again - logits, 0.0),
         logits_bytes=logits,
         workspace_bytes=loose,
+    )
+    if not batch.offloaded:
+        return found
+    running = tokens * (plain * load.plain + routed * load.routed)
+    return _offloaded(model, batch, (load, local, running), found)
+
+
+def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], found: TrainingMemory) -> TrainingMemory:
+    """Move what a job keeps in the host's memory off the GPU.
+
+    Megatron Core, which shards the optimiser alone, leaves the master copy on the GPU; DeepSpeed moves it and the
+    gradients, so that sharded weights then stand there in 16 bits.
+
+    References
+    ----------
+    megatron-bridge; deepspeed.
+    """
+    load, local, running = on
+    shard, away = local.optimizer_shard * batch.stack.trained_fraction, batch.offloaded
+    weights, gradients, optimizer = found.weights_bytes, found.gradients_bytes, found.optimizer_bytes
+    activations, host = found.activations_bytes, np.asarray(0.0)
+    if "optimizer" in away:
+        host = host + optimizer + shard * GRADIENT_BYTES
+        if batch.shared_master:
+            optimizer, gradients = 0.0 * optimizer, 0.0 * gradients
+        else:
+            optimizer = shard * MASTER_BYTES
+        if batch.sharded_weights and "weights" not in away:
+            weights = weights + local.optimizer_shard * WEIGHT_BYTES
+    if "weights" in away:
+        host = host + local.optimizer_shard * WEIGHT_BYTES
+    if "activations" in away:
+        plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
+        layers = np.maximum(load.plain * plain + load.routed * routed, 1.0)
+        stays = np.minimum(running * STAYING_LAYERS / layers, activations)
+        host, activations = host + activations - stays, stays
+    return replace(
+        found, weights_bytes=weights, gradients_bytes=gradients, optimizer_bytes=optimizer,
+        activations_bytes=activations, host_bytes=host,
+    )  # fmt: skip
+
+
+def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
+    """Count what a microbatch moves between a GPU of an average stage and its host.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        With what stays in the host's memory.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    Copies
+        Of one microbatch.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.physics.training.batch import Stack
+    >>> batch = Batch(8192, 128, recompute="full", stack=Stack(offload="activations"))
+    >>> copies_of(load_model("llama-3.1-8b"), batch, Layout(dp=8)).activations_bytes == 32 * 8192 * 4096 * 2
+    True
+    """
+    away, local = batch.offloaded, local_params(model, batch, layout)
+    kept = _Kept(model.hidden_size, batch.recompute, batch.stack.activation_precision, batch.stack.sequence_parallel)
+    tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.pp
+    moved = sum(kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
+    streams = "optimizer" in away and batch.shared_master
+    sixteen = local.optimizer_shard * WEIGHT_BYTES
+    return Copies(
+        activations_bytes=tokens * moved if "activations" in away else 0.0,
+        weights_bytes=sixteen if "weights" in away else 0.0,
+        gradients_bytes=sixteen * batch.stack.trained_fraction if streams else 0.0,
     )
 
 

@@ -18,6 +18,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.training.batch import BUBBLE_RATIOS, GRADIENT_BYTES, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
+from computeledger.physics.training.host import host_of, update_s
 from computeledger.physics.training.memory import (
     MASTER_BYTES,
     MOMENT_BYTES,
@@ -131,6 +132,10 @@ def _optimizer_s(model: Model, batch: Batch, layout: Layout, machine: Machine, l
     eff, chip, name = machine.training, machine.system.accelerator, batch.stack.optimizer
     kept = state_values(model, batch, local) * MOMENT_BYTES[batch.stack.moment_precision]
     traffic = local.optimizer_shard * (GRADIENT_BYTES + MASTER_BYTES) + kept
+    if "optimizer" in batch.offloaded:
+        late = 0.0 if batch.shared_master else local.optimizer_shard * WEIGHT_BYTES
+        each = traffic / local.optimizer_shard
+        return update_s(local.optimizer_shard, each, late, host_of(machine.system, layout))
     spent: Num = 2 * traffic / (chip.hbm_bytes_per_s.value * eff.training_bandwidth_fraction)
     if not load_optimizer(name).needs_matrices:
         return spent

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
-from computeledger.physics.training.optimizers import OPTIMIZERS
+from computeledger.physics.training.host import parse_offload
+from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ class PretrainQuestion(OnSystem):
         "text", "What updates the weights: its memory, arithmetic and traffic.", "adamw", choices=OPTIMIZERS,
         label="Optimiser", group="How",
     )  # fmt: skip
+    offload: str | None = asked(
+        "text", "What stays in the host's memory: activations, optimizer, weights.", metavar="WHAT,...",
+        label="In host memory", group="How", blank="nothing",
+    )  # fmt: skip
     recipe: str = asked(
         "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", "tensor",
         choices=("tensor", "row", "block"), label="Scales of 8-bit products", group="How",
@@ -119,5 +124,13 @@ class PretrainQuestion(OnSystem):
             raise InputError("--objective gpu-hours searches the number of GPUs: it does not go with --layout")
         if self.schedule not in ("1f1b", "any") and (self.virtual_stages or 1) > 1:
             raise InputError(f"--virtual-stages: a {self.schedule} schedule has no virtual stages")
+        if self.offload is not None:
+            away = parse_offload(self.offload)
+            if "weights" in away and self.sharding != "zero-3":
+                raise InputError("--offload weights: they are fetched layer by layer: it needs --sharding zero-3")
+            if "optimizer" in away and load_optimizer(self.optimizer).needs_matrices:
+                raise InputError(
+                    f"--offload optimizer: {self.optimizer} computes on whole matrices, which hosts do not"
+                )
         if self.lora_targets is not None and self.lora_rank is None:
             raise InputError("--lora-targets needs --lora-rank")

@@ -27,6 +27,7 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "activation_precision": {"default": "fp8", "follows": "model", "otherwise": "bf16"},
     "moment_precision": {"default": "bf16", "follows": "model", "otherwise": "fp32"},
     "optimizer": {},
+    "offload": {"help": "activations, optimizer, weights; empty: nothing."},
     "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
     "mtp_layers": {"default": "1", "follows": "model"},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},

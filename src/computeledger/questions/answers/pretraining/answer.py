@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.fields import Given
@@ -228,7 +230,7 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         result, held, measured = anchored_result(question.anchor, scenario, setting.machine)
     within = spread_of(scenario.model.is_moe).within
     best = swept.best(question.top) if swept is not None else []
-    does_fit = bool(median(result.memory.total_bytes) <= result.capacity_bytes)
+    does_fit = bool(np.all(result.fits))
     return PretrainAnswer(
         question=question,
         setting=setting,

@@ -50,6 +50,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
         "activation_precision": batch.stack.activation_precision,
         "moment_precision": batch.stack.moment_precision,
         "optimizer": batch.stack.optimizer,
+        "offload": batch.stack.offload,
         "mtp_layers": batch.stack.mtp_layers,
         "recipe": batch.stack.recipe,
         "precision": scenario.precision.name,
@@ -73,6 +74,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
+        **_host(result),
         "memory_ratio": _memory_ratio(batch.sharded_weights),
         "fits": bool(np.all(result.fits)),
         "anchored": held is not None,
@@ -84,6 +86,13 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
             "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
         }
     return out
+
+
+def _host(result: PretrainingResult) -> dict[str, Any]:
+    """What lies in the host's memory, where anything does."""
+    if not result.scenario.batch.offloaded:
+        return {}
+    return {"host_bytes": median(result.memory.host_bytes), "host_usable_bytes": median(result.host_capacity_bytes)}
 
 
 def _quantities(run: EffectiveRun) -> dict[str, Any]:
