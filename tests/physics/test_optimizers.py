@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -31,8 +29,8 @@ TYPICAL = Machine(load_system("h100-nvl8"), training=training_efficiency())
 LAYOUT = Layout(tp=4, pp=4, dp=16)
 
 
-def with_optimizer(name: str, **traits: float) -> Batch:
-    return replace(Batch(8192.0, 512.0, recompute="full"), stack=Stack(optimizer=name), **traits)
+def with_optimizer(name: str) -> Batch:
+    return Batch(8192.0, 512.0, recompute="full", stack=Stack(optimizer=name))
 
 
 def step(name: str, layout: Layout = LAYOUT, model=LLAMA) -> StepTime:

@@ -134,9 +134,9 @@ def test_reversible_layers_trade_memory_for_time() -> None:
         times[mode] = seconds(batch, layout)
     # one layer is alive at a time, with both halves of its output (blackboard: a (L - r (L - 1)) at r = 1)
     single = replace(few, layers=(replace(LLAMA.layers[0], count=1),))
-    one = float(training_memory(single, replace(BATCH, recompute="none"), Layout(tp=2)).activations_bytes)
+    alone = float(training_memory(single, replace(BATCH, recompute="none"), Layout(tp=2)).activations_bytes)
     halves = BATCH.sequence_tokens * 2 * LLAMA.hidden_size * 2 / layout.tp
-    assert held["reversible"] == pytest.approx(one + halves, rel=0.01)
+    assert held["reversible"] == pytest.approx(alone + halves, rel=0.01)
     assert held["reversible"] < held["full"] / 2 < held["none"] / 8
     assert times["reversible"] == times["full"] > times["none"]
     deep = replace(LLAMA, layers=(replace(LLAMA.layers[0], count=64),))
