@@ -24,8 +24,8 @@ A100 = Machine(load_system("a100-nvl8"), training=training_efficiency())
 BATCH = Batch(8192.0, 64.0, recompute="full")
 
 
-def away(batch: Batch, offload: str, **traits: bool) -> Batch:
-    return replace(batch, stack=replace(batch.stack, offload=offload, **traits))
+def away(batch: Batch, offload: str, sharded_gradients: bool = False) -> Batch:
+    return replace(batch, stack=replace(batch.stack, offload=offload, sharded_gradients=sharded_gradients))
 
 
 def seconds(model, batch: Batch, layout: Layout, machine: Machine = H100) -> float:

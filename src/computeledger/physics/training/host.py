@@ -122,7 +122,7 @@ class Copies:
     gradients_bytes: Num = 0.0
 
 
-def exposed_s(copies: Copies, computing_s: Num, forward_fraction: float, host: Host) -> Num:
+def exposed_s(copies: Copies, computing_s: Num, forward_fraction: Num, host: Host) -> Num:
     """Time that a microbatch waits for copies: each pass hides as much in either direction as it takes itself.
 
     Parameters
@@ -131,7 +131,7 @@ def exposed_s(copies: Copies, computing_s: Num, forward_fraction: float, host: H
         Of one microbatch.
     computing_s : float or ndarray
         Of the microbatch without them [s].
-    forward_fraction : float
+    forward_fraction : float or ndarray
         Share of the forward pass [-].
     host : Host
         With its link.

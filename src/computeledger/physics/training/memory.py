@@ -302,7 +302,7 @@ def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], f
 
     References
     ----------
-    megatron-bridge; deepspeed.
+    deepspeed; Megatron Bridge (docs/training/cpu-offloading.md).
     """
     load, local, running = on
     shard, away = local.optimizer_shard * batch.stack.trained_fraction, batch.offloaded
