@@ -64,6 +64,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         tables=(
             *_published(answer, document),
             *_tables(document),
+            *([_levers(document)] if "levers" in document else []),
             *_scaling(document),
             *([_growing(document["growing_batch"])] if "growing_batch" in document else []),
             *([stops_table(document["stops"])] if step is not None else []),
@@ -262,6 +263,22 @@ def _remedies(document: Mapping[str, Any]) -> Table:
 def _advice(advice: Sequence[Mapping[str, Any]]) -> Table:
     rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in advice[:_CHANGES]]
     return Table("What would change it (medians, same model)", ("change", "tokens/s #", "remark"), rows, "step_s")
+
+
+def _levers(document: Mapping[str, Any]) -> Table:
+    rows = []
+    for one in document["levers"]:
+        freed = format_si(abs(one["freed_bytes"]), "B")
+        is_now = one is document["levers"][0]
+        change = "" if is_now or freed == "0 B" else f"{'−' if one['freed_bytes'] > 0 else '+'}{freed}"
+        slower = "" if is_now else f"{100 * (one['step_ratio'] - 1):+.1f} %".replace("-", "\u2212")
+        away = words(one["host_bytes"], "B") if one["host_bytes"] else ""
+        rows.append([one["lever"], one["value"], words(one["memory_bytes"], "B"), change, away, slower,
+                     "" if one["fits"] else "no"])  # fmt: skip
+    usable = words(document["memory_bytes"]["usable"], "B")
+    note = f"{usable} per GPU are usable; each row changes one thing; reversible layers are another model"
+    columns = ("lever", "to", "memory #", "change #", "host #", "step #", "fits")
+    return Table("What each lever of memory frees, and its price", columns, rows, "memory_bytes", note)
 
 
 def _layouts(document: Mapping[str, Any]) -> Table:

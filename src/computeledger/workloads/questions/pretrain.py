@@ -113,6 +113,8 @@ class PretrainQuestion(OnSystem):
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
     scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
     growing_batch: bool = asked("switch", "A batch that grows with the critical batch, phase by phase.", False)
+    levers: bool = asked("switch", "What each lever of memory frees, and its price in time.", False, label="Levers",
+                         group="Run")  # fmt: skip
     anchor: str | None = asked(
         "text", "Your own measurement, such as tokens_per_s_per_gpu=4200,layout=...", metavar="KEY=VALUE,..."
     )

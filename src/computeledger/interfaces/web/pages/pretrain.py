@@ -30,6 +30,7 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "offload": {"help": "activations, optimizer, weights; empty: nothing."},
     "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
     "mtp_layers": {"default": "1", "follows": "model"},
+    "levers": {},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
 })  # fmt: skip
 

@@ -24,6 +24,7 @@ from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.pretraining.advice import Advice, Remedy, advise, larger_job, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining.levers import Lever, levers
 from computeledger.workloads.pretraining.megatron import Launch, megatron_launch
 from computeledger.workloads.pretraining.run import EffectiveRun, estimate_run
 from computeledger.workloads.pretraining.scaling import (
@@ -72,6 +73,7 @@ class PretrainAnswer(Answer):
     remedies: tuple[Remedy | str, ...] = ()
     scaling: Mapping[str, tuple[Scaled, ...]] = field(default_factory=dict)
     growing_batch: GrowingBatch | None = None
+    levers: tuple[Lever, ...] = ()
     launch: Launch | None = None
 
     @property
@@ -181,6 +183,8 @@ def _beside(answer: PretrainAnswer) -> dict[str, Any]:
     if answer.growing_batch is not None:
         grown = answer.growing_batch
         out["growing_batch"] = documents.grown_document(list(grown.phases), grown.n_scale_up, grown.n_scale_up_larger)
+    if answer.levers:
+        out["levers"] = [documents.lever_document(one, answer.levers[0]) for one in answer.levers]
     if answer.launch is not None:
         out["launch"] = documents.launch_document(answer.launch)
     return out
@@ -244,6 +248,7 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         remedies=() if does_fit else _remedies(setting),
         scaling=_scaling(setting) if question.scaling else {},
         growing_batch=_growing(setting) if question.growing_batch else None,
+        levers=tuple(levers(scenario, setting.typical)) if question.levers else (),
         launch=_launch(setting) if question.emit is not None else None,
     )
 

@@ -18,6 +18,7 @@ from computeledger.units import DAY_S
 from computeledger.workloads.anchor import Anchored
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.estimate import PretrainingResult
+from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.pipeline import passes
@@ -172,6 +173,11 @@ def advice_document(one: Advice) -> dict[str, Any]:
 def remedy_document(one: Remedy) -> dict[str, Any]:
     """A configuration that fits instead."""
     return {"change": one.change, **option_document(one.option), "slower_ratio": one.slower_ratio}
+
+
+def lever_document(one: Lever, now: Lever) -> dict[str, Any]:
+    """A change, what it frees on the GPU and how much longer a step takes."""
+    return {**asdict(one), "freed_bytes": now.memory_bytes - one.memory_bytes, "step_ratio": one.step_s / now.step_s}
 
 
 def anchor_document(held: Anchored, said: Mapping[str, Any]) -> dict[str, Any]:
