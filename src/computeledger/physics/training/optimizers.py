@@ -171,9 +171,9 @@ class Update:
     Attributes
     ----------
     state_values : float
-        Values kept beside a master copy [1/param].
+        Values kept beside a master copy, over the parameters [-].
     flop, decomposition_flop : float
-        Of a step: products, and decompositions spread over the steps between them [FLOP/param].
+        Of a step, per parameter: products, and decompositions spread over the steps between them [FLOP].
     largest_flop : float
         Products of the largest matrix, which one GPU computes [FLOP].
     """
