@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 OBJECTIVES = ("time", "gpu-hours")
+#: Frameworks that a layout is written for.
+EMITTED = ("megatron", "megatron-bridge", "torchtitan", "maxtext", "deepspeed", "fsdp2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,9 @@ class PretrainQuestion(OnSystem):
     anchor: str | None = asked(
         "text", "Your own measurement, such as tokens_per_s_per_gpu=4200,layout=...", metavar="KEY=VALUE,..."
     )
-    emit: str | None = asked("text", "Print the arguments that launch the layout.", choices=("megatron",))
+    emit: str | None = asked(
+        "text", "Print the arguments or the file that tells a framework the layout.", choices=EMITTED
+    )
 
     def check(self) -> None:
         """Refuse fields that contradict one another."""

@@ -24,8 +24,9 @@ from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.pretraining.advice import Advice, Remedy, advise, larger_job, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining.launches import launch
 from computeledger.workloads.pretraining.levers import Lever, levers
-from computeledger.workloads.pretraining.megatron import Launch, megatron_launch
+from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.run import EffectiveRun, estimate_run
 from computeledger.workloads.pretraining.scaling import (
     GrownPhase,
@@ -249,7 +250,7 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         scaling=_scaling(setting) if question.scaling else {},
         growing_batch=_growing(setting) if question.growing_batch else None,
         levers=tuple(levers(scenario, setting.typical)) if question.levers else (),
-        launch=_launch(setting) if question.emit is not None else None,
+        launch=_launch(setting, question.emit) if question.emit is not None else None,
     )
 
 
@@ -307,6 +308,7 @@ def _growing(setting: Setting) -> GrowingBatch:
     return GrowingBatch(tuple(grow(setting.scenario, setting.n_gpus, phases, around, larger)), domain, larger)
 
 
-def _launch(setting: Setting) -> Launch:
-    has_fp4 = "fp4" in setting.machine.system.accelerator.peak_flop_per_s
-    return megatron_launch(setting.scenario, "mxfp8" if has_fp4 else "blockwise")
+def _launch(setting: Setting, framework: str) -> Launch:
+    system = setting.machine.system
+    recipe = "mxfp8" if "fp4" in system.accelerator.peak_flop_per_s else "blockwise"
+    return launch(framework, setting.scenario, int(system.n_gpus_scale_up.value), recipe)
