@@ -152,7 +152,7 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
     ("arguments", "message"),
     [
         (("--schedule", "1f2b"), "did you mean '1f1b'"),
-        (("--emit", "nemo"), "allowed: megatron"),
+        (("--emit", "nemo"), "allowed: deepspeed, fsdp2, maxtext, megatron, megatron-bridge, torchtitan"),
         (("--schedule", "dualpipe", "--gpus", "64", "--emit", "megatron"), "no dualpipe schedule"),
         (("--objective", "gpu-hours", "--layout", "tp2"), "does not go with --layout"),
         (("--lora-targets", "all"), "needs --lora-rank"),
