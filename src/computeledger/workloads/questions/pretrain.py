@@ -9,6 +9,7 @@ from computeledger.errors import InputError
 from computeledger.fields import asked
 from computeledger.physics.training.host import parse_offload
 from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
+from computeledger.workloads.frameworks import USUAL_STACK, framework_ids, load_framework
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class PretrainQuestion(OnSystem):
         blank="those of the layout, or one scale-up domain",
     )  # fmt: skip
     precision: str = asked("text", "bf16, fp8 or fp4.", "bf16", metavar="P", label="Precision", group="How")
+    framework: str = asked(
+        "text", "Training framework: its kernels, what it shards and overlaps, its names of the layout.", USUAL_STACK,
+        choices=framework_ids(), label="Framework", group="How",
+    )  # fmt: skip
     tokens: Uncertain = asked(
         "tokens", "Tokens of the run.", 1e12, unit="tokens", is_open=True, metavar="D", blank="1T",
         label="Tokens of the run", group="Run", slider=(2e9, 1e14),
@@ -132,7 +137,7 @@ class PretrainQuestion(OnSystem):
             raise InputError(f"--virtual-stages: a {self.schedule} schedule has no virtual stages")
         if self.offload is not None:
             away = parse_offload(self.offload)
-            if "weights" in away and self.sharding != "zero-3":
+            if "weights" in away and (self.sharding or load_framework(self.framework).sharding) != "zero-3":
                 raise InputError("--offload weights: they are fetched layer by layer: it needs --sharding zero-3")
             if "optimizer" in away and load_optimizer(self.optimizer).needs_matrices:
                 raise InputError(
