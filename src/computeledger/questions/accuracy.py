@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.errors import InputError
 from computeledger.fields import Asked, asked
 from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
-from computeledger.validation.accuracy.table import LEFT_OUT, LOADS, WORKLOADS
+from computeledger.validation.accuracy.table import LEFT_OUT, LOAD_KINDS, WORKLOADS
 
 #: Columns that errors are told by.
 KEYS = ("source", "accelerator", "engine", "family", "load", "statistic", "class", "tuning", "model")
@@ -39,7 +39,7 @@ class AccuracyQuestion(Asked):
     engine: tuple[str, ...] = _filter("Engines.", "Engine")
     family: tuple[str, ...] = _filter("Series of models, such as Qwen3.", "Model family")
     load: tuple[str, ...] = _filter(
-        "Load: clients that hold requests in flight, one burst, one static batch.", "Load", choices=LOADS
+        "Load: clients that hold requests in flight, one burst, one static batch.", "Load", choices=LOAD_KINDS
     )
     statistic: tuple[str, ...] = _filter("What the source states of a time: mean, median.", "Statistic")
     quantity: tuple[str, ...] = _filter("Quantities, such as tpot,ttft.", "Quantity")

@@ -14,7 +14,7 @@ from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy
 from computeledger.questions.wording import accuracy_slice, percent
 from computeledger.units import format_count
-from computeledger.validation.accuracy.table import PAIR, comparison_of, kinds_of
+from computeledger.validation.accuracy.table import NEW_PAIR, comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
 
 Document = Mapping[str, Any]
@@ -50,7 +50,7 @@ _CAPTION = (
 _LEFT_OUT = {
     "source": "whole sources left out",
     "a fifth": "a fifth of the points left out",
-    PAIR: "the model on that system left out",
+    NEW_PAIR: "the model on that system left out",
     "configuration": "the configuration left out",
     "model": "the model left out",
     "nothing": "nothing fitted to them",

@@ -21,7 +21,7 @@ from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.rl import FITTED, rl_factors
 from computeledger.units import KILO
-from computeledger.validation.accuracy.table import LABELS, LEVELS, PAIR, constants_key, part_text
+from computeledger.validation.accuracy.table import LABELS, NEW_PAIR, QUANTILE_COLUMNS, constants_key, part_text
 from computeledger.validation.compare import SHARES, Array, Comparison
 from computeledger.validation.conformal import capped_ratios, conformal_ratios
 from computeledger.validation.fit import cross_validate_near, linear_at
@@ -99,7 +99,7 @@ def _is_written(path: Path, about: Line) -> bool:
 
 
 def _line(labels: Line, measured: float, levels: Sequence[float]) -> Line:
-    figures = {"measured": measured, **dict(zip(LEVELS, levels, strict=True))}
+    figures = {"measured": measured, **dict(zip(QUANTILE_COLUMNS, levels, strict=True))}
     return {**dict.fromkeys(LABELS, ""), **labels, **{name: f"{value:.4g}" for name, value in figures.items()}}
 
 
@@ -131,7 +131,7 @@ def serving_lines(folder: Path) -> list[list[Line]]:
     return [list(_other_lines(others, by_source, serving.chips_of(points))), recipes]
 
 
-_FOLDS = {intervals.KNOWN: "a fifth", intervals.NEW: PAIR, intervals.POOLS: "a fifth"}
+_FOLDS = {intervals.KNOWN: "a fifth", intervals.NEW: NEW_PAIR, intervals.POOLS: "a fifth"}
 
 
 def _recipe_lines(

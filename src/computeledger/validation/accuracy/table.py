@@ -26,11 +26,11 @@ LABELS = (
     "workload", "tuning", "class", "left_out", "source", "url", "id", "accelerator", "engine", "model", "load",
     "statistic", "quantity", "unit",
 )  # fmt: skip
-LEVELS = ("p05", "p10", "p50", "p90", "p95")
-COLUMNS = (*LABELS, "measured", *LEVELS)
+QUANTILE_COLUMNS = ("p05", "p10", "p50", "p90", "p95")
+COLUMNS = (*LABELS, "measured", *QUANTILE_COLUMNS)
 #: What is left out of the recipes' points for a new deployment; the same points stand with a fifth left out too.
-PAIR = "model on system"
-LEFT_OUT = ("source", "a fifth", PAIR, "configuration", "model", "nothing")
+NEW_PAIR = "model on system"
+LEFT_OUT = ("source", "a fifth", NEW_PAIR, "configuration", "model", "nothing")
 #: The one column that is not written but told by the model.
 FAMILY = "family"
 WORKLOADS = ("serving", "local", "training", "rl", "memory")
@@ -53,7 +53,7 @@ _RESTS_ON = {
     "memory": ("training.toml",),
 }
 #: How a server was loaded: clients that hold requests in flight, all requests at once, one static batch.
-LOADS = ("clients", "burst", "static")
+LOAD_KINDS = ("clients", "burst", "static")
 #: Where a median and both ends of two intervals stand among as many evenly spread quantiles.
 _N_QUANTILES = 21
 _PLACES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
@@ -101,11 +101,11 @@ class Published:
 
         Examples
         --------
-        >>> table = Published([{"left_out": "a fifth"}, {"left_out": PAIR}])
-        >>> len(table.promised().rows), len(table.promised(PAIR).rows)
+        >>> table = Published([{"left_out": "a fifth"}, {"left_out": NEW_PAIR}])
+        >>> len(table.promised().rows), len(table.promised(NEW_PAIR).rows)
         (1, 1)
         """
-        kept = [row for row in self.rows if (row["left_out"] == left_out if left_out else row["left_out"] != PAIR)]
+        kept = [row for row in self.rows if (row["left_out"] == left_out if left_out else row["left_out"] != NEW_PAIR)]
         return Published(kept, self.date)
 
 
@@ -206,7 +206,7 @@ class Alike:
 
 
 #: Figures that make a slice, and that a median error needs.
-FEWEST_OF_A_SLICE, FEWEST_OF_A_TIME = 8, 4
+FEWEST_FIGURES, FEWEST_TIMES = 8, 4
 
 
 @functools.cache
@@ -229,8 +229,8 @@ def measured_alike(tuning: str, engine: str, accelerator: str) -> Alike | None:
             name: [abs(float(row["p50"]) / float(row["measured"]) - 1) for row in rows if row["quantity"] == name]
             for name in ("tpot", "ttft")
         }
-        known = {name: float(np.median(ones)) for name, ones in errors.items() if len(ones) >= FEWEST_OF_A_TIME}
-        if "tpot" in known and len(rows) >= FEWEST_OF_A_SLICE:
+        known = {name: float(np.median(ones)) for name, ones in errors.items() if len(ones) >= FEWEST_TIMES}
+        if "tpot" in known and len(rows) >= FEWEST_FIGURES:
             what = " ".join(labels[name] for name in names)
             sources = len({row["source"] for row in rows})
             return Alike(workload, what, len(rows), sources, known["tpot"], known.get("ttft"))
@@ -248,7 +248,9 @@ def comparison_of(rows: Sequence[Mapping[str, str]]) -> Comparison:
     ([4.0], [1.0, 2.0])
     """
     names = list(dict.fromkeys(row["quantity"] for row in rows))
-    levels = np.array([[float(row[name]) for name in LEVELS] for row in rows]).reshape(-1, len(LEVELS))
+    levels = np.array([[float(row[name]) for name in QUANTILE_COLUMNS] for row in rows]).reshape(
+        -1, len(QUANTILE_COLUMNS)
+    )
     measured = np.array([float(row["measured"]) for row in rows])
     quantities = np.array([row["quantity"] for row in rows])
     clouds = cloud_of(levels)
@@ -266,7 +268,8 @@ def kinds_of(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
 
     Examples
     --------
-    >>> row = dict.fromkeys(LEVELS, "4") | {"quantity": "output_tokens_per_s_per_gpu", "p95": "8", "measured": "2"}
+    >>> row = dict.fromkeys(QUANTILE_COLUMNS, "4") | {"p95": "8", "measured": "2"}
+    >>> row["quantity"] = "output_tokens_per_s_per_gpu"
     >>> made = kinds_of([row])[0]
     >>> made["quantity"], made["measured"], made["p05"], made["p95"]
     ('step', '0.5', '0.125', '0.25')
@@ -290,7 +293,10 @@ def _as_time(row: Mapping[str, str]) -> Mapping[str, str]:
     kind, is_rate = _KINDS[row["quantity"]]
     if not is_rate:
         return {**row, "quantity": kind}
-    turned = {name: f"{1 / float(row[other]):.6g}" for name, other in zip(LEVELS, LEVELS[::-1], strict=True)}
+    turned = {
+        name: f"{1 / float(row[other]):.6g}"
+        for name, other in zip(QUANTILE_COLUMNS, QUANTILE_COLUMNS[::-1], strict=True)
+    }
     return {**row, **turned, "quantity": kind, "measured": f"{1 / float(row['measured']):.6g}"}
 
 

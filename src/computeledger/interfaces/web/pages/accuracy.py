@@ -9,7 +9,7 @@ from computeledger.interfaces.web.controls import controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import answer_accuracy, values_of
-from computeledger.validation.accuracy.table import PAIR, published
+from computeledger.validation.accuracy.table import NEW_PAIR, published
 
 
 def _choice(name: str) -> dict[str, Any]:
@@ -36,7 +36,7 @@ PAGE = Page(
     presets={
         "Other people's deployments": {},
         "The public recipes": {"tuning": "recipe"},
-        "The recipes, a new pair of model and chip": {"tuning": "recipe", "left-out": PAIR},
+        "The recipes, a new pair of model and chip": {"tuning": "recipe", "left-out": NEW_PAIR},
         "vLLM on H100": {"engine": "vllm", "accelerator": "h100-sxm5-80gb"},
         "Chips of AMD: MI300X": {"accelerator": "mi300x"},
         "Local engines": {"workload": "local"},
