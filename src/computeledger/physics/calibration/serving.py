@@ -20,7 +20,7 @@ GENERIC = "generic"
 TUNINGS = ("usual", "recipe")
 DEFAULT_TUNING = TUNINGS[0]
 #: Tables of the file that hold no engine's constants.
-_OTHER_TABLES = ("about", "shared", "makers", "sources", "slices", "intervals", "deployments")
+_OTHER_TABLES = ("about", "shared", "makers", "sources", "intervals", "deployments")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,11 @@ from numpy.typing import NDArray
 
 from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_system
+from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.calibration.rl import FITTED, rl_factors
+from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.units import KILO
 from computeledger.validation.accuracy.table import LABELS, NEW_PAIR, QUANTILE_COLUMNS, constants_key, part_text
 from computeledger.validation.compare import SHARES, Array, Comparison
@@ -112,54 +116,86 @@ def serving_lines(folder: Path) -> list[list[Line]]:
     change = serving.shipped_change(names, others)
     linear, n = linear_at(fit, change), len(points)
     none, kept = np.full(len(others.rows), -1), np.full(2 * n, -1)
-    fifths = np.random.default_rng(0).permutation(n) % serving.RANDOM_FOLDS
-    pairs = serving.fold_of([one.pair for one in points])
+    folds = {
+        "a fifth": np.random.default_rng(0).permutation(n) % serving.RANDOM_FOLDS,
+        NEW_PAIR: serving.fold_of([one.pair for one in points]),
+        "chip": serving.fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
+    }
 
-    def left_out(folds: NDArray[np.int64]) -> Array:
-        return cross_validate_near(fit, linear, folds, change)
+    def left_out(held: NDArray[np.int64]) -> Array:
+        return cross_validate_near(fit, linear, held, change)
 
-    by_fifth, by_pair = (
-        left_out(np.concatenate([folds, folds, none]))[: 2 * n].reshape(2, n) for folds in (fifths, pairs)
-    )
+    found = {name: left_out(np.concatenate([one, one, none]))[: 2 * n].reshape(2, n) for name, one in folds.items()}
     by_source = left_out(np.concatenate([kept, others.places % serving.SOURCE_FOLDS]))[2 * n :]
+    limits = serving.log_ratios_of(points)(dict.fromkeys(calibrated_engines(), IDEAL), 1)[..., 0]
     pools = np.array([one.kind != "aggregated" for one in points])
     recipes = [
-        *_recipe_lines(points, (by_fifth, fifths), intervals.KNOWN, ~pools),
-        *_recipe_lines(points, (by_pair, pairs), intervals.NEW, ~pools),
-        *_recipe_lines(points, (by_fifth, fifths), intervals.POOLS, pools),
+        line
+        for name, of_it, chosen in (
+            (intervals.KNOWN, "a fifth", ~pools),
+            (intervals.NEW, NEW_PAIR, ~pools),
+            (intervals.POOLS, "a fifth", pools),
+        )
+        for line in _recipe_lines(points, (found[of_it], limits, folds[of_it]), (name, of_it), chosen)
     ]
-    return [list(_other_lines(others, by_source, serving.chips_of(points))), recipes]
-
-
-_FOLDS = {intervals.KNOWN: "a fifth", intervals.NEW: NEW_PAIR, intervals.POOLS: "a fifth"}
+    of_chips = serving.above_limits(found["chip"][:, ~pools], limits[:, ~pools])
+    least = [conformal_ratios(one) for one in of_chips]
+    return [list(_other_lines(others, by_source, serving.chips_of(points), least)), recipes]
 
 
 def _recipe_lines(
-    points: Sequence[Point], found: tuple[Array, NDArray[np.int64]], name: str, chosen: NDArray[np.bool_]
+    points: Sequence[Point],
+    found: tuple[Array, Array, NDArray[np.int64]],
+    named: tuple[str, str],
+    chosen: NDArray[np.bool_],
 ) -> Iterable[Line]:
     """Points of the public recipes; the interval of a fold is that of the others."""
-    residuals, folds = found
+    residuals, limits, folds = found
+    scores = serving.above_limits(residuals, limits)
     for place, quantity in enumerate(("tpot", "ttft")):
-        ratios = {fold: conformal_ratios(residuals[place, chosen & (folds != fold)]) for fold in set(folds[chosen])}
+        ratios = {fold: conformal_ratios(scores[place, chosen & (folds != fold)]) for fold in set(folds[chosen])}
         for at in np.flatnonzero(chosen).tolist():
             one, measured = points[at], points[at].number(f"silicon_{quantity}_ms") / KILO
             labels = {
-                "workload": "serving", "tuning": "recipe", "class": name, "left_out": _FOLDS[name],
+                "workload": "serving", "tuning": "recipe", "class": named[0], "left_out": named[1],
                 "source": "InferenceX", "id": one.row.get("id", ""), "engine": one.backend, "model": one.model.id,
                 "accelerator": load_system(one.system).accelerator.id, "load": "clients", "statistic": "not stated",
                 "quantity": quantity, "unit": "s",
             }  # fmt: skip
-            predicted = measured * float(np.exp(residuals[place, at]))
-            yield _line(labels, measured, [predicted * ratio for ratio in ratios[folds[at]]])
+            place_of = (residuals[place, at], limits[place, at])
+            yield _line(labels, measured, _levels(measured, place_of, ratios[folds[at]]))
 
 
-def _other_lines(others: Elsewhere, residuals: Array, known: frozenset[str]) -> Iterable[Line]:
+def _levels(measured: float, place: tuple[float, float], ratios: Sequence[float]) -> list[float]:
+    """Quantiles of a time whose logarithms over the measured one are given, and its physical limit's."""
+    central, limit = (measured * float(np.exp(one)) for one in place)
+    return [float(above_limit_s(central, min(limit, central), ratio)) for ratio in ratios]
+
+
+def _other_lines(
+    others: Elsewhere, residuals: Array, known: frozenset[str], least: Sequence[Sequence[float]]
+) -> Iterable[Line]:
     """Other people's figures; the interval of a source is that of all others of the class."""
-    classes, first, sources = np.array(others.classes(known)), others.first_tokens, others.places
+    classes, sources, limits = np.array(others.classes(known)), others.places, others.limits
+    scores = serving.above_limits(residuals, limits)
     for at, (row, case) in enumerate(zip(others.rows, others.cases, strict=True)):
-        alike = (classes == classes[at]) & (first == first[at])
-        ratios = _ratios_without(residuals[alike], sources[alike], int(sources[at]))
-        yield _case_line(row, case, classes[at], (float(residuals[at]), ratios))
+        alike, name = _alike(others, classes, at)
+        ratios = np.array(_ratios_without(scores[alike], sources[alike], int(sources[at])))
+        if name == intervals.CHIP:
+            own = np.array(least[int(others.first_tokens[at])])
+            ratios = np.array([*np.minimum(ratios, own)[:2], ratios[2], *np.maximum(ratios, own)[3:]])
+        yield _case_line(row, case, name, (float(residuals[at]), float(limits[at]), ratios.tolist()))
+
+
+def _alike(others: Elsewhere, classes: NDArray[np.str_], at: int) -> tuple[NDArray[np.bool_], str]:
+    """Figures whose residuals give a figure its interval, and the name of its class; as the fit of serving has them."""
+    first, alone, name = others.first_tokens, others.alone, str(classes[at])
+    if name == intervals.BURST or not first[at]:
+        return (classes == name) & (first == first[at]), name
+    steady = (classes != intervals.BURST) & first
+    if not alone[at]:  # queues are as uncertain on any chip
+        return steady & ~alone, name
+    return steady & alone & ((classes == name) | (name != intervals.USUAL)), f"{name}, {intervals.ALONE}"
 
 
 def _ratios_without(residuals: Array, sources: NDArray[np.int64], left: int) -> tuple[float, ...]:
@@ -171,9 +207,9 @@ def _ratios_without(residuals: Array, sources: NDArray[np.int64], left: int) -> 
         return capped_ratios(residuals, sources)
 
 
-def _case_line(row: Line, case: OpenCase, name: str, found: tuple[float, Sequence[float]]) -> Line:
-    """A figure whose residual and ratios are of times; a rate's go the other way."""
-    residual, ratios = found
+def _case_line(row: Line, case: OpenCase, name: str, found: tuple[float, float, Sequence[float]]) -> Line:
+    """A figure whose residual, limit and ratios are of times; a rate's go the other way."""
+    residual, limit, ratios = found
     load = "static" if case.is_static else "burst" if case.interval == intervals.BURST else "clients"
     labels = {
         **{label: row[label] for label in ("source", "url", "id", "accelerator", "engine", "model")},
@@ -181,10 +217,9 @@ def _case_line(row: Line, case: OpenCase, name: str, found: tuple[float, Sequenc
         "statistic": case.statistic, "quantity": case.quantity, "unit": "s" if case.is_time else "tokens/s",
     }  # fmt: skip
     if case.is_time:
-        levels = [case.measured * np.exp(residual) * ratio for ratio in ratios]
-    else:
-        levels = [case.measured * np.exp(-residual) / ratio for ratio in reversed(ratios)]
-    return _line(labels, case.measured, levels)
+        return _line(labels, case.measured, _levels(case.measured, (residual, limit), ratios))
+    times = _levels(1 / case.measured, (residual, limit), ratios)
+    return _line(labels, case.measured, [1 / time for time in reversed(times)])
 
 
 def local_lines(folder: Path) -> list[list[Line]]:
@@ -198,7 +233,7 @@ def local_lines(folder: Path) -> list[list[Line]]:
         alike = kinds == kinds[at]
         ratios = list(_ratios_without(residuals[alike], sources[alike], int(sources[at])))
         ratios[2] = 1.0  # a few sources give a width, but no shift of the median
-        made = _case_line(rows[one.id], one.case, intervals.LOCAL, (float(residuals[at]), ratios))
+        made = _case_line(rows[one.id], one.case, intervals.LOCAL, (float(residuals[at]), -np.inf, ratios))
         lines.append({**made, "workload": "local", "load": "clients"})
     return [lines]
 

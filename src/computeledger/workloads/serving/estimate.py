@@ -8,7 +8,6 @@ decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the st
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,12 +22,13 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
-from computeledger.physics.serving.batching import expected_busiest, held_steps
+from computeledger.physics.serving.batching import expected_busiest, held_steps, shared_fraction
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
-from computeledger.workloads.serving.burst import start_wait_s
+from computeledger.workloads.serving.burst import FirstToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class ServingScenario:
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    two_batches : bool
+        Whether one half of a pass computes while the other's tokens travel to their experts.
     statistic : str
         Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
         state.
@@ -79,6 +81,7 @@ class ServingScenario:
     rounds: Num = np.inf
     waiting: Num = 0.0
     ranks_balanced: bool = False
+    two_batches: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
 
@@ -106,6 +109,8 @@ class ServingResult(Displayed):
         One decode step, and one prefill of a prompt on every rank.
     step_s, decode_s, prefill_s : float or ndarray
         One decode step, its time per token of a sequence, and a prefill [s].
+    decode_limit_s : float or ndarray
+        Physical limit of the time per token [s].
     prefill_joined_s : float or ndarray
         What one prompt adds to the decode steps that it joins [s].
     prefill_busy_s : float or ndarray
@@ -113,8 +118,8 @@ class ServingResult(Displayed):
     ttft_s, tpot_s : float or ndarray
         Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
         token [s].
-    start_s : float or ndarray
-        Wait of the last prompt of that burst [s].
+    first : FirstToken
+        What of that is each request's own, and what the wait in the burst.
     memory : ServingMemory
         HBM of the busiest GPU.
     machine : Machine
@@ -126,19 +131,32 @@ class ServingResult(Displayed):
     prefill: tuple[Operation, ...]
     step_s: Num
     decode_s: Num
+    decode_limit_s: Num
     prefill_s: Num
     prefill_joined_s: Num
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
-    start_s: Num
+    first: FirstToken
     memory: ServingMemory
     machine: Machine = field(repr=False)
 
     @functools.cached_property
+    def cached_attended_s(self) -> Num:
+        """Replica time of attending to a further cached token, as long as the prompt's own work counts [s]."""
+        one, more = self.scenario, np.maximum(self.scenario.input_tokens, 1.0)
+        longer = replace(_reading(one), context_tokens=one.cached_tokens + more)
+        attend = np.maximum(_timed(one, longer, self.machine).s - self.prefill_s, 0.0)
+        return attend / more * self.prefill_busy_s / self.prefill_s
+
+    @property
     def cached_busy_s(self) -> Num:
-        """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
-        return _cached_busy_s(self, self.machine)
+        """Replica time of a further cached token: attended to, and fetched over the NIC of several machines [s]."""
+        one, ranks = self.scenario, self.scenario.layout.dp * self.scenario.layout.pp
+        if self.machine.system.is_one_machine:
+            return self.cached_attended_s
+        entry = sequence_bytes_per_gpu(one.model, 1.0, one.layout, PRECISION_BYTES[one.precision.kv])
+        return self.cached_attended_s + entry / self.machine.scale_out_bytes_per_s / ranks
 
     def ttft_statistic_s(self, statistic: str) -> Num:
         """Time to first token at another statistic over the requests of the run.
@@ -153,10 +171,7 @@ class ServingResult(Displayed):
         float or ndarray
             Arrival to first token [s].
         """
-        own_s, other_s = (
-            start_wait_s(self.start_s, self.scenario.rounds, name) for name in (self.scenario.statistic, statistic)
-        )
-        return self.ttft_s - own_s + other_s
+        return self.first.at_s(statistic)
 
     @property
     def fits(self) -> NDArray[np.bool_]:
@@ -263,34 +278,35 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     """
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
-    eff, ranks = machine.efficiency, scenario.layout.dp * scenario.layout.pp
+    eff = machine.efficiency
     step = _timed(scenario, _decoding(scenario), machine)
-    step_s = _drafted_s(scenario, step)
+    step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
-    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    prompts = _timed(scenario, prompt, machine)
+    prompts = _timed(scenario, _reading(scenario), machine)
     prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
-    central_tpot_s = tpot_s / eff.serving_ratio
-    longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
-    ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
-    ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
-    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
+    to_central = step.central_s / step.s
+    own_s = eff.prefill_host_s + prompts.central_s + eff.admission_steps * np.minimum(others, 1.0) * step_s * to_central
+    own_s = own_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s * to_central
+    queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
+    waits = others * queued[0], others * queued[1]
+    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
         prefill=tuple(prompts.operations),
         step_s=step_s,
         decode_s=decode_s,
+        decode_limit_s=_drafted_s(scenario, total_s(step.limit)) / scenario.tokens_per_step,
         prefill_s=prefill_s,
         prefill_joined_s=joined_s,
         prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
-        ttft_s=eff.first_token_ratio * ttft_s,
+        ttft_s=first.at_s(scenario.statistic),
         tpot_s=tpot_s,
-        start_s=eff.first_token_ratio * longest_s,
+        first=first,
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
@@ -346,8 +362,8 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
         return _Timed(operations, operations, whole_s, whole_s)
     limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
     limit_s = total_s(limit)
-    ratio = machine.efficiency.serving_ratio
-    return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
+    central_s = np.maximum(whole_s, limit_s)
+    return _Timed(operations, limit, above_limit_s(central_s, limit_s, machine.efficiency.serving_ratio), central_s)
 
 
 #: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
@@ -363,7 +379,8 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     if eff is IDEAL:
         return limit_s
     added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    return np.maximum(eff.prefill_interference * eff.serving_ratio * eff.step_ratio * added_s, limit_s)
+    central_s = np.maximum(eff.prefill_interference * eff.step_ratio * added_s, limit_s)
+    return above_limit_s(central_s, limit_s, eff.serving_ratio)
 
 
 def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -391,14 +408,8 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     """
     if not np.any(machine.efficiency.prefill_interference):
         return 0.0 * scenario.batch
-    ranks = scenario.layout.dp * scenario.layout.pp
-    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     decode = _timed(scenario, _decoding(scenario), machine)
-    return _pass_s(_timed(scenario, prompt, machine), decode, machine)
-
-
-#: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
-_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
+    return _pass_s(_timed(scenario, _reading(scenario), machine), decode, machine)
 
 
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
@@ -422,8 +433,7 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     if not np.any(share):  # prompts are read elsewhere
         return 0.0 * arrivals
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
-    step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    one = alone if np.all(together == 1) else _timed(scenario, step, machine)
+    one = alone if np.all(together == 1) else _timed(scenario, _reading(scenario, together), machine)
     pass_s = _pass_s(one, decode, machine)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(pass_s / (together * ranks))
@@ -431,30 +441,6 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = shared_fraction(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
-
-
-def shared_fraction(prefill: Sequence[Operation]) -> Num:
-    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
-
-    Parameters
-    ----------
-    prefill : sequence of Operation
-        Of a prompt on every rank.
-
-    Returns
-    -------
-    float or ndarray
-        Of its time; the rest is each rank's own [-].
-
-    Examples
-    --------
-    >>> from computeledger.physics.roofline import OperationKind
-    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
-    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
-    >>> float(shared_fraction([own, own, own, shared]))
-    0.25
-    """
-    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.
@@ -514,17 +500,22 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     True
     """
     found = _timed(scenario, _decoding(scenario), machine)
-    return found.operations, _drafted_s(scenario, found)
+    return found.operations, _drafted_s(scenario, found.s)
 
 
 def _decoding(scenario: ServingScenario) -> Step:
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens)
+    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens, overlapped=scenario.two_batches)
 
 
-def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
-    drafted_s: Num = step.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
-    return drafted_s
+def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
+    """A pass over prompts on every rank."""
+    prompts, context = scenario.layout.dp * scenario.layout.pp * per_rank, scenario.cached_tokens
+    return Step(prompts, context, scenario.input_tokens, decode=False, overlapped=scenario.two_batches)
+
+
+def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
+    return step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -550,27 +541,15 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     >>> bool(packed_prefill_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
     True
     """
+    return _packed_s(scenario, machine)[0]
+
+
+def _packed_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
+    """The same, modelled and at the physical limit."""
     ranks = scenario.layout.dp * scenario.layout.pp
-    packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
-    full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    return _timed(scenario, full, machine).central_s / packed / ranks
-
-
-def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
-    """One more cached token: its share of a longer prefix's prefill, and its entry over the NIC of several machines.
-
-    A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
-    """
-    scenario, prefill_s = result.scenario, result.prefill_s
-    layout = scenario.layout
-    ranks = layout.dp * layout.pp
-    more = np.maximum(scenario.input_tokens, 1.0)
-    longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
-    attend = _timed(scenario, longer, machine).s - prefill_s
-    entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
-    fetch = 0.0 if machine.system.is_one_machine else entry / machine.scale_out_bytes_per_s
-    taken = result.prefill_busy_s / prefill_s
-    return np.maximum(attend, 0.0) / more * taken + fetch / ranks
+    packed = np.maximum((1 + scenario.two_batches) * CHUNK_TOKENS / scenario.input_tokens, 1.0)
+    full = _timed(scenario, _reading(scenario, packed), machine)
+    return full.central_s / packed / ranks, total_s(full.limit) / packed / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:

@@ -16,6 +16,7 @@ from computeledger.display import Displayed
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu
 from computeledger.workloads.serving.estimate import (
     ServingResult,
@@ -144,20 +145,11 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     """
     ratio = machine.efficiency.serving_ratio
     eff = replace(machine.efficiency, serving_ratio=1.0)
-    # the pools do not share GPUs: no prefill stands between two decode steps
-    apart = replace(machine, efficiency=replace(eff, prefill_interference=0.0))
     machine = replace(machine, efficiency=eff)
+    apart = without_prompts(machine)
     layout, load = scenario.prefill_layout, scenario.concurrency
-    prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
-    pool = _PrefillPool(
-        alone_s=prefill.prefill_s,
-        service_s=np.minimum(
-            packed_prefill_s(replace(scenario.decode, layout=layout), machine),
-            prefill.prefill_s / (layout.dp * layout.pp),
-        )
-        / scenario.n_prefill,
-        n_workers=scenario.n_prefill,
-    )
+    prefill = prefill_worker(scenario.decode, layout, machine)
+    pool = _PrefillPool(prefill.prefill_s, prefill.prefill_busy_s / scenario.n_prefill, scenario.n_prefill)
     batch = _batch_of(scenario, pool, apart)
     decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
     decode_s = scenario.decode.output_tokens * decode.tpot_s
@@ -171,17 +163,72 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     )
     handed_s = eff.transfer_s + cache / machine.scale_out_bytes_per_s
     ttft_s = eff.prefill_host_s + alone_s + queue_s + start_s + handed_s + decode.step_s
+    tpot_s = above_limit_s(decode.tpot_s, decode.decode_limit_s, ratio)
     return DisaggregatedResult(
         scenario=scenario,
         decode=decode,
         prefill=prefill,
-        ttft_s=eff.first_token_ratio * ttft_s,
-        tpot_s=ratio * decode.tpot_s,
+        ttft_s=above_limit_s(ttft_s, prefill.first.own_limit_s, eff.first_token_ratio),
+        tpot_s=tpot_s,
         queue_s=queue_s,
         decode_batch=batch,
         prefill_busy_fraction=busy,
-        requests_per_s=rate / ratio,
+        requests_per_s=rate * decode.tpot_s / tpot_s,
     )
+
+
+def without_prompts(machine: Machine) -> Machine:
+    """A machine whose decodes share no GPU with prompts: no prefill stands between two decode steps.
+
+    Parameters
+    ----------
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    Machine
+        The same, undisturbed.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> without_prompts(Machine(load_system("h100-nvl8"))).efficiency.prefill_interference
+    0.0
+    """
+    return replace(machine, efficiency=replace(machine.efficiency, prefill_interference=0.0))
+
+
+def prefill_worker(scenario: ServingScenario, layout: Layout, machine: Machine) -> ServingResult:
+    """A worker that only reads prompts.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Model, precision and lengths; layout and batch are set aside.
+    layout : Layout
+        Of the worker.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    ServingResult
+        With the pass of one prompt on every rank, and as replica time of a prompt what passes between two of a worker
+        that never rests: full chunks, or one prompt per rank where that is faster.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 512.0, 128.0, 1.0)
+    >>> result = prefill_worker(one, Layout(dp=2), Machine(load_system("h100-nvl8")))
+    >>> bool(result.prefill_busy_s < result.prefill_s / 2)
+    True
+    """
+    alone = estimate_serving(replace(scenario, layout=layout, batch=1.0), machine)
+    packed_s = machine.efficiency.serving_ratio * packed_prefill_s(alone.scenario, machine)
+    return replace(alone, prefill_busy_s=np.minimum(packed_s, alone.prefill_s / (layout.dp * layout.pp)))
 
 
 @dataclass(frozen=True, slots=True)
