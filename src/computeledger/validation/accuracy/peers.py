@@ -70,9 +70,18 @@ class Peer:
         return out
 
 
+#: A peer's own errors in words.
+_REFUSALS = {
+    "RuntimeError": "too large for memory, by its account",
+    "PerfDataNotAvailableError": "no measured kernels",
+    "HuggingFaceDownloadError": "no configuration",
+}
+
+
 def _reason(text: str) -> str:
     """The kind of a refusal: its first words."""
-    return text.partition(":")[0]
+    kind = text.partition(":")[0]
+    return _REFUSALS.get(kind, kind)
 
 
 def _summary(ratio: Array) -> dict[str, float]:
