@@ -255,7 +255,7 @@ def _rounds(row: Row) -> float:
     if row["static_batch"] or (_IN_STEP.search(note) and reads_prompts_first(row["engine"])):
         return 1.0
     held = _number(row, "concurrency")
-    if _number(row, "rounds") or not held or row["requests_per_s"] or _ARRIVING.search(note):
+    if _number(row, "rounds") or not held or row.get("requests_per_s") or _ARRIVING.search(note):
         return _number(row, "rounds") or np.inf
     sent = _SENT.search(note)
     return max(float(sent.group(1)) / held, 1.0) if sent else ROUNDS_OF_A_RUN
