@@ -159,6 +159,11 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         answer.result, setting.system
     )
     out["remarks"] += carried_over(setting.machine)
+    held = setting.system.n_gpus
+    if answer.fleet is not None and held is not None and answer.fleet.n_gpus > held:
+        out["remarks"].append(
+            f"that load takes {format_count(answer.fleet.n_gpus, 'GPU')}: {question.system} has {held}"
+        )
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]
