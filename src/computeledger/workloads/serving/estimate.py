@@ -8,7 +8,6 @@ decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the st
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,13 +21,14 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
-from computeledger.physics.serving.batching import expected_busiest, held_steps
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.serving.batching import added_s, expected_busiest, held_steps, shared_fraction
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
-from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
+from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 from computeledger.workloads.serving.burst import start_wait_s
+from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ class ServingScenario:
         state.
     host : HostMemory
         Weights and cache that stay in the host's memory.
+    settings : EngineSettings
+        What the engine was told when it started.
     """
 
     model: Model
@@ -81,6 +83,7 @@ class ServingScenario:
     ranks_balanced: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
+    settings: EngineSettings = AS_FITTED
 
     def __post_init__(self) -> None:
         check_record(
@@ -92,6 +95,10 @@ class ServingScenario:
     def held_tokens(self) -> Num:
         """Tokens in a sequence's cache at its end [token]."""
         return self.cached_tokens + self.input_tokens + self.output_tokens
+
+    def prompts(self, sequences: Num) -> Step:
+        """A pass over prompts of the scenario's lengths."""
+        return self.settings.prompts(sequences, self.cached_tokens, self.input_tokens)
 
 
 @dataclass(frozen=True)
@@ -264,11 +271,11 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
     eff, ranks = machine.efficiency, scenario.layout.dp * scenario.layout.pp
+    scenario = _paced(scenario, ranks)
     step = _timed(scenario, _decoding(scenario), machine)
     step_s = _drafted_s(scenario, step)
     decode_s = step_s / scenario.tokens_per_step
-    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    prompts = _timed(scenario, prompt, machine)
+    prompts = _timed(scenario, scenario.prompts(ranks), machine)
     prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
@@ -277,7 +284,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     central_tpot_s = tpot_s / eff.serving_ratio
     longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
     ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
-    ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
+    steps = eff.admission_steps + scenario.settings.steps_more(scenario.input_tokens)
+    ttft_s = ttft_s + steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
     ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
     return ServingResult(
         scenario=scenario,
@@ -294,6 +302,14 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
+
+
+def _paced(scenario: ServingScenario, ranks: Num) -> ServingScenario:
+    """The scenario with as many sequences decoding as its chunk feeds."""
+    if np.all(np.asarray(scenario.settings.chunk_tokens) >= AS_FITTED.chunk_tokens):
+        return scenario
+    batch = scenario.settings.decoding(scenario.batch, ranks, (scenario.input_tokens, scenario.output_tokens))
+    return replace(scenario, batch=batch, waiting=scenario.waiting + scenario.batch - batch)
 
 
 def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
@@ -338,7 +354,7 @@ class _Timed:
 
 
 def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
-    run = forward if step.decode else prefill
+    run = decode_pass if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
     operations = offloaded(run(*made_of, machine), scenario.host)
     whole_s = machine.efficiency.step_ratio * total_s(operations)
@@ -359,11 +375,11 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     """What a pass over prompts adds to the decode step that it joins."""
     eff = machine.efficiency
     # no engine stops decoding for less than the limit does
-    limit_s = _added_s(prompts.limit, decode.limit, 1.0)
+    limit_s = added_s(prompts.limit, decode.limit, 1.0)
     if eff is IDEAL:
         return limit_s
-    added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    return np.maximum(eff.prefill_interference * eff.serving_ratio * eff.step_ratio * added_s, limit_s)
+    more_s = added_s(prompts.operations, decode.operations, eff.overlap_fraction)
+    return np.maximum(eff.prefill_interference * eff.serving_ratio * eff.step_ratio * more_s, limit_s)
 
 
 def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -392,13 +408,17 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     if not np.any(machine.efficiency.prefill_interference):
         return 0.0 * scenario.batch
     ranks = scenario.layout.dp * scenario.layout.pp
-    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    decode = _timed(scenario, _decoding(scenario), machine)
-    return _pass_s(_timed(scenario, prompt, machine), decode, machine)
+    return _beside_s(scenario, scenario.prompts(ranks), _timed(scenario, _decoding(scenario), machine), machine)
 
 
-#: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
-_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
+def _beside_s(
+    scenario: ServingScenario, step: Step, beside: _Timed, machine: Machine, alone: _Timed | None = None
+) -> Num:
+    """What a pass over prompts, or each of several, adds to the decode step that it joins; ``alone`` is the pass."""
+    n_passes = passes(step, scenario.layout)
+    if np.any(n_passes > 1):
+        step, alone = one_pass(step, scenario.layout), None
+    return n_passes * _pass_s(alone or _timed(scenario, step, machine), beside, machine)
 
 
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
@@ -421,71 +441,17 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     arrivals = per_step / ranks
     if not np.any(share):  # prompts are read elsewhere
         return 0.0 * arrivals
-    together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
-    step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
+    most = scenario.settings.chunk_tokens / np.maximum(scenario.input_tokens, 1.0)
+    together = np.clip(arrivals, 1.0, np.maximum(most, 1.0))
+    step = scenario.prompts(ranks * together)
     one = alone if np.all(together == 1) else _timed(scenario, step, machine)
-    pass_s = _pass_s(one, decode, machine)
+    pass_s = _beside_s(scenario, step, decode, machine, one)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(pass_s / (together * ranks))
     held = held_steps(layout.dp)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = shared_fraction(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
-
-
-def shared_fraction(prefill: Sequence[Operation]) -> Num:
-    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
-
-    Parameters
-    ----------
-    prefill : sequence of Operation
-        Of a prompt on every rank.
-
-    Returns
-    -------
-    float or ndarray
-        Of its time; the rest is each rank's own [-].
-
-    Examples
-    --------
-    >>> from computeledger.physics.roofline import OperationKind
-    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
-    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
-    >>> float(shared_fraction([own, own, own, shared]))
-    0.25
-    """
-    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
-
-
-#: Operations whose weights one pass reads once for its prompts and its decodes.
-_OF_WEIGHTS = (
-    OperationKind.ATTENTION_PROJECTIONS,
-    OperationKind.DENSE_MLP,
-    OperationKind.ROUTED_EXPERTS,
-    OperationKind.OUTPUT_HEAD,
-)
-#: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
-#: the GPU while decodes keep it busy.
-_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
-
-
-def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
-    """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
-    products = {one.kind: one for one in decode if one.kind in _OF_WEIGHTS}
-    further = [one for one in prompts if one.kind not in products and one.kind not in _NOT_ADDED]
-    added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
-    is_exposed = np.any(exposed_fraction)
-    for one in prompts:
-        beside = products.get(one.kind)
-        if beside is None:
-            continue
-        compute_s, memory_s = beside.compute_s, beside.memory_s
-        computed_s, moved_s = compute_s + one.compute_s, np.maximum(memory_s, one.memory_s)
-        added_s = added_s + (np.maximum(computed_s, moved_s) - np.maximum(compute_s, memory_s))
-        if is_exposed:
-            more_s = np.minimum(computed_s, moved_s) - np.minimum(compute_s, memory_s)
-            added_s = added_s + exposed_fraction * more_s
-    return added_s
 
 
 def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
@@ -519,7 +485,7 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
 
 def _decoding(scenario: ServingScenario) -> Step:
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens)
+    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens, is_eager=scenario.settings.is_eager)
 
 
 def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
@@ -551,9 +517,8 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     True
     """
     ranks = scenario.layout.dp * scenario.layout.pp
-    packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
-    full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    return _timed(scenario, full, machine).central_s / packed / ranks
+    packed = np.maximum(scenario.settings.chunk_tokens / scenario.input_tokens, 1.0)
+    return _timed(scenario, scenario.prompts(ranks * packed), machine).central_s / packed / ranks
 
 
 def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
@@ -565,7 +530,7 @@ def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
     layout = scenario.layout
     ranks = layout.dp * layout.pp
     more = np.maximum(scenario.input_tokens, 1.0)
-    longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
+    longer = scenario.settings.prompts(ranks, scenario.cached_tokens + more, scenario.input_tokens)
     attend = _timed(scenario, longer, machine).s - prefill_s
     entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
     fetch = 0.0 if machine.system.is_one_machine else entry / machine.scale_out_bytes_per_s
