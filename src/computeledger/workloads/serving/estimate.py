@@ -97,7 +97,25 @@ class ServingScenario:
         return self.cached_tokens + self.input_tokens + self.output_tokens
 
     def prompts(self, sequences: Num) -> Step:
-        """A pass over prompts of the scenario's lengths."""
+        """A pass over prompts of the scenario's lengths.
+
+        Parameters
+        ----------
+        sequences : float or ndarray
+            Prompts, all attention-DP ranks together [-].
+
+        Returns
+        -------
+        Step
+            In chunks of the scenario's engine.
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_model
+        >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+        >>> one.prompts(2.0).new_tokens
+        1024.0
+        """
         return self.settings.prompts(sequences, self.cached_tokens, self.input_tokens)
 
 

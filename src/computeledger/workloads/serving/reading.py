@@ -161,8 +161,8 @@ def settings_asked(question: EngineRun) -> EngineSettings:
 
     Examples
     --------
-    >>> settings_asked(EngineRun(max_batch=64)).max_batch, settings_asked(EngineRun()) == AS_FITTED
-    (64.0, True)
+    >>> settings_asked(EngineRun(max_batch=64)).max_batch, settings_asked(EngineRun()).max_batch
+    (64.0, inf)
     """
     return EngineSettings(
         max_batch=np.inf if question.max_batch is None else float(question.max_batch),
