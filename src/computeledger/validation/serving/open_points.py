@@ -24,12 +24,14 @@ from computeledger.physics.calibration.serving import GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import release_month
+from computeledger.workloads.questions.setup import EngineRun
 from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.estimate import (
     ServingResult,
@@ -38,6 +40,7 @@ from computeledger.workloads.serving.estimate import (
     packed_prefill_s,
 )
 from computeledger.workloads.serving.intervals import interval_at, interval_class
+from computeledger.workloads.serving.reading import buffers_asked, settings_asked
 
 Row = Mapping[str, str]
 NEEDED = (
@@ -76,6 +79,16 @@ _YIELD = re.compile(r"accept length (?:about )?([\d.]+)(?:-([\d.]+))?")
 _IN_STEP = re.compile("fixed lengths|all prompts sent together")
 #: Attention whose products are in 8 bits, not its cache alone.
 _SCORES = re.compile(r"FP8 MLA|FP8 attention")
+#: Settings of the engine as notes state them, by the field of a question; the first group that is there is the number.
+_TOLD = {
+    "max_batch": re.compile(r"max[-_]num[-_]seqs[ =](\d+)|max[-_]running[-_]requests[ =](\d+)|max (\d+) running"),
+    "chunk_tokens": re.compile(
+        r"max[-_]num[-_]batched[-_]tokens[ =](\d+)|chunked[- ]prefill(?:-size)?[ =](\d+)|chunks of (\d+)"
+    ),
+    "memory_fraction": re.compile(r"gpu[-_]memory[-_]utilization[ =]([\d.]+)|mem-fraction-static[ =]([\d.]+)"),
+}
+_EAGER = re.compile(r"--enforce-eager|enforce_eager=True|--disable-cuda-graph")
+_WITHOUT_PREFIXES = re.compile(r"--no-enable-prefix-caching|--disable-radix-cache")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 #: Sources that mean NVIDIA's or OCP's 4 bits as a checkpoint stores them.
@@ -165,7 +178,10 @@ def _scenario(row: Row, system: str) -> ServingScenario:
     chip = load_system(system).accelerator
     if fits > BINARY * chip.hbm_bytes.value:
         raise Unpredictable("weights do not fit the GPUs as recorded")
-    cached = _number(row, "cached_fraction") * _number(row, "input_tokens")
+    told = _told(row)
+    cached = 0.0 if told.no_prefix_cache else _number(row, "cached_fraction") * _number(row, "input_tokens")
+    engine = row["engine"] if row["engine"] in engines() else GENERIC
+    kept = HostMemory(buffers=buffers_asked(told, engine)) if told.memory_fraction else ON_CHIP
     one = ServingScenario(
         model=model,
         layout=layout,
@@ -177,8 +193,28 @@ def _scenario(row: Row, system: str) -> ServingScenario:
         draft_tokens=drafts,
         tokens_per_step=accepted or float(tokens_of_step(drafts, float(ACCEPTANCE.quantile(0.0)))),
         rounds=_rounds(row),
+        host=kept,
+        settings=settings_asked(told),
     )
     return held_by_memory(one, system)
+
+
+def _told(row: Row) -> EngineRun:
+    """Settings of the engine that the note states."""
+    note = row.get("note", "")
+    batch, chunk, fraction = (_told_number(name, note) for name in ("max_batch", "chunk_tokens", "memory_fraction"))
+    return EngineRun(
+        max_batch=None if batch is None else int(batch),
+        chunk_tokens=None if chunk is None else int(chunk),
+        memory_fraction=fraction,
+        eager=_EAGER.search(note) is not None,
+        no_prefix_cache=_WITHOUT_PREFIXES.search(note) is not None,
+    )
+
+
+def _told_number(name: str, note: str) -> float | None:
+    found = _TOLD[name].search(note)
+    return None if found is None else float(next(group for group in found.groups() if group))
 
 
 def _routed_alike(model: Model) -> Model:

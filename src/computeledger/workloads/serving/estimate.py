@@ -323,11 +323,12 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
 
 
 def _paced(scenario: ServingScenario, ranks: Num) -> ServingScenario:
-    """The scenario with as many sequences decoding as its chunk feeds."""
+    """The scenario with as many sequences decoding as its chunk feeds; in the first of its rounds the start waits."""
     if np.all(np.asarray(scenario.settings.chunk_tokens) >= AS_FITTED.chunk_tokens):
         return scenario
     batch = scenario.settings.decoding(scenario.batch, ranks, (scenario.input_tokens, scenario.output_tokens))
-    return replace(scenario, batch=batch, waiting=scenario.waiting + scenario.batch - batch)
+    waiting = (scenario.batch - batch) * (1 - 1 / scenario.rounds)
+    return replace(scenario, batch=batch, waiting=scenario.waiting + waiting)
 
 
 def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
