@@ -72,10 +72,10 @@ def test_drafts_and_scores_are_read_as_the_note_states_them() -> None:
 
 
 def test_settings_are_read_as_the_note_states_them() -> None:
-    told = "--max-num-batched-tokens 512 --max-num-seqs 4, enforce_eager=True, gpu_memory_utilization=0.5"
-    plain, asked = (open_case(ROW | {"note": note}).scenario for note in ("eager mode just switched off", told))
+    told = "--max-num-batched-tokens 512 --max-num-seqs 4, gpu_memory_utilization=0.5"
+    plain, asked = (open_case(ROW | {"note": note}).scenario for note in ("max-num-seqs not stated", told))
     assert (asked.batch, asked.waiting, plain.batch, plain.waiting) == (4, 4, 8, 0)
-    assert (asked.settings.chunk_tokens, asked.settings.is_eager, plain.settings.is_eager) == (512, True, False)
+    assert (asked.settings.chunk_tokens, plain.settings.chunk_tokens) == (512, 8192)
     assert (asked.host.buffers.whole_fraction, plain.settings.max_batch) == (0.5, np.inf)
     cached = ROW | {"cached_fraction": "0.75", "note": "--no-enable-prefix-caching"}
     assert open_case(cached).scenario.input_tokens == 1024
