@@ -82,7 +82,8 @@ def test_settings_have_one_answer() -> None:
 
 def kv_tokens(answer: ServeAnswer) -> float:
     memory = answer.result.memory
-    return float(memory.cache_bytes / memory.sequence_bytes) * (LENGTHS["input_tokens"] + LENGTHS["output_tokens"])
+    tokens = float(LENGTHS["input_tokens"] + LENGTHS["output_tokens"])
+    return float(memory.cache_bytes / memory.sequence_bytes) * tokens
 
 
 def test_what_is_stated_as_it_is_by_default_changes_nothing() -> None:
