@@ -513,8 +513,10 @@ def passes(step: Step, layout: Layout) -> Num:
     >>> [float(passes(Step(1.0, 0.0, 16384.0, decode=False, chunk_tokens=one), Layout())) for one in (8192.0, 2048.0)]
     [1.0, 8.0]
     """
-    n_passes = np.maximum(np.ceil(_rank_tokens(step, layout) / step.chunk_tokens), 1.0)
-    return np.where(np.asarray(step.chunk_tokens) < CHUNK_TOKENS, n_passes, 1.0)
+    is_smaller = np.asarray(step.chunk_tokens) < CHUNK_TOKENS
+    if not is_smaller.any():
+        return 1.0
+    return np.where(is_smaller, np.maximum(np.ceil(_rank_tokens(step, layout) / step.chunk_tokens), 1.0), 1.0)
 
 
 def one_pass(step: Step, layout: Layout) -> Step:

@@ -98,6 +98,8 @@ class EngineSettings:
         >>> float(EngineSettings(chunk_tokens=512.0).steps_more(4096.0)), float(EngineSettings().steps_more(1e6))
         (7.0, 0.0)
         """
+        if np.all(np.asarray(self.chunk_tokens) >= CHUNK_TOKENS):
+            return 0.0
         n, fitted = (np.ceil(input_tokens / one) for one in (self.chunk_tokens, CHUNK_TOKENS))
         more: Num = np.maximum(n - fitted, 0.0)
         return more
