@@ -59,6 +59,8 @@ class ServingScenario:
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    two_batches : bool
+        Whether one half of a pass computes while the other's tokens travel to their experts.
     statistic : str
         Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
         state.
@@ -81,6 +83,7 @@ class ServingScenario:
     rounds: Num = np.inf
     waiting: Num = 0.0
     ranks_balanced: bool = False
+    two_batches: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
     settings: EngineSettings = AS_FITTED
@@ -95,28 +98,6 @@ class ServingScenario:
     def held_tokens(self) -> Num:
         """Tokens in a sequence's cache at its end [token]."""
         return self.cached_tokens + self.input_tokens + self.output_tokens
-
-    def prompts(self, sequences: Num) -> Step:
-        """A pass over prompts of the scenario's lengths.
-
-        Parameters
-        ----------
-        sequences : float or ndarray
-            Prompts, all attention-DP ranks together [-].
-
-        Returns
-        -------
-        Step
-            In chunks of the scenario's engine.
-
-        Examples
-        --------
-        >>> from computeledger.facts.load import load_model
-        >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
-        >>> one.prompts(2.0).new_tokens
-        1024.0
-        """
-        return self.settings.prompts(sequences, self.cached_tokens, self.input_tokens)
 
 
 @dataclass(frozen=True)
@@ -161,9 +142,21 @@ class ServingResult(Displayed):
     machine: Machine = field(repr=False)
 
     @functools.cached_property
+    def cached_attended_s(self) -> Num:
+        """Replica time of attending to a further cached token, as long as the prompt's own work counts [s]."""
+        one, more = self.scenario, np.maximum(self.scenario.input_tokens, 1.0)
+        longer = replace(_reading(one), context_tokens=one.cached_tokens + more)
+        attend = np.maximum(_timed(one, longer, self.machine).s - self.prefill_s, 0.0)
+        return attend / more * self.prefill_busy_s / self.prefill_s
+
+    @property
     def cached_busy_s(self) -> Num:
-        """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
-        return _cached_busy_s(self, self.machine)
+        """Replica time of a further cached token: attended to, and fetched over the NIC of several machines [s]."""
+        one, ranks = self.scenario, self.scenario.layout.dp * self.scenario.layout.pp
+        if self.machine.system.is_one_machine:
+            return self.cached_attended_s
+        entry = sequence_bytes_per_gpu(one.model, 1.0, one.layout, PRECISION_BYTES[one.precision.kv])
+        return self.cached_attended_s + entry / self.machine.scale_out_bytes_per_s / ranks
 
     def ttft_statistic_s(self, statistic: str) -> Num:
         """Time to first token at another statistic over the requests of the run.
@@ -288,12 +281,12 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     """
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
-    eff, ranks = machine.efficiency, scenario.layout.dp * scenario.layout.pp
-    scenario = _paced(scenario, ranks)
+    eff = machine.efficiency
+    scenario = _paced(scenario)
     step = _timed(scenario, _decoding(scenario), machine)
     step_s = _drafted_s(scenario, step)
     decode_s = step_s / scenario.tokens_per_step
-    prompts = _timed(scenario, scenario.prompts(ranks), machine)
+    prompts = _timed(scenario, _reading(scenario), machine)
     prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
@@ -322,11 +315,12 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     )
 
 
-def _paced(scenario: ServingScenario, ranks: Num) -> ServingScenario:
+def _paced(scenario: ServingScenario) -> ServingScenario:
     """The scenario with as many sequences decoding as its chunk feeds; in the first of its rounds the start waits."""
     if np.all(np.asarray(scenario.settings.chunk_tokens) >= AS_FITTED.chunk_tokens):
         return scenario
-    batch = scenario.settings.decoding(scenario.batch, ranks, (scenario.input_tokens, scenario.output_tokens))
+    ranks, lengths = scenario.layout.dp * scenario.layout.pp, (scenario.input_tokens, scenario.output_tokens)
+    batch = scenario.settings.decoding(scenario.batch, ranks, lengths)
     waiting = (scenario.batch - batch) * (1 - 1 / scenario.rounds)
     return replace(scenario, batch=batch, waiting=scenario.waiting + waiting)
 
@@ -426,8 +420,7 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     """
     if not np.any(machine.efficiency.prefill_interference):
         return 0.0 * scenario.batch
-    ranks = scenario.layout.dp * scenario.layout.pp
-    return _beside_s(scenario, scenario.prompts(ranks), _timed(scenario, _decoding(scenario), machine), machine)
+    return _beside_s(scenario, _reading(scenario), _timed(scenario, _decoding(scenario), machine), machine)
 
 
 def _beside_s(
@@ -462,7 +455,7 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
         return 0.0 * arrivals
     most = scenario.settings.chunk_tokens / np.maximum(scenario.input_tokens, 1.0)
     together = np.clip(arrivals, 1.0, np.maximum(most, 1.0))
-    step = scenario.prompts(ranks * together)
+    step = _reading(scenario, together)
     one = alone if np.all(together == 1) else _timed(scenario, step, machine)
     pass_s = _beside_s(scenario, step, decode, machine, one)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
@@ -504,7 +497,15 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
 
 def _decoding(scenario: ServingScenario) -> Step:
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens, is_eager=scenario.settings.is_eager)
+    new, settings = 1.0 + scenario.draft_tokens, scenario.settings
+    return Step(scenario.batch, middle, new, overlapped=scenario.two_batches, is_eager=settings.is_eager)
+
+
+def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
+    """A pass over prompts on every rank."""
+    prompts, context = scenario.layout.dp * scenario.layout.pp * per_rank, scenario.cached_tokens
+    step = scenario.settings.prompts(prompts, context, scenario.input_tokens)
+    return replace(step, overlapped=True) if scenario.two_batches else step
 
 
 def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
@@ -536,25 +537,8 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     True
     """
     ranks = scenario.layout.dp * scenario.layout.pp
-    packed = np.maximum(scenario.settings.chunk_tokens / scenario.input_tokens, 1.0)
-    return _timed(scenario, scenario.prompts(ranks * packed), machine).central_s / packed / ranks
-
-
-def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
-    """One more cached token: its share of a longer prefix's prefill, and its entry over the NIC of several machines.
-
-    A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
-    """
-    scenario, prefill_s = result.scenario, result.prefill_s
-    layout = scenario.layout
-    ranks = layout.dp * layout.pp
-    more = np.maximum(scenario.input_tokens, 1.0)
-    longer = scenario.settings.prompts(ranks, scenario.cached_tokens + more, scenario.input_tokens)
-    attend = _timed(scenario, longer, machine).s - prefill_s
-    entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
-    fetch = 0.0 if machine.system.is_one_machine else entry / machine.scale_out_bytes_per_s
-    taken = result.prefill_busy_s / prefill_s
-    return np.maximum(attend, 0.0) / more * taken + fetch / ranks
+    packed = np.maximum((1 + scenario.two_batches) * scenario.settings.chunk_tokens / scenario.input_tokens, 1.0)
+    return _timed(scenario, _reading(scenario, packed), machine).central_s / packed / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
