@@ -34,7 +34,7 @@ from computeledger.workloads.engines import constants_of, engines, precision_on,
 from computeledger.workloads.engines.releases import release_month
 from computeledger.workloads.engines.settings import default_of
 from computeledger.workloads.questions.setup import EngineRun
-from computeledger.workloads.serving.burst import is_burst
+from computeledger.workloads.serving.burst import is_burst, turns_waited
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -347,7 +347,9 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     if case.quantity == "request_latency":
         return first_s + (one.output_tokens - 1) * each_s
     tokens = one.output_tokens + (one.input_tokens if case.quantity == "total_tokens_per_s_per_gpu" else 0.0)
-    cycle_s = first_s + one.output_tokens * each_s
+    waiting, at_once, decoding_s = result.first.turn  # the last of a round that none follows ends it
+    later_s = (waiting / at_once - turns_waited(waiting, at_once, one.rounds)) * decoding_s
+    cycle_s = first_s + machine.efficiency.first_token_ratio * later_s + one.output_tokens * each_s
     return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
 
 
