@@ -211,7 +211,8 @@ def _told(row: Row) -> EngineRun:
     note = row.get("note", "")
     batch, chunk, fraction = (_told_number(name, note) for name in ("max_batch", "chunk_tokens", "memory_fraction"))
     chip, release = load_system(_system(row)).accelerator, row.get("engine_version") or row.get("date", "")[:7] or None
-    if batch is None and (own := default_of(row["engine"], "max_batch", chip, release)) is not None:
+    own = default_of(row["engine"], "max_batch", chip, release) if batch is None else None
+    if own is not None and _batch(row) > own.value:
         batch = own.value
     return EngineRun(
         max_batch=None if batch is None else int(batch),
@@ -293,7 +294,7 @@ def _rounds(row: Row) -> float:
     if row["static_batch"] or (_IN_STEP.search(note) and reads_prompts_first(row["engine"])):
         return 1.0
     held = _number(row, "concurrency")
-    if _number(row, "rounds") or not held or row["requests_per_s"] or _ARRIVING.search(note):
+    if _number(row, "rounds") or not held or row.get("requests_per_s") or _ARRIVING.search(note):
         return _number(row, "rounds") or np.inf
     sent = _SENT.search(note)
     return max(float(sent.group(1)) / held, 1.0) if sent else ROUNDS_OF_A_RUN

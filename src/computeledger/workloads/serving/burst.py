@@ -109,7 +109,7 @@ def turns_waited(waiting: Num, batch: Num, rounds: Num, statistic: str = "mean")
     Examples
     --------
     >>> [float(turns_waited(744.0, 256.0, rounds)) for rounds in (1.0, np.inf)]
-    [1.08109375, 2.90625]
+    [1.081125, 2.90625]
     """
     share, whole = STATISTICS[statistic], waiting / batch
     once = waiting**2 / (2 * (waiting + batch) * batch)
