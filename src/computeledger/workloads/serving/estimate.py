@@ -23,11 +23,12 @@ from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.serving.batching import added_s, expected_busiest, held_steps, shared_fraction
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
-from computeledger.workloads.serving.burst import start_wait_s
+from computeledger.workloads.serving.burst import FirstToken
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
@@ -112,6 +113,8 @@ class ServingResult(Displayed):
         One decode step, and one prefill of a prompt on every rank.
     step_s, decode_s, prefill_s : float or ndarray
         One decode step, its time per token of a sequence, and a prefill [s].
+    decode_limit_s : float or ndarray
+        Physical limit of the time per token [s].
     prefill_joined_s : float or ndarray
         What one prompt adds to the decode steps that it joins [s].
     prefill_busy_s : float or ndarray
@@ -119,8 +122,8 @@ class ServingResult(Displayed):
     ttft_s, tpot_s : float or ndarray
         Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
         token [s].
-    start_s : float or ndarray
-        Wait of the last prompt of that burst [s].
+    first : FirstToken
+        What of that is each request's own, and what the wait in the burst.
     memory : ServingMemory
         HBM of the busiest GPU.
     machine : Machine
@@ -132,12 +135,13 @@ class ServingResult(Displayed):
     prefill: tuple[Operation, ...]
     step_s: Num
     decode_s: Num
+    decode_limit_s: Num
     prefill_s: Num
     prefill_joined_s: Num
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
-    start_s: Num
+    first: FirstToken
     memory: ServingMemory
     machine: Machine = field(repr=False)
 
@@ -171,10 +175,7 @@ class ServingResult(Displayed):
         float or ndarray
             Arrival to first token [s].
         """
-        own_s, other_s = (
-            start_wait_s(self.start_s, self.scenario.rounds, name) for name in (self.scenario.statistic, statistic)
-        )
-        return self.ttft_s - own_s + other_s
+        return self.first.at_s(statistic)
 
     @property
     def fits(self) -> NDArray[np.bool_]:
@@ -284,7 +285,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     eff = machine.efficiency
     scenario = _paced(scenario)
     step = _timed(scenario, _decoding(scenario), machine)
-    step_s = _drafted_s(scenario, step)
+    step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
     prompts = _timed(scenario, _reading(scenario), machine)
     prefill_s = prompts.s
@@ -292,24 +293,26 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     others = np.maximum(scenario.batch - 1.0, 0.0)
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
-    central_tpot_s = tpot_s / eff.serving_ratio
-    longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
-    ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
+    to_central = step.central_s / step.s
     steps = eff.admission_steps + scenario.settings.steps_more(scenario.input_tokens)
-    ttft_s = ttft_s + steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
-    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
+    own_s = eff.prefill_host_s + prompts.central_s + steps * np.minimum(others, 1.0) * step_s * to_central
+    own_s = own_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s * to_central
+    queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
+    waits = others * queued[0], others * queued[1]
+    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
         prefill=tuple(prompts.operations),
         step_s=step_s,
         decode_s=decode_s,
+        decode_limit_s=_drafted_s(scenario, total_s(step.limit)) / scenario.tokens_per_step,
         prefill_s=prefill_s,
         prefill_joined_s=joined_s,
         prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
-        ttft_s=eff.first_token_ratio * ttft_s,
+        ttft_s=first.at_s(scenario.statistic),
         tpot_s=tpot_s,
-        start_s=eff.first_token_ratio * longest_s,
+        first=first,
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
@@ -375,8 +378,8 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
         return _Timed(operations, operations, whole_s, whole_s)
     limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
     limit_s = total_s(limit)
-    ratio = machine.efficiency.serving_ratio
-    return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
+    central_s = np.maximum(whole_s, limit_s)
+    return _Timed(operations, limit, above_limit_s(central_s, limit_s, machine.efficiency.serving_ratio), central_s)
 
 
 #: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
@@ -392,7 +395,8 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     if eff is IDEAL:
         return limit_s
     more_s = added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    return np.maximum(eff.prefill_interference * eff.serving_ratio * eff.step_ratio * more_s, limit_s)
+    central_s = np.maximum(eff.prefill_interference * eff.step_ratio * more_s, limit_s)
+    return above_limit_s(central_s, limit_s, eff.serving_ratio)
 
 
 def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -492,7 +496,7 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     True
     """
     found = _timed(scenario, _decoding(scenario), machine)
-    return found.operations, _drafted_s(scenario, found)
+    return found.operations, _drafted_s(scenario, found.s)
 
 
 def _decoding(scenario: ServingScenario) -> Step:
@@ -508,9 +512,8 @@ def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
     return replace(step, overlapped=True) if scenario.two_batches else step
 
 
-def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
-    drafted_s: Num = step.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
-    return drafted_s
+def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
+    return step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -536,9 +539,15 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     >>> bool(packed_prefill_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
     True
     """
+    return _packed_s(scenario, machine)[0]
+
+
+def _packed_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
+    """The same, modelled and at the physical limit."""
     ranks = scenario.layout.dp * scenario.layout.pp
     packed = np.maximum((1 + scenario.two_batches) * scenario.settings.chunk_tokens / scenario.input_tokens, 1.0)
-    return _timed(scenario, _reading(scenario, packed), machine).central_s / packed / ranks
+    full = _timed(scenario, _reading(scenario, packed), machine)
+    return full.central_s / packed / ranks, total_s(full.limit) / packed / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
