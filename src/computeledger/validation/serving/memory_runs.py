@@ -70,6 +70,7 @@ def memory_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[MemoryRun], Cou
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, skipped = memory_runs(curated_rows("memory_curated.csv"))
     >>> len(runs) > 50, sum(skipped.values()) < 20
     (True, True)
@@ -128,6 +129,7 @@ def compare_memory(
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> sorted(compare_memory(curated_rows("memory_curated.csv")[:2]).measured)[:2]
     ['activations_memory', 'cache_memory']
     """
@@ -213,6 +215,7 @@ def fit_buffers(runs: Sequence[MemoryRun], kept: Buffers) -> Buffers:
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, _ = memory_runs(curated_rows("memory_curated.csv"))
     >>> 14 < fit_buffers(runs, VLLM_BUFFERS).logit_bytes < 16
     True
@@ -255,6 +258,7 @@ def left_out(runs: Sequence[MemoryRun], kept: Buffers) -> list[MemoryRun]:
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, _ = memory_runs(curated_rows("memory_curated.csv")[:40])
     >>> len(left_out(runs, VLLM_BUFFERS)) == len(runs)
     True
