@@ -70,7 +70,6 @@ def memory_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[MemoryRun], Cou
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
-    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, skipped = memory_runs(curated_rows("memory_curated.csv"))
     >>> len(runs) > 50, sum(skipped.values()) < 20
     (True, True)
@@ -129,7 +128,6 @@ def compare_memory(
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
-    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> sorted(compare_memory(curated_rows("memory_curated.csv")[:2]).measured)[:2]
     ['activations_memory', 'cache_memory']
     """
