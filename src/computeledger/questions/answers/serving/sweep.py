@@ -27,7 +27,7 @@ from computeledger.workloads.questions.serve import ServeQuestion, serve_questio
 from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import estimate_serving
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import buffers_of, check_request, fits_context
+from computeledger.workloads.serving.reading import buffers_asked, check_request, fits_context
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -96,7 +96,7 @@ class SweepAnswer(Answer):
     def _assumptions(self) -> dict[str, Any]:
         """What is kept of a chip's memory; of several engines by each of them."""
         engines = list(dict.fromkeys(one.engine for one in self.combinations))
-        each = {engine: documents.serving_assumptions(buffers_of(engine)) for engine in engines}
+        each = {engine: documents.serving_assumptions(buffers_asked(self.question, engine)) for engine in engines}
         return dict(each[engines[0]]) if len(engines) == 1 else each
 
 
