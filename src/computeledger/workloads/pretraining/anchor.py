@@ -110,7 +110,7 @@ def anchored_result(
     >>> asked = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=64), Precision(), Batch(4096.0, 1024.0))
     >>> result, anchoring = anchored_result(["mfu=30%,layout=dp8"], asked, machine)
     >>> round(anchoring.lesson.ratios[0], 1), bool(result.step_s > estimate_pretraining(asked, machine).step_s)
-    (1.7, True)
+    (1.6, True)
     """
     target = estimate_pretraining(scenario, machine)
     steps = tuple(_beside(one, scenario, machine) for one in read_training_anchors(texts))
