@@ -114,6 +114,7 @@ def tables() -> Iterator[Target]:
     from computeledger.interfaces.cli import main
     from computeledger.questions.answers.prices.source import load_sheet
     from computeledger.simulation.serving.traces import read_trace
+    from computeledger.workloads.pretraining.anchor import read_training_anchors
     from computeledger.workloads.rl.lengths import empirical_lengths
     from computeledger.workloads.rl.reading import read_lengths
     from computeledger.workloads.serving.anchor import read_anchors
@@ -142,6 +143,8 @@ def tables() -> Iterator[Target]:
     ]
     yield Target("mooncake.jsonl", lines(*asked), lambda path: keep(read_trace(path)))
     yield Target("bench.json", samples.vllm_result().encode(), lambda path: keep(read_anchors([str(path)])))
+    log = samples.megatron_log().encode()
+    yield Target("run.log", log, lambda path: keep(read_training_anchors([f"{path},layout=dp64"])))
     yield Target("lengths.txt", b"812\n4096\n77\n", lambda path: keep(empirical_lengths(read_lengths(str(path)))))
     reward = b"compute,reward\n1e20,0.2\n1e21,0.4\n1e22,0.5\n1e23,0.55\n1e24,0.6\n1e25,0.62\n1e26,0.63\n"
     yield Target("reward.csv", reward, command(main, "rl", "--reward", "FILE", "--json"))

@@ -102,9 +102,13 @@ class PretrainQuestion(OnSystem):
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
     scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
     growing_batch: bool = asked("switch", "A batch that grows with the critical batch, phase by phase.", False)
-    anchor: str | None = asked(
-        "text", "Your own measurement, such as tokens_per_s_per_gpu=4200,layout=...", metavar="KEY=VALUE,..."
-    )
+    anchor: tuple[str, ...] = asked(
+        "texts", "Your own measurement, of this size or a smaller one: tokens_per_s_per_gpu=4200,layout=tp2-dp4, or a "
+        "line or file of a log of Megatron-LM, Megatron-Bridge, NeMo, MaxText, DeepSpeed or torchtitan with what it "
+        "lacks: run.log,layout=tp8; may be repeated.", (), metavar="A", label="Your measurements", group="How",
+        blank="none",
+        example="tokens_per_s_per_gpu=4200,layout=tp2-dp4",
+    )  # fmt: skip
     emit: str | None = asked("text", "Print the arguments that launch the layout.", choices=("megatron",))
 
     def check(self) -> None:
