@@ -135,5 +135,5 @@ def load_anchor_calibration() -> AnchorCalibration:
     of_step = [step.pop(name) for name in ("data", "residual", "source")]
     spreads = {name: AnchorSpread(**{**one, "tails": tuple(one["tails"])}) for name, one in table.items()}
     trained = StepSpread(**{**step, "tails": tuple(step["tails"])})
-    stated = (about[name] for name in ("data", "residual", "date", "source"))
-    return AnchorCalibration(*stated, spreads, trained, *of_step)
+    stated = about["data"], about["residual"], about["date"], about["source"]
+    return AnchorCalibration(*stated, spreads, trained, of_step[0], of_step[1], of_step[2])

@@ -71,6 +71,37 @@ class StepLog:
         return f"the median of {kept} of {self.n_lines} lines, the first {self.n_warm_up} dropped as warm-up"
 
 
+@dataclass(slots=True)
+class Settings:
+    """Settings that lines of a log state, by key; what was said first holds."""
+
+    numbers: dict[str, float] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+
+    def read(self, line: str) -> None:
+        """Keep the settings of a line."""
+        for name, value in _SETTING.findall(line):
+            given = name.replace("-", "_").lower()
+            if (meanings := _DATA["words"].get(given)) is not None:
+                word = meanings.get(value.lower()) if len(meanings) > 1 else value
+                if word and word.lower() != "default":
+                    self.words.setdefault(meanings["key"], word)
+            elif (number := _number(value)) is not None:
+                self.numbers.setdefault(_DATA["settings"][given], number)
+        for key, number in _titan(line):
+            self.numbers.setdefault(key, number)
+
+    def whole(self) -> dict[str, float]:
+        """The settings, with the GPUs and the batch of the whole job where a log states parts of them."""
+        out = dict(self.numbers)
+        per_gpu, nodes, devices = (out.pop(name, None) for name in ("sequences_per_gpu", "nodes", "devices"))
+        if "gpus" not in out and nodes and devices:
+            out["gpus"] = nodes * devices
+        if per_gpu and "sequences" not in out and "gpus" in out:
+            out["sequences"] = per_gpu * out["gpus"]
+        return out
+
+
 def warm_up_lines(n_lines: int) -> int:
     """Lines at the beginning of a log that do not count: compilation, caches and clocks settle there.
 
@@ -120,40 +151,44 @@ def log_of(lines: Iterable[str]) -> StepLog | None:
     >>> log_of(["nothing of a step"]) is None
     True
     """
-    numbers: dict[str, float] = {}
-    words: dict[str, str] = {}
+    settings = Settings()
     steps: dict[str, dict[str, dict[str, float]]] = {}
     forms = FORMATS
     for line in lines:
         one = next(((form, found) for form in forms if (found := form.line.search(line))), None)
         if one is None:
             if forms is FORMATS:  # settings stand above the steps
-                _settle(line, numbers, words)
-        elif measured := _measured(one[1].groupdict()):
+                settings.read(line)
+        elif figures := measured(one[1].groupdict()):
             told = steps.setdefault(one[0].tool, {})
-            told.setdefault(one[1]["step"] or f"line {len(told)}", measured)  # every rank says the same of a step
+            told.setdefault(one[1]["step"] or f"line {len(told)}", figures)  # every rank says the same of a step
             if len(told) == _ENOUGH:
                 forms = FORMATS[: FORMATS.index(one[0]) + 1]
     tool = next((form.tool for form in FORMATS if form.tool in steps), None)
-    return None if tool is None else _summed(tool, list(steps[tool].values()), numbers, words)
+    return None if tool is None else _summed(tool, list(steps[tool].values()), settings)
 
 
 #: Steps of one tool after which its log holds no more settings, nor steps of another.
 _ENOUGH = 3
 
 
-def _summed(tool: str, steps: list[dict[str, float]], numbers: dict[str, float], words: Mapping[str, str]) -> StepLog:
+def _summed(tool: str, steps: list[dict[str, float]], settings: Settings) -> StepLog:
     """The steady steps of a log, each measure with its median."""
     kept = steps[warm_up_lines(len(steps)) :]
     named = dict.fromkeys(name for one in kept for name in one)
     medians = {name: float(np.median([one[name] for one in kept if name in one])) for name in named}
-    if (batch := medians.pop("sequences", None)) is not None:
-        numbers["sequences"] = batch
-    return StepLog(tool, _whole(numbers), words, medians, len(steps), len(steps) - len(kept))
+    own = settings.whole() | ({"sequences": medians.pop("sequences")} if "sequences" in medians else {})
+    return StepLog(tool, own, settings.words, medians, len(steps), len(steps) - len(kept))
 
 
-def _measured(found: Mapping[str, str | None]) -> dict[str, float]:
-    """Measures of a line in SI units by key of an anchor; none where a number is damaged."""
+def measured(found: Mapping[str, str | None]) -> dict[str, float]:
+    """Measures of a line in SI units by key of an anchor; none where a number is damaged.
+
+    Examples
+    --------
+    >>> measured({"step": "7", "ms": "1,500.0", "batch": "64"}), measured({"s": "0.0"})
+    ({'step': 1.5, 'sequences': 64.0}, {})
+    """
     numbers = {}
     for name, text in found.items():
         if text and name not in ("step", "percent"):
@@ -168,20 +203,6 @@ def _measured(found: Mapping[str, str | None]) -> dict[str, float]:
     }  # fmt: skip
     out = {key: numbers[name] * by for name, (key, by) in scales.items() if 0 < numbers.get(name, 0.0) < math.inf}
     return out if out.keys() - {"sequences"} else {}
-
-
-def _settle(line: str, numbers: dict[str, float], words: dict[str, str]) -> None:
-    """Keep the settings of a line; what was said first holds."""
-    for name, value in _SETTING.findall(line):
-        given = name.replace("-", "_").lower()
-        if (meanings := _DATA["words"].get(given)) is not None:
-            word = meanings.get(value.lower()) if len(meanings) > 1 else value
-            if word and word.lower() != "default":
-                words.setdefault(meanings["key"], word)
-        elif (number := _number(value)) is not None:
-            numbers.setdefault(_DATA["settings"][given], number)
-    for key, number in _titan(line):
-        numbers.setdefault(key, number)
 
 
 def _number(text: str) -> float | None:
@@ -207,14 +228,3 @@ def _titan(line: str) -> Iterator[tuple[str, float]]:
         yield from zip(("microbatch", "sequences", "sequence"), map(float, found.groups()), strict=True)
     if found := _SHAPE.search(line):
         yield from zip(("hidden", "layers"), map(float, found.groups()), strict=True)
-
-
-def _whole(numbers: Mapping[str, float]) -> dict[str, float]:
-    """The GPUs and the batch of the whole job, where a log states parts of them."""
-    out = dict(numbers)
-    per_gpu, nodes, devices = (out.pop(name, None) for name in ("sequences_per_gpu", "nodes", "devices"))
-    if "gpus" not in out and nodes and devices:
-        out["gpus"] = nodes * devices
-    if per_gpu and "sequences" not in out and "gpus" in out:
-        out["sequences"] = per_gpu * out["gpus"]
-    return out
