@@ -28,6 +28,10 @@ NEGLIGIBLE_FRACTION = 0.005
 AS_PREDICTED_FRACTION = 0.02
 
 
+#: What tells the rest apart where a profile does not.
+_SAME = "a profile of one rank over steps of the log's own batch and layout"
+
+
 @dataclass(frozen=True, slots=True)
 class GapPart:
     """A part of the gap: modelled and measured time in a step, what is between them, and what shortens it."""
@@ -100,7 +104,10 @@ def explain_step(
     recomputed = _recomputed(result, setting.typical, log, profile)
     within = _by_part(result, recomputed, profile)
     rest = steady_s - median(result.step_s) - sum(one.excess_s for one in within)
-    rows += [*within, GapPart("not told apart", 0.0, None, rest, "" if profile else named.named("not told apart").fix)]
+    rows += [
+        *within,
+        GapPart("not told apart", 0.0, None, rest, _SAME if profile else named.named("not told apart").fix),
+    ]
     kept = [one for one in rows if one.excess_s or one.modelled_s]
     kept.sort(key=lambda one: -one.excess_s)
     total = mean_s + paused
@@ -169,8 +176,6 @@ def _remarks(profile: StepProfile | None, steady_s: float) -> tuple[str, ...]:
     if profile.step_s is None:
         out.append("a summary adds up kernels: what communication and copies take beside computing is not told")
     elif abs(profile.step_s / steady_s - 1) > AS_PREDICTED_FRACTION * 2:
-        out.append(
-            f"the profiled steps took {profile.step_s / steady_s:.2f} times the log's steady ones: profiling slows the "
-            "host, or other steps were profiled"
-        )
+        why = "profiling slows the host" if profile.step_s > steady_s else "they are of another batch or layout"
+        out.append(f"the profiled steps took {profile.step_s / steady_s:.2g} times the log's steady ones: {why}")
     return tuple(out)

@@ -26,6 +26,7 @@ from computeledger.questions.wording import (
     words,
 )
 from computeledger.units import format_count, format_percent, format_si
+from computeledger.workloads.frameworks import USUAL_STACK
 
 #: Rounding of the global batch that is worth a word.
 _ROUNDED_FRACTION = 0.01
@@ -144,8 +145,16 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     return out
 
 
+def _framework(said: Mapping[str, Any]) -> str:
+    """A framework, and what its launch writes for the layout."""
+    written = ", ".join(f"{name} {value}" for name, value in said["layout"].items())
+    return f"{said['name']}: {written}" if written else said["name"]
+
+
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [("Goodput", _goodput(document))]
+    if document["framework"]["id"] != USUAL_STACK:
+        out.append(("Framework", _framework(document["framework"])))
     if "anchor" in document:
         out.append(("Anchor", _anchor(document["anchor"])))
     if "step" in document:

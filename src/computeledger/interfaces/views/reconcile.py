@@ -145,7 +145,7 @@ def _gap(gap: Gap) -> Table:
     """Every part of the gap; what a GPU did is told where a profile was given."""
     rows = [
         [one.name, _amount(one.modelled_s or None, "s"), _amount(one.measured_s, "s"), signed(one.excess_s, "s"),
-         percent(one.excess_s / gap.total_s) if gap.total_s else "",
+         percent(one.excess_s / gap.total_s).replace("-", "\u2212") if gap.total_s else "",
          one.fix if one.excess_s > NEGLIGIBLE_FRACTION * gap.measured_s else ""]
         for one in gap.parts
     ]  # fmt: skip

@@ -148,7 +148,7 @@ training_attention_fraction_other : float or ndarray
         Returns
         -------
         float or ndarray
-            1 for the family's first chip and for other families [-].
+            1 for the family's first chip, for other families, and for TPU, whose power is estimated [-].
 
         Examples
         --------
@@ -158,7 +158,7 @@ training_attention_fraction_other : float or ndarray
         1.26
         """
         family = chip_family(chip)
-        if family not in REFERENCE_CHIPS:
+        if family not in REFERENCE_CHIPS or family == "tpu":
             return 1.0
         share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
         return share**self.training_power_exponent

@@ -78,6 +78,9 @@ class Stack:
         Residual streams that layers read and hand to the next stage: 1, or more with connections across layers [-].
     imbalance : float or ndarray
         Busiest rank's routed tokens over the mean [-].
+    forward_again : float
+        Share of a layer's forward that ``full`` recomputation runs again: less than 1 where one compiler sees the whole
+        program and drops products that backward does not need, or where named tensors are kept or offloaded [-].
     in_calibration : bool
         The stack is one that the calibration has seen.
     """
@@ -99,10 +102,13 @@ class Stack:
     sharded_gradients: bool = False
     residual_streams: Num = 1.0
     imbalance: Num = 1.0
+    forward_again: float = 1.0
     in_calibration: bool = False
 
     def __post_init__(self) -> None:
-        check_record(self, trained_fraction=FRACTION, residual_streams=POSITIVE, imbalance=POSITIVE)
+        check_record(
+            self, trained_fraction=FRACTION, forward_again=FRACTION, residual_streams=POSITIVE, imbalance=POSITIVE
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,7 @@ class Batch:
     @property
     def forward_again(self) -> float:
         """Forward passes of the layers run once more in backward [-]."""
-        return 1.0 if self.recompute in {"full", "reversible"} else 0.0
+        return self.stack.forward_again if self.recompute in {"full", "reversible"} else 0.0
 
     def recomputes(self, operation: str) -> bool:
         """Whether an operation runs once more in backward.

@@ -42,6 +42,7 @@ def group_runs(runs: Sequence[TrainingRun]) -> list[list[int]]:
             chip.id,
             chip.hbm_bytes_per_s.value,
             chip.chip_tdp_w.value,
+            run.system.cross_domain_bytes_per_s_per_gpu,
             run.precision,
             run.recompute,
             run.sharded_weights,

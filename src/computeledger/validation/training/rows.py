@@ -18,7 +18,8 @@ from computeledger.physics.transformer import training_flop_per_token
 from computeledger.units import GIB, GIGA, KILO, TERA
 from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_rows
-from computeledger.validation.training.sources import SkippedRunError, TrainingRun, describe_run, release_of
+from computeledger.validation.training.named import SkippedRunError
+from computeledger.validation.training.sources import TrainingRun, describe_run, release_of
 
 #: Megatron-Bridge container from which GPT-OSS counts more FLOP per token, and by how much (27.15 to 32.6 GFLOP).
 GPT_OSS_RECOUNTED, GPT_OSS_RECOUNT_RATIO = 26.06, 1.2

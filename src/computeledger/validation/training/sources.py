@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.errors import ComputeLedgerError
-from computeledger.facts.architecture import Model, truncated
-from computeledger.facts.huggingface import parse_config
-from computeledger.facts.load import load_accelerator, load_model, load_system, system_named_in
+from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.training.batch import GRADIENT_BYTES, Stack
-from computeledger.units import TERA
+from computeledger.validation.training.named import DEVICES, SkippedRunError, named_model, named_system
+from computeledger.workloads.frameworks import USUAL_STACK, Framework, framework_ids, load_framework, named_framework
 
 #: MaxText's recipes by chip and billions of parameters: sequences per chip, tensor parallelism, recomputation.
 MAXTEXT = {
@@ -38,69 +36,6 @@ MAXTEXT = {
 MAXTEXT_SEQUENCE_TOKENS = 2048
 #: Sources whose software kept the scores of attention in HBM: Megatron-LM before it used FlashAttention.
 UNFUSED = ("Narayanan", "Korthikanti", "(Megatron-LM)", "BigScience")
-#: Sources whose loss is made of PyTorch's single operations.
-UNFUSED_LOSS = ("torchtitan", "BigScience", "InternEvo")
-#: Words of model names, in the order tried, and the model they mean.
-MODELS = {
-    "llama3.1_405b": "llama-3.1-405b",
-    "llama 3.1 405b": "llama-3.1-405b",
-    "llama3_405b": "llama-3.1-405b",
-    "llama3_70b": "llama-3.1-70b",
-    "llama 3.1 70b": "llama-3.1-70b",
-    "llama3 70b": "llama-3.1-70b",
-    "llama3_8b": "llama-3.1-8b",
-    "llama 3.1 8b": "llama-3.1-8b",
-    "llama3-8b": "llama-3.1-8b",
-    "llama3 8b": "llama-3.1-8b",
-    "llama2-7b": "meta-llama/Llama-2-7b-hf",
-    "deepseekv4 flash": "deepseek-v4-flash",
-    "deepseekv3": "deepseek-v3",
-    "deepseek-v3": "deepseek-v3",
-    "deepseekv2": "deepseek-ai/DeepSeek-V2",
-    "gpt oss 120b": "gpt-oss-120b",
-    "gpt-oss 120b": "gpt-oss-120b",
-    "gpt-oss 20b": "gpt-oss-20b",
-    "qwen3_30b_a3b": "qwen3-30b-a3b",
-    "qwen3 moe 30b": "qwen3-30b-a3b",
-    "qwen3_235b_a22b": "qwen3-235b-a22b",
-    "kimi_k2": "kimi-k2-instruct",
-    "kimi k2": "kimi-k2-instruct",
-    "nemotron_3_nano": "nemotron-3-nano",
-    "nemotron v3 nano": "nemotron-3-nano",
-    "nemotron_3_super": "nemotron-3-super",
-    "nemotron v3 super": "nemotron-3-super",
-    "nemotron_3_ultra": "nemotron-3-ultra",
-    "nemotron_3_5_lightning": "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4",
-    "qwen3-4b": "Qwen/Qwen3-4B",
-    "intellect-3": "glm-4.5-air",
-    "megatron-22b": "megatron-gpt-22b",
-    "gpt3-175b": "megatron-gpt-175b",
-    "gpt 175b": "megatron-gpt-175b",
-    "turing-530b": "megatron-gpt-530b",
-    "megatron-1t": "megatron-gpt-1t",
-    "gpt 3.6b": "megatron-gpt-3.6b",
-    "gpt 18.4b": "megatron-gpt-18.4b",
-    "gpt 39.1b": "megatron-gpt-39.1b",
-    "gpt 76.1b": "megatron-gpt-76.1b",
-    "gpt 310.1b": "megatron-gpt-310.1b",
-    "gpt 529.6b": "megatron-gpt-530b",
-    "gpt 1008.0b": "megatron-gpt-1t",
-    "gpt-3 175b": "megatron-gpt-175b",
-    "internlm 7b": "internlm-7b",
-    "internlm 20b": "internlm-20b",
-    "nemotron-4 340b": "nemotron-4-340b-base",
-    "nemotron-4 15b": "nemotron-4-15b",
-    "grok-1": "grok-1",
-    "llama 4 maverick": "llama-4-maverick-17b-128e",
-    "llama 4 scout": "llama-4-scout-17b-16e",
-    "llama 3 70b": "meta-llama/Meta-Llama-3-70B",
-    "llama 3 8b": "meta-llama/Meta-Llama-3-8B",
-    "llama 2 7b": "meta-llama/Llama-2-7b-hf",
-    "llama 2 13b": "meta-llama/Llama-2-13b-hf",
-    "llama 2 70b": "meta-llama/Llama-2-70b-hf",
-    "mistral 7b": "mistralai/Mistral-7B-v0.3",
-    "bloom-176b": "bigscience/bloom",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +45,7 @@ class TrainingRun:
     row: Mapping[str, str]
     model: Model
     system: System
+    framework: Framework
     precision: Precision
     layout: Layout
     sequence_tokens: float
@@ -129,10 +65,6 @@ class TrainingRun:
         return not self.sharded_weights and self.stack.sequence_parallel and self.stack.fused_loss
 
 
-class SkippedRunError(ComputeLedgerError):
-    """A configuration that cannot be predicted; its text is the reason."""
-
-
 def describe_run(stated: Mapping[str, str]) -> TrainingRun:
     """Read one configuration, whatever was measured of it.
 
@@ -140,33 +72,53 @@ def describe_run(stated: Mapping[str, str]) -> TrainingRun:
     --------
     >>> describe_run({"source": "x", "model": "nobody"})
     Traceback (most recent call last):
-    computeledger.validation.training.sources.SkippedRunError: model not known
+    computeledger.validation.training.named.SkippedRunError: model not known
     """
     row = _with_recipe(stated)
     notes = row.get("notes") or ""
-    model = _model(row)
-    system = _system(row, notes)
-    n_gpus, sequence = _positive(row, "n_gpus"), _positive(row, "seq_len")
-    if n_gpus is None or sequence is None:
+    model = named_model(row)
+    system = named_system(row, notes)
+    framework = framework_of(row)
+    sequence = _positive(row, "seq_len")
+    if _positive(row, "n_gpus") is None or sequence is None:
         raise SkippedRunError("GPUs or sequence length not stated")
-    layout, sharded = _layout(row, notes, int(n_gpus))
-    micro = _microbatch(row, layout)
+    layout, sharded = _layout(row, notes, system, framework)
+    micro = _microbatch(row, layout, framework)
+    tokens, micro = _batch(row, notes, (layout, sequence, micro), framework)
     return TrainingRun(
-        row={**stated, "model_kind": _kind(model), "chip": system.accelerator.id},
+        row={**stated, "model_kind": _kind(model), "chip": system.accelerator.id, "framework": framework.id},
         model=model,
         system=system,
+        framework=framework,
         precision=_precision(row),
         layout=layout,
         sequence_tokens=sequence,
-        global_sequences=_global_tokens(row, notes, layout, sequence, micro) / sequence,
+        global_sequences=tokens / sequence,
         microbatch_sequences=micro,
-        virtual_stages=_virtual_stages(row, notes, model, layout),
+        virtual_stages=_virtual_stages(notes, (model, layout), framework),
         recompute=_recompute(row, model),
         sharded_weights=sharded,
-        stack=_stack(row, notes, model, system),
+        stack=_stack(row, notes, (model, system), framework),
         step_s=np.nan,
         memory_bytes=np.nan,
     )
+
+
+def framework_of(row: Mapping[str, str]) -> Framework:
+    """Find the framework of a row: as it states it, as its source or note names it, else the generic one.
+
+    Examples
+    --------
+    >>> framework_of({"source": "A table of XTuner", "notes": "Pai-Megatron-Patch"}).id
+    'megatron-lm'
+    """
+    stated = (row.get("framework") or "").strip().lower()
+    if stated in framework_ids():
+        return load_framework(stated)
+    for text in (stated, " ".join((row["source"], row.get("notes") or "")), row.get("url") or ""):
+        if (found := named_framework(text)).id != USUAL_STACK:
+            return found
+    return load_framework(USUAL_STACK)
 
 
 def release_of(row: Mapping[str, str]) -> float | None:
@@ -182,9 +134,9 @@ def release_of(row: Mapping[str, str]) -> float | None:
 
 def _with_recipe(row: Mapping[str, str]) -> Mapping[str, str]:
     """MaxText's table names its recipes and leaves their contents to the recipes themselves."""
-    if "MaxText" not in row["source"]:
-        return row
     size = row["model"].lower().removeprefix("maxtext ")
+    if "MaxText" not in row["source"] or _positive(row, "seq_len") or size == row["model"].lower():
+        return row
     chip = "v5e" if "v5e" in row["hardware"] else "v5p"
     if (chip, size) not in MAXTEXT:
         raise SkippedRunError("recipe not known")
@@ -212,77 +164,23 @@ def _noted(notes: str, pattern: str) -> float | None:
     return float(found[1]) if found else None
 
 
-#: A shape that a row states in its own words.
-_STATED = re.compile(r"bloom-like .*\(d=(?P<hidden>\d+), l=(?P<layers>\d+), (?P<heads>\d+) heads\)")
+def _layout(row: Mapping[str, str], notes: str, system: System, framework: Framework) -> tuple[Layout, bool]:
+    """Degrees, and whether weights are sharded over data-parallel ranks.
 
-
-def _model(row: Mapping[str, str]) -> Model:
-    name = row["model"].strip().lower()
-    if "lora" in name:
-        raise SkippedRunError("adapters whose rank is not stated")
-    if (stated := _STATED.fullmatch(name)) is not None:
-        return _bloom_like(stated)
-    wanted = next((model for word, model in MODELS.items() if word in name), None)
-    if name.startswith("mpt-"):
-        wanted = f"mosaicml/{name}"
-    if name.startswith("maxtext "):
-        wanted = f"google/{name.replace(' ', '-')}"
-    try:
-        model = load_model(wanted or row["model"].strip())
-    except ComputeLedgerError:
-        raise SkippedRunError("model not known") from None
-    cut = re.search(r"truncated to (\d+) layers", name)
-    return truncated(model, int(cut[1])) if cut else model
-
-
-def _bloom_like(stated: re.Match[str]) -> Model:
-    """BLOOM with other widths: layers, heads and hidden size as a row states them."""
-    vocabulary = load_model("bigscience/bloom").vocab_size
-    hidden, layers, heads = (int(stated[name]) for name in ("hidden", "layers", "heads"))
-    fields = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
-    return parse_config({"model_type": "bloom", "vocab_size": vocabulary, **fields}, stated[0])
-
-
-def _system(row: Mapping[str, str], notes: str) -> System:
-    text = row["hardware"].lower()
-    if "placeholder" in text or not text:
-        named = re.search(r"config_\w+|system: [\w-]+", notes, re.IGNORECASE)
-        text = named[0].lower() if named else text
-    if "prime-rl" in row["source"] and "b200" in text:
-        raise SkippedRunError("the source's software had no kernels for the chip yet")
-    found = "8xa800-sxm4-80gb" if "a800" in text else system_named_in(text)
-    if found is None:
-        raise SkippedRunError("system not known")
-    system = load_system(found)
-    if "a100" in text and ("40gb" in text or "40 gb" in text):
-        system = replace(system, accelerator=load_accelerator("a100-sxm4-40gb"))
-    stated = re.search(r"([\d.]+)tb/s", text)
-    if stated:
-        chip = system.accelerator
-        bandwidth = replace(chip.hbm_bytes_per_s, value=float(stated[1]) * TERA)
-        system = replace(system, accelerator=replace(chip, hbm_bytes_per_s=bandwidth))
-    return system
-
-
-def _layout(row: Mapping[str, str], notes: str, n_gpus: int) -> tuple[Layout, bool]:
-    """Degrees, and whether weights are sharded over data-parallel ranks."""
-    source = row["source"]
-    noted = _noted(notes, r"FSDP=(\d+)")
-    sharded = (
-        (noted or 0) > 1
-        or "FULL_SHARD" in notes
-        or ("InternEvo" in source and notes.startswith("FSDP"))
-        or any(name in source for name in ("torchtitan", "prime-rl", "AutoModel", "MaxText"))
-    )
-    stated = {name: _positive(row, name) for name in ("tp", "pp", "cp", "ep")}
-    if "prime-rl" in source:
-        stated = {"tp": 1.0, "pp": 1.0, **{k: v for k, v in stated.items() if v}}
-    if not stated.get("tp") or not stated.get("pp"):
+    Degrees may count the cores or dies that software takes for devices; they are brought to whole chips.
+    """
+    source, n_gpus = row["source"], int(_positive(row, "n_gpus") or 1)
+    sharded = _sharded(row, notes, framework)
+    stated = {name: _positive(row, name) for name in ("tp", "pp", "cp", "ep", "dp")}
+    if not stated["tp"] and not sharded and stated["dp"] != n_gpus:
         raise SkippedRunError("parallel split not stated")
-    tp, pp = int(stated["tp"] or 1), int(stated["pp"] or 1)
-    cp, ep = int(stated.get("cp") or 1), int(stated.get("ep") or 1)
+    tp, pp, cp, ep = (int(stated[name] or 1) for name in ("tp", "pp", "cp", "ep"))
     if "AutoModel" in source:
-        ep = n_gpus if not _positive(row, "ep") else ep
+        ep = n_gpus if not stated["ep"] else ep
+    devices = DEVICES.get(system.accelerator.id, 1)
+    if devices > 1 and tp * pp * cp * int(stated["dp"] or 1) == devices * n_gpus:
+        shared = min(devices, tp)
+        tp, cp = tp // shared, max(cp // (devices // shared), 1)
     if n_gpus % (tp * pp):
         raise SkippedRunError("parallel split does not divide the GPUs")
     if "long-sequence" in source:
@@ -293,41 +191,78 @@ def _layout(row: Mapping[str, str], notes: str, n_gpus: int) -> tuple[Layout, bo
     return Layout(tp=tp, pp=pp, dp=dp, cp=cp, ep=ep), sharded
 
 
-def _microbatch(row: Mapping[str, str], layout: Layout) -> float:
-    if "torchtitan" in row["source"] and layout.pp > 1:
+def _sharded(row: Mapping[str, str], notes: str, framework: Framework) -> bool:
+    """Whether a row shards its weights: as it says, else as its framework does without a pipeline."""
+    said = f"{notes}; {row.get('note') or ''}"
+    if re.search(r"FULL_SHARD|zero-?3|\bhsdp\b|FSDP over", said, re.IGNORECASE) or said.startswith("FSDP"):
+        return True
+    if re.search(r"zero-?[12]\b|\bddp\b|NO_SHARD", said, re.IGNORECASE):
+        return False
+    noted = _noted(notes, r"FSDP=(\d+)")
+    return (noted or 0) > 1 or framework.shards_weights
+
+
+def _microbatch(row: Mapping[str, str], layout: Layout, framework: Framework) -> float | None:
+    """Sequences of a microbatch, where the row states them; a share of one is that of a context-parallel rank."""
+    if framework.id == "torchtitan" and layout.pp > 1:
         return 1.0
-    return _positive(row, "micro_batch") or 1.0
+    stated = _positive(row, "micro_batch")
+    return None if stated is None else stated * (float(layout.cp) if stated < 1 else 1.0)
 
 
-def _global_tokens(row: Mapping[str, str], notes: str, layout: Layout, sequence: float, micro: float) -> float:
+def _batch(
+    row: Mapping[str, str], notes: str, shape: tuple[Layout, float, float | None], framework: Framework
+) -> tuple[float, float]:
+    """Tokens of a step, and sequences of a microbatch.
+
+    Frameworks that do not accumulate pass all sequences of a rank at once, or as many as fill 16,384 tokens.
+    """
+    layout, sequence, micro = shape
     stated = _positive(row, "global_batch_tokens")
     pieces = _noted(notes, r"micro_batches=(\d+)") or _noted(notes, r"micro_num (\d+)")
-    if stated is None and pieces is None:
+    unknown = micro is None or (framework.accumulates and row.get("metric") == "step_time")
+    if stated is None and pieces is None and unknown:
         raise SkippedRunError("global batch not stated")
-    tokens = stated or (pieces or 1.0) * micro * sequence * float(layout.dp)
-    if tokens / sequence < 0.5 * float(layout.dp):
+    if stated is None:
+        stated = (pieces or (1.0 if layout.pp == 1 else 8.0 * float(layout.pp))) * (micro or 1.0) * sequence
+        stated *= float(layout.dp)
+    each = stated / sequence / float(layout.dp)
+    if each < 0.5:
         raise SkippedRunError("global batch does not divide over the ranks")
-    return tokens
+    if not framework.accumulates and layout.pp == 1:
+        if framework.stack.forward_again < 1:
+            return stated, max(each, 1.0)
+        return stated, micro or max(min(each, MICROBATCH_TOKENS / sequence), 1.0)
+    return stated, micro or 1.0
 
 
-def _virtual_stages(row: Mapping[str, str], notes: str, model: Model, layout: Layout) -> float:
+#: Tokens of a microbatch where nobody states it and ranks do not accumulate (assumption).
+MICROBATCH_TOKENS = 16_384
+
+
+def _virtual_stages(notes: str, shape: tuple[Model, Layout], framework: Framework) -> float:
+    """Chunks of a stage: as stated, else as many as the framework's chunks of a few layers make."""
+    model, layout = shape
     if layout.pp == 1:
         return 1.0
-    if "Llama 3 herd" in row["source"]:
-        raise SkippedRunError("pipeline schedule not stated")
     stated = _noted(notes, r"VP=(\d+)") or _noted(notes, r"interleave (\d+)")
     if stated is None and "interleave: 175B & 530B" in notes:
         stated = 3.0
     if stated is None and "Interleaved" in notes:
         stated = 2.0
-    return max(min(stated or 1.0, model.n_layers / float(layout.pp)), 1.0)
+    layers = model.n_layers / float(layout.pp)
+    if stated is None and framework.chunk_layers and "VP=n/a" not in notes:
+        stated = np.floor(layers / framework.chunk_layers)
+    return max(min(stated or 1.0, layers), 1.0)
 
 
 def _recompute(row: Mapping[str, str], model: Model) -> str:
     stated = (row.get("recompute") or "").lower()
-    if stated.startswith(("full", "recompute", "offload")):
+    if stated.startswith(("full", "recompute", "offload", "custom", "qkv_proj", "block", "true", "yes", "moe")):
         return "full"
-    if stated.startswith("selective"):
+    if "norm" in (row.get("note") or "") and stated == "select":
+        return "layernorm,moe_act"
+    if stated.startswith("sel"):
         return "selective"
     if "(Megatron-LM)" in row["source"]:
         return "selective"
@@ -336,26 +271,26 @@ def _recompute(row: Mapping[str, str], model: Model) -> str:
     return "none"
 
 
-def _stack(row: Mapping[str, str], notes: str, model: Model, system: System) -> Stack:
-    source, precision = row["source"], row["precision"].lower()
+def _stack(row: Mapping[str, str], notes: str, what: tuple[Model, System], framework: Framework) -> Stack:
+    """The framework's software, and what the row or its source says otherwise."""
+    (model, system), source, precision = what, row["source"], (row.get("precision") or "").lower()
     recipe = "block" if "mx" in precision or "nv" in precision else "row" if "rowwise" in precision else "tensor"
-    flash2 = "flash_attention_2" in notes or any(name in source for name in ("llm-foundry", "torchtitan"))
+    said = "flash2" if "flash_attention_2" in notes else "best" if "flash_attention_3" in notes else None
     unfused = any(name in source for name in UNFUSED)
     adapters = "LoRA Performance" in notes or re.search(r"lora_rank=\d", notes) or "LoRA" in row["model"]
     fine_tuned = "AutoModel" in source and _kind(model) == "dense"
-    return Stack(
+    return replace(
+        framework.stack,
         recipe=recipe,
-        attention="flash2" if flash2 else "unfused" if unfused else "best",
-        compiled="eager" not in notes,
+        attention="unfused" if unfused else said or framework.stack.attention,
+        compiled=framework.stack.compiled and "eager" not in notes,
         fused_experts=_fused_experts(notes, model, system),
-        graphs="_cg" in notes or "MaxText" in source or _graphs(source, model, system),
+        graphs=framework.stack.graphs or "_cg" in notes or _graphs(source, model, system),
         hidden_tensor_parallel="async tp" in notes.lower().replace("asynctp", "async tp"),
         trained_fraction=0.01 if adapters or fine_tuned else 1.0,
         mtp_layers=model.n_mtp_layers if "Megatron-Bridge" in source and "w/o mtp" not in row["model"].lower() else 0,
         residual_streams=4.0 if "DeepSeek-V4" in model.id else 1.0,
         gradient_bytes=_gradient_bytes(source, notes),
-        sequence_parallel="BigScience" not in source and "InternEvo" not in source,
-        fused_loss=not any(name in source for name in UNFUSED_LOSS),
         in_calibration=True,
     )
 
@@ -383,8 +318,10 @@ def _fused_experts(notes: str, model: Model, system: System) -> bool:
 
 
 def _precision(row: Mapping[str, str]) -> Precision:
-    text = row["precision"].lower()
-    if not text and "Megatron-Bridge" not in row["source"]:
-        raise SkippedRunError("precision not stated")
-    name = "fp4" if "fp4" in text else "fp8" if "fp8" in text or "float8" in text or not text else "bf16"
+    text = (row.get("precision") or "").lower()
+    if not text:
+        # Megatron-Bridge's table of 25.09 leaves it out where it ran fp8; others mean 16 bits
+        text = "fp8" if "Megatron-Bridge" in row["source"] else "bf16"
+    text = "bf16" if "not stated" in text else text.replace("float8", "fp8")
+    name = next((one for one in ("int8", "fp4", "fp8") if one in text), "bf16")
     return Precision(attention=name, dense=name, experts=name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
@@ -11,7 +13,8 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import load_all_factors
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
-from computeledger.physics.training.batch import RECOMPUTE, Batch, Stack, parse_recompute
+from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
+from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
@@ -30,20 +33,21 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     >>> run.batch.sequence_tokens, run.batch.global_sequences, run.tokens
     (8192.0, 512.0, 2000000000000.0)
     """
-    sequence = median_of(question.sequence_tokens)
+    sequence, framework = median_of(question.sequence_tokens), load_framework(question.framework)
     batch = Batch(
         sequence_tokens=sequence,
         global_sequences=float(batch_sequences(median_of(question.global_batch_tokens), sequence)),
         microbatch_sequences=float(question.microbatch_sequences or 1),
         recompute=_recompute(question) or "selective",
         virtual_stages=float(question.virtual_stages or 1),
-        sharded_weights=question.sharding == "zero-3",
-        stack=Stack(
+        sharded_weights=_sharding(question) == "zero-3",
+        stack=replace(
+            framework.stack,
             recipe=question.recipe,
             mtp_layers=question.mtp_layers or 0,
             activation_precision=question.activation_precision,
             moment_precision=question.moment_precision,
-            sharded_gradients=question.sharding == "zero-2",
+            sharded_gradients=_sharding(question) == "zero-2",
         ),
     )
     precision = parse_training_precision(question.precision, model.is_moe)
@@ -103,9 +107,16 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
         microbatch_sequences=question.microbatch_sequences,
         virtual_stages=question.virtual_stages,
         recompute=RECOMPUTE if recompute is None else (recompute,),
-        sharded=(False, True) if question.sharding is None else (question.sharding == "zero-3",),
+        sharded=(False, True) if _sharding(question) is None else (_sharding(question) == "zero-3",),
         schedules=schedules,
     )
+
+
+def _sharding(question: PretrainQuestion) -> str | None:
+    """What ranks share: as given, else as a named framework does; None is searched."""
+    if question.sharding is not None or question.framework == USUAL_STACK:
+        return question.sharding
+    return load_framework(question.framework).sharding
 
 
 def _recompute(question: PretrainQuestion) -> str | None:

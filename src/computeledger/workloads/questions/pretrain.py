@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
+from computeledger.workloads.frameworks import USUAL_STACK, framework_ids
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class PretrainQuestion(OnSystem):
         blank="those of the layout, or one scale-up domain",
     )  # fmt: skip
     precision: str = asked("text", "bf16, fp8 or fp4.", "bf16", metavar="P", label="Precision", group="How")
+    framework: str = asked(
+        "text", "Training framework: its kernels, what it shards and overlaps, its names of the layout.", USUAL_STACK,
+        choices=framework_ids(), label="Framework", group="How",
+    )  # fmt: skip
     tokens: Uncertain = asked(
         "tokens", "Tokens of the run.", 1e12, unit="tokens", is_open=True, metavar="D", blank="1T",
         label="Tokens of the run", group="Run", slider=(2e9, 1e14),

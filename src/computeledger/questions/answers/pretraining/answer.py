@@ -140,6 +140,7 @@ class PretrainAnswer(Answer):
         document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
         document |= documents.pretrain_document(self.run, self.anchored is not None)
         document["multiplied_in"] = multiplied_in(system.accelerator, [document["precision"]])
+        document["framework"] = documents.framework_document(self.question.framework, self.layout)
         if self.anchored is not None:
             document["anchor"] = documents.anchor_document(self.anchored)
         document |= _beside(self)

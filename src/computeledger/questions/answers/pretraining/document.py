@@ -12,10 +12,12 @@ import numpy as np
 from computeledger.arrays import Range, Uncertain, median
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.document import picked
 from computeledger.units import DAY_S
 from computeledger.workloads.anchor_fit import ends
+from computeledger.workloads.frameworks import load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.estimate import PretrainingResult
@@ -96,6 +98,12 @@ def _quantities(run: EffectiveRun) -> dict[str, Any]:
         "effective_usd": quantity(run.usd, "USD"),
         **picked(run, "energy_j"),
     }
+
+
+def framework_document(framework: str, layout: Layout) -> dict[str, Any]:
+    """A framework, and the layout as it writes it."""
+    found = load_framework(framework)
+    return {"id": found.id, "name": found.name, "layout": found.written(layout)}
 
 
 def goodput_document(run: EffectiveRun) -> dict[str, Any]:
