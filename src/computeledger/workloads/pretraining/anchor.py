@@ -20,7 +20,7 @@ from computeledger.physics.calibration.anchors import StepSpread, load_anchor_ca
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training.batch import RECOMPUTE, SHARDING, Batch
+from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE, SHARDING, Batch
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import format_si
 from computeledger.workloads.anchor import AnchorKey, anchor_texts, file_and_keys, parse_anchor, spread_of
@@ -260,8 +260,8 @@ def _configuration(one: TrainingAnchor, asked: PretrainingScenario) -> Pretraini
 
 def _batch(said: Said, batch: Batch, layout: Layout, model: Model) -> Batch:
     recompute = str(said.get("recompute", batch.recompute))
-    if recompute != batch.recompute and recompute not in RECOMPUTE:
-        raise InputError(f"anchor recompute={recompute}: expected {', '.join(RECOMPUTE)}")
+    if recompute != batch.recompute and recompute not in (*RECOMPUTE, REVERSIBLE):
+        raise InputError(f"anchor recompute={recompute}: expected {', '.join((*RECOMPUTE, REVERSIBLE))}")
     sharding = said.get("sharding")
     if sharding is not None and sharding not in SHARDING:
         raise InputError(f"anchor sharding={sharding}: {nearest(str(sharding), SHARDING)}")
