@@ -23,7 +23,7 @@ from computeledger.workloads.pretraining.step_logs import StepLog
 _EXCHANGED = ("all-reduce", "reduce-scatter", "all-gather")
 _EXCHANGES = ("tensor-parallel", "gradient exchange", "all-reduce")
 #: A part of the gap below this share of the step has no fix.
-NEGLIGIBLE_FRACTION = 0.005
+WORTH_A_FIX_FRACTION = 0.005
 #: A gap below this share of the modelled step is none: the model itself is not that exact (assumption).
 AS_PREDICTED_FRACTION = 0.02
 
@@ -65,7 +65,7 @@ class Gap:
     def best(self) -> GapPart | None:
         """The part whose fix pays most; none where no part takes much more than it should."""
         most = max(self.parts, key=lambda one: one.excess_s, default=None)
-        if most is None or most.excess_s <= NEGLIGIBLE_FRACTION * self.measured_s:
+        if most is None or most.excess_s <= WORTH_A_FIX_FRACTION * self.measured_s:
             return None
         return most
 

@@ -17,6 +17,8 @@ WITHIN_DENSE, WITHIN_MOE = 0.10, 0.22
 REPEAT_DENSE, REPEAT_MOE = 0.03, 0.09
 
 
+#: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
+FARTHEST_RATIO = 12.0
 #: What stands between anchors that are one text, as in the app's field.
 SEPARATOR = ";"
 

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from computeledger.actuals.actual_files import ReadFile
-from computeledger.actuals.gap import AS_PREDICTED_FRACTION, NEGLIGIBLE_FRACTION, Gap
+from computeledger.actuals.gap import AS_PREDICTED_FRACTION, WORTH_A_FIX_FRACTION, Gap
 from computeledger.actuals.physics_checks import Contradiction
 from computeledger.actuals.plan_calibration import PlanCalibration
 from computeledger.actuals.reconcile import Settled
@@ -146,7 +146,7 @@ def _gap(gap: Gap) -> Table:
     rows = [
         [one.name, _amount(one.modelled_s or None, "s"), _amount(one.measured_s, "s"), signed(one.excess_s, "s"),
          percent(one.excess_s / gap.total_s).replace("-", "\u2212") if gap.total_s else "",
-         one.fix if one.excess_s > NEGLIGIBLE_FRACTION * gap.measured_s else ""]
+         one.fix if one.excess_s > WORTH_A_FIX_FRACTION * gap.measured_s else ""]
         for one in gap.parts
     ]  # fmt: skip
     rows.append(

@@ -23,7 +23,14 @@ from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE, SHARDING, Batch
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import format_si
-from computeledger.workloads.anchor import AnchorKey, anchor_texts, file_and_keys, parse_anchor, spread_of
+from computeledger.workloads.anchor import (
+    FARTHEST_RATIO,
+    AnchorKey,
+    anchor_texts,
+    file_and_keys,
+    parse_anchor,
+    spread_of,
+)
 from computeledger.workloads.anchor_fit import Lesson, Prior, Seen, learned
 from computeledger.workloads.pretraining.estimate import (
     PretrainingResult,
@@ -54,8 +61,6 @@ KEYS = {
     "global_batch": AnchorKey("tokens", "tokens"),
 }
 _EXAMPLE = fields_of(PretrainQuestion)["anchor"].example
-#: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
-FARTHEST_RATIO = 12.0
 #: Narrowest interval of an estimate that has none of its own, as a factor.
 _NO_SPREAD = 1.000001
 

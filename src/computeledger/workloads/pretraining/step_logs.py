@@ -71,7 +71,7 @@ class StepLog:
         return f"the median of {kept} of {self.n_lines} lines, the first {self.n_warm_up} dropped as warm-up"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Settings that lines of a log state, by key; what was said first holds."""
 

@@ -22,7 +22,7 @@ from computeledger.physics.serving.limit import ratio_above_limit
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.units import format_si
-from computeledger.workloads.anchor import AnchorKey, anchor_texts, file_and_keys, parse_anchor
+from computeledger.workloads.anchor import FARTHEST_RATIO, AnchorKey, anchor_texts, file_and_keys, parse_anchor
 from computeledger.workloads.anchor_fit import Lesson
 from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -277,7 +277,5 @@ def _check_time(anchor: ServingAnchor, name: str, measured_s: float, expected: t
 
 #: Sizes that differ by less are of one file: names round, and counts leave norms out.
 _SAME_SIZE = 0.1
-#: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
-FARTHEST_RATIO = 12.0
 #: A limit is exact only as far as lengths and batch are.
 _LIMIT_SLACK = 0.95
