@@ -14,7 +14,7 @@ from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.facts.shape_rule import shape_rule
-from computeledger.physics.calibration.achieved import same_dies
+from computeledger.physics.calibration.achieved import same_boards
 from computeledger.physics.calibration.local import is_measured_kind, load_local, local_engines
 from computeledger.physics.calibration.serving import DEFAULT_TUNING, calibrated_engines, load_calibration
 
@@ -171,7 +171,7 @@ def deployment(model: Model, weights: str, system_id: str, backend: str) -> str:
 
 
 def is_measured_chip(system: System) -> bool:
-    """Say whether serving was fitted on a system's chip or its dies, by the public recipes or by other sources.
+    """Say whether serving was fitted on a system's chip or one of its kind, by the public recipes or by other sources.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def is_measured_chip(system: System) -> bool:
     (True, False)
     """
     fit = load_calibration()
-    return not (fit.chips | fit.usual_chips).isdisjoint(same_dies(system.accelerator))
+    return not (fit.chips | fit.usual_chips).isdisjoint(same_boards(system.accelerator))
 
 
 def interval_class(
@@ -246,7 +246,7 @@ def interval_class(
         return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
-    if tuning != "recipe" or load_calibration().chips.isdisjoint(same_dies(system.accelerator)):
+    if tuning != "recipe" or load_calibration().chips.isdisjoint(same_boards(system.accelerator)):
         return {"spread": USUAL_SPREAD, "disaggregated": USUAL_POOLS, "aggregated": USUAL}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)
@@ -367,55 +367,3 @@ def _widest(quantiles: Sequence[Sequence[float]]) -> Range:
         choose(one[place] for one in quantiles) for place, choose in ((0, min), (1, min), (3, max), (4, max))
     )
     return Range(low, high, mid=quantiles[0][2], inner=(inner_low, inner_high))
-
-
-@dataclass(frozen=True, slots=True)
-class Alike:
-    """How well measurements like a question were predicted, each source or fifth left out.
-
-    Attributes
-    ----------
-    what : str
-        What they share: tuning, engine and chip, or fewer of them where there are few.
-    n, sources : int
-        Measurements and where they are from [-].
-    tpot, ttft : float, optional
-        Median errors of the time per output token and to the first token [-].
-    """
-
-    what: str
-    n: int
-    sources: int
-    tpot: float | None
-    ttft: float | None
-
-
-def measured_alike(system: System, backend: str, tuning: str = DEFAULT_TUNING) -> Alike | None:
-    """Find the measurements that are most like a question.
-
-    Parameters
-    ----------
-    system : System
-        Where.
-    backend, tuning : str
-        By which engine, and whose deployment.
-
-    Returns
-    -------
-    Alike or None
-        Of the same engine on the same chip where enough were measured, else of the engine, else of the tuning.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_system
-    >>> found = measured_alike(load_system("h100-nvl8"), "vllm", "recipe")
-    >>> found.what, found.n > 100, found.tpot < 0.2
-    ('recipe vllm h100-sxm5-80gb', True, True)
-    """
-    labels, slices = (tuning, backend, system.accelerator.id), load_calibration().slices
-    for depth in (3, 2, 1):
-        name = " ".join(labels[:depth])
-        if name in slices:
-            one = slices[name]
-            return Alike(name, int(one["n"]), int(one["sources"]), one.get("tpot"), one.get("ttft"))
-    return None

@@ -13,7 +13,6 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.fields import fields_of
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import (
     DEFAULT_ENGINE,
     DEFAULT_TUNING,
@@ -26,12 +25,13 @@ from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import format_si
+from computeledger.validation.accuracy.table import measured_alike
 from computeledger.workloads.engines import constants_of
 from computeledger.workloads.engines.releases import release_at
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
-from computeledger.workloads.serving.intervals import CHIP, Interval, is_measured_chip, measured_alike
+from computeledger.workloads.serving.intervals import CHIP, Interval, is_measured_chip
 from computeledger.workloads.serving.pools import DisaggregatedResult
 from computeledger.workloads.serving.reading import (
     interval_asked,
@@ -200,10 +200,12 @@ def interval_document(interval: Interval | None, engine: str, system: System) ->
 
 def alike_document(question: ServeQuestion, system: System, interval: Interval | None) -> dict[str, Any]:
     """Measurements that are most like the question, and how well they were predicted."""
-    tuning = question.tuning if system.accelerator.id in load_calibration().chips else DEFAULT_TUNING
-    found = measured_alike(system, question.engine, tuning)
-    is_served = interval is not None and question.engine not in local_engines()
-    return {"measured_alike": asdict(found)} if is_served and found is not None else {}
+    if interval is None:
+        return {}
+    chip = system.accelerator.id
+    tuning = question.tuning if chip in load_calibration().chips else DEFAULT_TUNING
+    found = measured_alike(tuning, question.engine, chip)
+    return {"measured_alike": asdict(found)} if found is not None else {}
 
 
 def engine_remarks(question: ServeQuestion, system: System) -> list[str]:
