@@ -25,7 +25,7 @@ from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import format_si
-from computeledger.validation.accuracy.table import measured_alike
+from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of
 from computeledger.workloads.engines.releases import release_at
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -183,8 +183,9 @@ def is_measured_by_few(system: System) -> bool:
     >>> is_measured_by_few(load_system("8xmi300x")), is_measured_by_few(load_system("8xgaudi2"))
     (True, False)
     """
-    chip = f" {system.accelerator.id}"
-    return not is_measured_chip(system) and any(name.endswith(chip) for name in load_calibration().slices)
+    if is_measured_chip(system):
+        return False
+    return len(published("serving").chosen(accelerator=[system.accelerator.id]).rows) >= FEWEST_FIGURES
 
 
 def interval_document(interval: Interval | None, engine: str, system: System) -> dict[str, Any]:
