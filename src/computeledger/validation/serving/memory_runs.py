@@ -213,6 +213,7 @@ def fit_buffers(runs: Sequence[MemoryRun], kept: Buffers) -> Buffers:
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, _ = memory_runs(curated_rows("memory_curated.csv"))
     >>> 14 < fit_buffers(runs, VLLM_BUFFERS).logit_bytes < 16
     True
@@ -255,6 +256,7 @@ def left_out(runs: Sequence[MemoryRun], kept: Buffers) -> list[MemoryRun]:
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, _ = memory_runs(curated_rows("memory_curated.csv")[:40])
     >>> len(left_out(runs, VLLM_BUFFERS)) == len(runs)
     True

@@ -32,8 +32,9 @@ from computeledger.validation.serving.points import ROUNDS_OF_A_RUN
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import release_month
+from computeledger.workloads.engines.settings import default_of
 from computeledger.workloads.questions.setup import EngineRun
-from computeledger.workloads.serving.burst import is_burst
+from computeledger.workloads.serving.burst import is_burst, turns_waited
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -208,9 +209,13 @@ def _scenario(row: Row, system: str) -> ServingScenario:
 
 
 def _told(row: Row) -> EngineRun:
-    """Settings of the engine that the note states."""
+    """Settings of the engine that the note states; sequences at once where it does not are the release's own."""
     note = row.get("note", "")
     batch, chunk, fraction = (_told_number(name, note) for name in ("max_batch", "chunk_tokens", "memory_fraction"))
+    chip, release = load_system(_system(row)).accelerator, row.get("engine_version") or row.get("date", "")[:7] or None
+    own = default_of(row["engine"], "max_batch", chip, release) if batch is None else None
+    if own is not None and _batch(row) > own.value:
+        batch = own.value
     return EngineRun(
         max_batch=None if batch is None else int(batch),
         chunk_tokens=None if chunk is None else int(chunk),
@@ -345,7 +350,9 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     if case.quantity == "request_latency":
         return first_s + (one.output_tokens - 1) * each_s
     tokens = one.output_tokens + (one.input_tokens if case.quantity == "total_tokens_per_s_per_gpu" else 0.0)
-    cycle_s = first_s + one.output_tokens * each_s
+    waiting, at_once, decoding_s = result.first.turn  # the last of a round that none follows ends it
+    later_s = (waiting / at_once - turns_waited(waiting, at_once, one.rounds)) * decoding_s
+    cycle_s = first_s + machine.efficiency.first_token_ratio * later_s + one.output_tokens * each_s
     return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
 
 

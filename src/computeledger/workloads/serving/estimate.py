@@ -297,10 +297,10 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
     own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
-    own_s = own_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s * to_central
+    turn = (scenario.waiting, scenario.batch, scenario.output_tokens * tpot_s * to_central)
     queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
-    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio)
+    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio, turn)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
