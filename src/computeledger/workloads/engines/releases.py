@@ -93,16 +93,6 @@ def checked_month(engine: str, version: str) -> str:
     return found
 
 
-def _is_later(asked: _Order, newest: _Order) -> bool:
-    """Beyond the next minor version, which is what is being developed, or beyond the newest one for a release."""
-    major, minor = (*newest[0], 0)[:2]
-    return (*asked[0], 0)[:2] > ((major, minor + 1) if asked[1] < 0 else (major, minor))
-
-
-#: A version as numbers: its release, whether it is final, and the number of a candidate or a later part.
-_Order = tuple[tuple[int, ...], int, int]
-
-
 def release_numbers(engine: str, said: str) -> tuple[int, ...] | None:
     """Numbers of a release; of the newest one of a month. None where a text names neither.
 
@@ -116,6 +106,16 @@ def release_numbers(engine: str, said: str) -> tuple[int, ...] | None:
         return max((order[0] for one in until if (order := _order(one)) is not None), default=None)
     found = _order(said.strip())
     return None if found is None else found[0]
+
+
+def _is_later(asked: _Order, newest: _Order) -> bool:
+    """Beyond the next minor version, which is what is being developed, or beyond the newest one for a release."""
+    major, minor = (*newest[0], 0)[:2]
+    return (*asked[0], 0)[:2] > ((major, minor + 1) if asked[1] < 0 else (major, minor))
+
+
+#: A version as numbers: its release, whether it is final, and the number of a candidate or a later part.
+_Order = tuple[tuple[int, ...], int, int]
 
 
 def _order(version: str) -> _Order | None:

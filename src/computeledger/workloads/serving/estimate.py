@@ -66,10 +66,10 @@ class ServingScenario:
         Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``.
     host : HostMemory
         Weights and cache that stay in the host's memory.
-    occupancy : float or ndarray
-        Share of the paid time in which a replica has requests [-].
     settings : EngineSettings
         What the engine was told when it started.
+    occupancy : float or ndarray
+        Share of the paid time in which a replica has requests [-].
     """
 
     model: Model
@@ -88,8 +88,8 @@ class ServingScenario:
     two_batches: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
-    occupancy: Num = 1.0
     settings: EngineSettings = AS_FITTED
+    occupancy: Num = 1.0
 
     def __post_init__(self) -> None:
         check_record(
@@ -295,8 +295,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     to_central = step.central_s / step.s
-    steps = eff.admission_steps + scenario.settings.steps_more(scenario.input_tokens)
-    own_s = eff.prefill_host_s + prompts.central_s + steps * np.minimum(others, 1.0) * step_s * to_central
+    beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
+    own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
     turn = (scenario.waiting, scenario.batch, scenario.output_tokens * tpot_s * to_central)
     queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
@@ -317,6 +317,16 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
+
+
+def _joining_s(scenario: ServingScenario, prompts: _Timed, step_s: Num, machine: Machine) -> Num:
+    """Decode steps that a small chunk has a prompt join, beyond the weights that its passes read by themselves."""
+    steps = scenario.settings.steps_more(scenario.input_tokens)
+    if not np.any(steps):
+        return 0.0
+    whole = _timed(scenario, replace(_reading(scenario), chunk_tokens=AS_FITTED.chunk_tokens), machine)
+    again_s = prompts.central_s - whole.central_s
+    return np.maximum(steps * step_s - again_s, 0.0)
 
 
 def _paced(scenario: ServingScenario) -> ServingScenario:

@@ -94,7 +94,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(told.get("max_batch") or document.get("fleet", {}).get("replica", pool)["batch"]),
+        batch=int(told.get("max_batch") or (document["fleet"]["replica"] if "fleet" in document else pool)["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],

@@ -25,7 +25,7 @@ from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import format_si
-from computeledger.validation.accuracy.table import measured_alike, shipped_part
+from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of
 from computeledger.workloads.engines.releases import release_at
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -185,7 +185,7 @@ def is_measured_by_few(system: System) -> bool:
     """
     if is_measured_chip(system):
         return False
-    return any(row["accelerator"] == system.accelerator.id for row in shipped_part("serving").rows)
+    return len(published("serving").chosen(accelerator=[system.accelerator.id]).rows) >= FEWEST_FIGURES
 
 
 def interval_document(interval: Interval | None, engine: str, system: System) -> dict[str, Any]:
