@@ -9,7 +9,7 @@ same depth), traffic of the cache with its bytes per token.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
@@ -24,11 +24,12 @@ from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, parse_precision, total_s
 from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, held_beside
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import (
     WORKSPACE_BYTES,
     cache_bytes_per_gpu,
@@ -335,16 +336,25 @@ class _Stretched:
         }  # fmt: skip
         self.wide = np.sqrt(active)
 
-    def seconds(self, operations: Sequence[Operation]) -> Floats:
-        """Time of operations, each grown to the sample's sizes."""
-        grown = []
+    def seconds(self, run: Callable[..., Sequence[Operation]], step: Step, layout: Layout) -> Floats:
+        """Time of a step, as serving has it: its operations grown to the sample's sizes, above the physical limit."""
+        eff = self.machine.efficiency
+        whole_s, limit_s = (
+            total_s(self.grown(run(self.model, step, layout, self.precision, machine)))
+            for machine in (self.machine, replace(self.machine, efficiency=IDEAL))
+        )
+        central_s = np.maximum(eff.step_ratio * whole_s, limit_s)
+        return np.asarray(above_limit_s(central_s, limit_s, eff.serving_ratio), float)
+
+    def grown(self, operations: Sequence[Operation]) -> list[Operation]:
+        """Operations, each grown to the sample's sizes."""
+        out = []
         for one in operations:
             flop, bytes_ = self.growth.get(one.kind, (self.wide, self.wide))
-            grown.append(
+            out.append(
                 replace(one, flop=one.flop * flop, bytes=one.bytes * bytes_, network_s=one.network_s * self.wide)
             )
-        eff = self.machine.efficiency
-        return np.asarray(total_s(grown) * eff.serving_ratio * eff.step_ratio, float)
+        return out
 
     def layout(self, doublings: NDArray[np.int64]) -> tuple[Layout, Floats]:
         """Cut of every sample and its GPUs: tensors within a node, experts over all of it."""
@@ -368,7 +378,7 @@ class _Stretched:
 
     def decode_s(self, batch: Num, context: Floats, layout: Layout) -> Floats:
         """One decode step."""
-        return self.seconds(forward(self.model, Step(batch, context), layout, self.precision, self.machine))
+        return self.seconds(forward, Step(batch, context), layout)
 
     def batch(self, drawn: _Drawn, layout: Layout, largest: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Largest batch within the speed target, its step, and whether one sequence is fast enough."""
@@ -387,14 +397,13 @@ class _Stretched:
     def serve(self, drawn: _Drawn, fast_batch_ratio: float | None) -> tuple[Floats | NDArray[np.bool_], ...]:
         """Columns of :class:`Served`."""
         layout, gpus = self.layout(drawn.doublings)
-        model, precision, machine = self.model, self.precision, self.machine
-        chip = machine.system.accelerator
+        precision, chip = self.precision, self.machine.system.accelerator
         largest = self.largest_batch(drawn.context, layout)
         batch, step_s, fast_enough = self.batch(drawn, layout, largest)
         new = np.minimum(drawn.context, CHUNK_TOKENS)
         ranks = layout.dp * layout.pp
         prompt = Step(ranks, (drawn.context - new) / 2, new, decode=False)
-        input_s = self.seconds(prefill(model, prompt, layout, precision, machine)) * gpus / (ranks * new)
+        input_s = self.seconds(prefill, prompt, layout) * gpus / (ranks * new)
         output_s = step_s * gpus / batch
         rent = float(load_prices().usd_per_gpu_hour[chip.id]["rent"].value) / HOUR_S * TOKENS_PER_MTOK / drawn.sold
         flop = 2 * self.supposed.n_params_active * 4
