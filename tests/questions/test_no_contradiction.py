@@ -10,13 +10,13 @@ import computeledger as cl
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.questions.wording import percent
 
-ONE = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "samples": 64}
+ONE: dict[str, Any] = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "samples": 64}
 
 
 def rows_s(document: dict[str, Any], phase: str) -> float:
     """Sum of a table's times, at their medians."""
     times = (one["time_s"] for one in document["components"][phase])
-    return sum(one["p50"] if isinstance(one, dict) else one for one in times)
+    return float(sum(one["p50"] if isinstance(one, dict) else one for one in times))
 
 
 @pytest.mark.parametrize("tuning", ["usual", "recipe"])
