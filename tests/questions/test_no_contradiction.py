@@ -98,8 +98,8 @@ def test_development_builds_and_later_patches_are_known() -> None:
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "int4", "gguf-q4_k_m"])
 def test_memory_starts_what_serve_starts(precision: str) -> None:
     (fit,) = cl.memory(model="qwen3-14b", system="h100-nvl8", precision=precision).fits
-    asked = {"model": "qwen3-14b", "system": "h100-nvl8", "layout": str(fit.layout), "batch": 1, "samples": 16}
-    answer = cl.serve(**asked, precision=precision, emit=fit.engine)
+    asked: dict[str, Any] = {"model": "qwen3-14b", "system": "h100-nvl8", "layout": str(fit.layout), "batch": 1}
+    answer = cl.serve(**asked, precision=precision, emit=fit.engine, samples=16)
     assert bool(fit.launch) == (precision != "int4") == (not fit.launch_problem)
     if fit.launch:
         assert answer.to_dict()["launch"]["text"]
