@@ -48,14 +48,9 @@ class SimulateServeQuestion(EngineRun, Simulated):
         "bytes_per_s", "Rate at which a KV cache moves between them.", unit="GB/s", is_open=True, metavar="B/s",
         blank="one replica's NICs", aliases=("transfer",),
     )  # fmt: skip
-    max_batch: int | None = asked(
-        "whole", "Largest number of live sequences per replica.", least=1, metavar="B", blank="what memory holds"
-    )
-    chunk_tokens: int = asked("whole", "Prompt tokens that a rank prefills per step.", 8192, least=1, metavar="N")
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
     )
-    no_prefix_cache: bool = asked("switch", "Prefill every prompt in full.", False)
     trace: str | None = asked(
         "text",
         "Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
@@ -111,6 +106,7 @@ class SimulateServeQuestion(EngineRun, Simulated):
     def check(self) -> None:
         """Refuse parts that contradict one another."""
         super().check()
+        self.check_settings(self.engine)
         if self.profile is not None and self.anchor:
             raise InputError("--profile: a machine's own kernels have nothing to anchor")
         if self.prefill_replicas is not None and self.anchor:

@@ -50,6 +50,7 @@ class SweepQuestion(EngineRun):
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
+        self.check_settings(self.engine)
         if self.workers is not None and self.cluster is not None:
             raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")
         if self.profile is not None and (self.backend or self.anchor):

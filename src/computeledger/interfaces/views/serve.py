@@ -107,9 +107,18 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     return out
 
 
+def _told(document: Mapping[str, Any]) -> str:
+    """The engine's own settings that were stated, by its own options."""
+    rows = [one for one in document.get("engine_settings", {}).values() if isinstance(one, Mapping)]
+    stated = [one for one in rows if one["stated"] is not None]
+    return ", ".join(one["option"] if one["stated"] is True else f"{one['option']} {one['stated']:g}" for one in stated)
+
+
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     largest = f"largest batch that fits: {document['largest_batch']:.0f}"
     out = [memory_fact(document["memory_bytes"], largest, document.get("memory_of", ""))]
+    if told := _told(document):
+        out.append(("Engine is told", told))
     if "pools" in document:
         out.append(("Pools", _pools(document)))
     if "price_of_speed" in document:

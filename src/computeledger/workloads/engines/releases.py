@@ -65,6 +65,21 @@ def checked_month(engine: str, version: str) -> str:
     return found
 
 
+def release_numbers(engine: str, said: str) -> tuple[int, ...] | None:
+    """Numbers of a release; of the newest one of a month. None where a text names neither.
+
+    Examples
+    --------
+    >>> release_numbers("vllm", "0.12.0"), release_numbers("vllm", "2025-12"), release_numbers("vllm", "nightly")
+    ((0, 12, 0), (0, 13, 0), None)
+    """
+    if _MONTH.fullmatch(said.strip()[:7]):
+        until = [one for one, day in releases().get(engine, {}).items() if day[:7] <= said.strip()[:7]]
+        return max((order[0] for one in until if (order := _order(one)) is not None), default=None)
+    found = _order(said.strip())
+    return None if found is None else found[0]
+
+
 def _order(version: str) -> tuple[tuple[int, ...], int, int] | None:
     """A version as numbers: its release, whether it is final, and the number of a candidate or a later part."""
     found = re.match(r"v?(\d+(?:\.\d+)*)(?:\.?(a|b|rc|dev|post)\.?(\d+))?", version)

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 
+#: Fields that two pools do not have.
+_OF_ONE_POOL = ("max_batch", "requests_per_s", "kv_tiers")
+_OF_HOST = ("host_weights", "host_experts", "host_kv")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServeQuestion(EngineRun, OnSystem):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
@@ -36,8 +41,8 @@ class ServeQuestion(EngineRun, OnSystem):
         slider=(64, 131072), aliases=("cached",),
     )  # fmt: skip
     context_tokens: int | None = asked(
-        "whole", "Longest context served, as with YaRN: an assumption.", least=1, metavar="N", label="Longest context",
-        group="More", blank="as configured",
+        "whole", "Longest context served (--max-model-len); beyond the configuration, as with YaRN: an assumption.",
+        least=1, metavar="N", label="Longest context", group="More", blank="as configured",
     )  # fmt: skip
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P", label="KV cache", group="How")
     backend: str | None = asked(
@@ -155,6 +160,7 @@ class ServeQuestion(EngineRun, OnSystem):
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
+        self.check_settings(self.engine)
         if self.emit is not None and self.backend == "ideal":
             raise InputError(f"--emit {self.emit}: the physical limit is no engine: leave out --backend ideal")
         if self.profile is not None and (self.emit or self.anchor or self.mode != "aggregated"):
@@ -198,7 +204,7 @@ class ServeQuestion(EngineRun, OnSystem):
             )
         if self.batch and not self.layout:
             raise InputError("--batch is of a decoding worker: state --prefill-layout and --layout too")
-        for name in ("requests_per_s", "kv_tiers", "host_weights", "host_experts", "host_kv"):
+        for name in (*_OF_ONE_POOL, *_OF_HOST):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")

@@ -227,7 +227,8 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     >>> curve.fast_mode_costs_ratio > 10
     True
     """
-    options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
+    alone = replace(scenario, waiting=0.0)
+    options = sorted(search_serving(alone, [scenario.layout], machine), key=lambda one: one.batch)
     _, step_s = decode_step(scenario, machine)
     cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
     single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output

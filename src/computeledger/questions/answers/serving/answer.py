@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Uncertain, sample
+from computeledger.arrays import Num, Uncertain, median, sample
 from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
@@ -33,6 +33,7 @@ from computeledger.questions.answers.serving.document import (
     pool_option_document,
     wider_products,
 )
+from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.pools import PoolsAnswer, answer_pools
 from computeledger.questions.answers.serving.setting import (
@@ -136,6 +137,7 @@ class ServeAnswer(ServingAnswer):
             **anchor_document(self.anchoring),
             "interval": interval_document(setting.interval, engine),
         }
+        document |= settings_document(question, chip, median(self.result.scenario.waiting))
         document |= alike_document(question, setting.system, setting.interval)
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
@@ -160,6 +162,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         answer.result, setting.system
     )
     out["remarks"] += carried_over(setting.machine)
+    out["remarks"] += settings_remarks(question, setting.system.accelerator, answer.result.scenario)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]

@@ -78,33 +78,41 @@ def _check_is_checkpoint(engine: str, document: Mapping[str, Any]) -> None:
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
     layout, precision = parse_layout(pool["layout"]), document["precision"]
     tokens = sum(point(document[f"{name}_tokens"]) for name in ("cached", "input", "output")) * LONGEST_RATIO
-    stated = document.get("assumptions", {}).get("context_tokens")
+    stated, told = document.get("assumptions", {}).get("context_tokens"), _stated(document)
     most = stated or load_model(document["model"]).max_context_tokens or math.inf
     longest = int(min(math.ceil(tokens / _CONTEXT_STEP) * _CONTEXT_STEP, most))
+    if stated and not engines()[engine].is_local:  # a local engine holds its whole context from the start
+        longest = int(stated)
     caches = engines()[engine].caches
     if precision["kv"] not in caches:
         allowed = " or ".join(caches)
         raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use {allowed}")
     held = _held(document, pool)
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
-    kept = engines()[engine].buffers
-    rest = max(beside - held["weights"], kept.least_bytes)
+    kept, fraction = engines()[engine].buffers, told.get("memory_fraction")
+    if fraction is not None and engine == document.get("backend", engine):
+        kept = kept.with_share(fraction, engines()[engine].settings["memory_fraction"].of)
+    else:
+        fraction = None
+    rest = max(beside - held["weights"], kept.least_bytes(kept.whole_fraction * capacity))
     cache = kept.cache_fraction * max(kept.whole_fraction * capacity - held["weights"] - rest, 0.0)
     host: Mapping[str, float] = document.get("host_memory", {})
     in_host = host.get("weights_fraction", 0.0)
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(pool["batch"]),
+        batch=int(told.get("max_batch") or pool["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
         online_fp8=_online_fp8(engine, document),
         role=role,
-        whole_fraction=_share((beside + cache) / capacity),
-        static_fraction=_share((held["weights"] + cache) / capacity),
+        whole_fraction=fraction or _share((beside + cache) / capacity),
+        static_fraction=fraction or _share((held["weights"] + cache) / capacity),
         cache_fraction=kept.cache_fraction,
-        chunk_tokens=int(CHUNK_TOKENS),
+        chunk_tokens=int(told.get("chunk_tokens") or CHUNK_TOKENS),
+        eager=bool(told.get("eager")),
+        no_prefix_cache=bool(told.get("no_prefix_cache")),
         weights=document.get("stored_as") or precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),
         is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
@@ -114,6 +122,12 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         host_kv=host.get("kv_fraction", 0.0),
         host_weights_bytes=held["weights"] * in_host / (1 - in_host) if in_host < 1 else 0.0,
     )
+
+
+def _stated(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the engine that were stated, by the field of the question."""
+    said = {k: one["stated"] for k, one in document.get("engine_settings", {}).items() if isinstance(one, Mapping)}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _drafts(engine: str, document: Mapping[str, Any]) -> int:
@@ -176,17 +190,22 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         )
     batch = "" if "pools" in document else f" at batch {document['batch']:.0f}"
     assumed = f"longest request {LONGEST_RATIO:g} times that, prefill in chunks of "
-    stated = document.get("assumptions", {}).get("context_tokens")
-    longer = (
-        [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"] if stated else []
+    stated, own = (
+        document.get("assumptions", {}).get("context_tokens"),
+        load_model(document["model"]).max_context_tokens,
     )
+    is_longer = bool(stated) and stated > (own or 0)
+    longer = [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"]
+    longer = longer if is_longer else []
+    chunk = _stated(document).get("chunk_tokens") or CHUNK_TOKENS
+    graphs = "no CUDA graphs, " if _stated(document).get("eager") else "CUDA graphs and "
     return [
         *longer,
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
         *started,
         f"# {engines()[engine].memory_share}",
-        f"# assumed: {assumed}{CHUNK_TOKENS:.0f} tokens; CUDA graphs and overlap as {engine} sets them",
+        f"# assumed: {assumed}{chunk:.0f} tokens; {graphs}overlap as {engine} sets them",
     ]
 
 

@@ -28,7 +28,7 @@ from computeledger.workloads.engines.engine import Engine, Launch
 from computeledger.workloads.figures import memory_figure
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
-from computeledger.workloads.serving.reading import buffers_of
+from computeledger.workloads.serving.reading import buffers_asked
 
 #: Formats beside the stored one where none are named.
 _USUAL = (*SERVER_FORMATS, "gguf-q4_k_m")
@@ -194,7 +194,8 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     precision = precision_of(model, text, question.kv_precision)
     name = text or _stored_name(model)
     engine = _engine(model, name)
-    kept = HostMemory(buffers=buffers_of(engine.id))
+    question.check_settings(engine.id)
+    kept = HostMemory(buffers=buffers_asked(question, engine.id))
     load = Load(model, precision, float(question.batch), float(question.context_tokens), kept)
     found = fewest_gpus(load, system, engine, most)
     longest = longest_context(load, system, [found.layout], model.max_context_tokens or _LONGEST_CONTEXT)
@@ -231,7 +232,7 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
     online = {stored.attention, stored.dense, stored.experts} == {"bf16"} and name == "fp8"
     if precision.kv not in engine.caches:
         return ""
-    kept = engine.buffers
+    kept = buffers_asked(question, engine.id)
     beside = float(held.total_bytes - held.kv_cache_bytes)
     whole = kept.whole_fraction if kept.whole_fraction < 1 else (beside + float(held.cache_bytes)) / held.capacity_bytes
     launch = Launch(
@@ -246,7 +247,8 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
         whole_fraction=min(whole, MOST_FRACTION),
         static_fraction=min(whole, MOST_FRACTION),
         cache_fraction=kept.cache_fraction,
-        chunk_tokens=int(CHUNK_TOKENS),
+        chunk_tokens=question.chunk_tokens or int(CHUNK_TOKENS),
+        eager=question.eager,
         weights=name,
     )
     other = engine.id == "vllm" and not online and name != _stored_name(model)

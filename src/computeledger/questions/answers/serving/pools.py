@@ -10,6 +10,7 @@ from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.engine_settings import settings_document
 from computeledger.questions.answers.serving.launch import launch_text
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
@@ -68,7 +69,10 @@ class PoolsAnswer(ServingAnswer):
         document["n_options"] = len(self.options)
         single = self.aggregated
         document["aggregated"] = None if single is None else documents.option_document(single)
-        document |= {"price": dict(setting.price), "assumptions": documents.serving_assumptions()}
+        document |= {
+            "price": dict(setting.price),
+            "assumptions": documents.serving_assumptions(setting.at_median.host.buffers),
+        }
         if limits := question.limits:
             document["meets"] = documents.meets_document(self.result, limits)
         model = setting.at_median.model
@@ -79,6 +83,7 @@ class PoolsAnswer(ServingAnswer):
         document["remarks"] += documents.carried_over(setting.machine)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         document |= speculation(question)
+        document |= settings_document(question, system.accelerator)
         if question.emit is not None:
             document["launch"] = {"engine": question.emit, "text": launch_text(question.emit, document)}
         engine = question.engine

@@ -95,7 +95,7 @@ def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
     """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
     own = load_model(question.model)
     remarks = [*own.remarks, *file_remarks(question), *system_remarks(question.system, question.gpus)]
-    if model.max_context_tokens != own.max_context_tokens:
+    if (model.max_context_tokens or 0) > (own.max_context_tokens or 0):
         remarks.append(
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
             f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"

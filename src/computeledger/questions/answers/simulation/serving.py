@@ -108,7 +108,7 @@ class SimulateServeAnswer(Answer):
                     "step_time_fit_error_fraction": max(one.fit_error_fraction for one in fleet.timed),
                     "kv_tokens_per_replica": limits.kv_tokens,
                     "largest_batch": limits.live,
-                    "chunk_tokens": question.chunk_tokens,
+                    "chunk_tokens": limits.chunk_tokens,
                     "host_s": fleet.clock.host_s,
                     "efficiency": f"medians of the factors of {question.engine}",
                 },
@@ -298,7 +298,7 @@ def _fleet(
     timed = [
         timed_pool(
             replace(scenario, layout=one), machine,
-            Engine(n, question.chunk_tokens, question.max_batch, contexts, reading),
+            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading),
         )
         for n, one in sizes
     ]  # fmt: skip
