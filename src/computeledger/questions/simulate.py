@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ServeQuestion, engine_on
 from computeledger.workloads.questions.setup import EngineRun, Simulated
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class SimulateServeQuestion(EngineRun, Simulated):
     )
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     price: Uncertain | None = shared(ServeQuestion, "price")
-    backend: str = shared(ServeQuestion, "backend", default=DEFAULT_ENGINE, blank="")
+    backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
     replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
@@ -101,7 +100,7 @@ class SimulateServeQuestion(EngineRun, Simulated):
     @property
     def engine(self) -> str:
         """Engine, physical limit, or path of a machine's profile."""
-        return self.profile or self.backend
+        return self.profile or self.backend or engine_on(self.system)
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""

@@ -50,6 +50,18 @@ def backends() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*fitted, *sorted(engines()), GENERIC, "ideal")))
 
 
+def default_engine(chip: Accelerator) -> str:
+    """Name the engine that answers where a question names none: one that people run on such a chip.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> [default_engine(load_accelerator(chip)) for chip in ("h100-sxm5-80gb", "m4-max")]
+    ['vllm', 'llama.cpp']
+    """
+    return next((name for name, one in engines().items() if chip.family in one.default_on), DEFAULT_ENGINE)
+
+
 def constants_of(engine: str, chip: Accelerator) -> str:
     """Name the constants that hold for an engine on a chip: its own, those of the chip's kind, or the generic ones.
 

@@ -99,6 +99,8 @@ class Engine:
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
     makers : tuple of str
         Makers of the chips that it runs on; empty where it runs on most.
+    default_on : tuple of str
+        Families of chips on which people run it where a question names no engine.
     refusal : callable
         Why it cannot run a layout; None where it can.
     buffers : Buffers
@@ -121,6 +123,7 @@ class Engine:
     default_files: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
     makers: tuple[str, ...] = ()
+    default_on: tuple[str, ...] = ()
     buffers: Buffers = SERVER_BUFFERS
     buffers_since: Mapping[tuple[int, ...], Buffers] = field(default_factory=dict)
     refusal: Callable[[Layout], str | None] = any_layout

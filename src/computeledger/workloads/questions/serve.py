@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
 from computeledger.fields import Record, asked, fields_of
+from computeledger.workloads.engines import default_engine
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ServeQuestion(EngineRun, OnSystem):
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P", label="KV cache", group="How")
     backend: str | None = asked(
         "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
-        blank="vllm, or the engine of --emit",
+        blank="that of --emit, vllm, or llama.cpp on Macs and processors",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     host_weights: float = asked(
@@ -136,7 +137,7 @@ class ServeQuestion(EngineRun, OnSystem):
     @property
     def engine(self) -> str:
         """Engine, physical limit, or path of a machine's profile."""
-        return self.profile or self.backend or self.emit or BACKENDS[0]
+        return self.profile or self.backend or self.emit or engine_on(self.system)
 
     @property
     def has_host_memory(self) -> bool:
@@ -208,6 +209,19 @@ class ServeQuestion(EngineRun, OnSystem):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")
+
+
+def engine_on(system: str) -> str:
+    """Engine that answers on a system where a question names none.
+
+    Examples
+    --------
+    >>> engine_on("h100-nvl8"), engine_on("1xm4-max")
+    ('vllm', 'llama.cpp')
+    """
+    from computeledger.facts.load import load_system
+
+    return default_engine(load_system(system).accelerator)
 
 
 def serve_question(question: Record, **given: Any) -> ServeQuestion:

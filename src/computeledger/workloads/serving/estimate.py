@@ -55,7 +55,7 @@ class ServingScenario:
     draft_tokens, tokens_per_step : float or ndarray
         Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
     rounds : float or ndarray
-        Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
+        Requests of each client, all of which start at once; infinite in steady state [-].
     waiting : float or ndarray
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
@@ -63,12 +63,13 @@ class ServingScenario:
     two_batches : bool
         Whether one half of a pass computes while the other's tokens travel to their experts.
     statistic : str
-        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
-        state.
+        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``.
     host : HostMemory
         Weights and cache that stay in the host's memory.
     settings : EngineSettings
         What the engine was told when it started.
+    occupancy : float or ndarray
+        Share of the paid time in which a replica has requests [-].
     """
 
     model: Model
@@ -88,6 +89,7 @@ class ServingScenario:
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
     settings: EngineSettings = AS_FITTED
+    occupancy: Num = 1.0
 
     def __post_init__(self) -> None:
         check_record(
@@ -199,8 +201,8 @@ class ServingResult(Displayed):
 
     @property
     def requests_per_s(self) -> Num:
-        """Requests one replica finishes, ``1 / (O t_decode / B + t_prompt)`` [1/s]."""
-        return 1 / (self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s)
+        """Requests one replica finishes, ``occupancy / (O t_decode / B + t_prompt)`` [1/s]."""
+        return self.scenario.layout.n_gpus / (self.scenario.output_tokens * self.gpu_s_per_output_token)
 
     @property
     def usd_per_mtok_output(self) -> Num:
@@ -221,7 +223,7 @@ class ServingResult(Displayed):
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
         replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
-        return replica_s * self.scenario.layout.n_gpus
+        return replica_s * self.scenario.layout.n_gpus / self.scenario.occupancy
 
 
 def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
@@ -246,7 +248,7 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
     >>> usd_per_mtok(scenario, 1e-3)
     2.0
     """
-    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
+    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK / scenario.occupancy
     return replica_s * scenario.layout.n_gpus * price
 
 
@@ -257,8 +259,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
     arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
-    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
-    over all rounds (:func:`~computeledger.workloads.serving.burst.start_wait_s`).
+    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic.
 
     Parameters
     ----------
@@ -294,8 +295,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     to_central = step.central_s / step.s
-    steps = eff.admission_steps + scenario.settings.steps_more(scenario.input_tokens)
-    own_s = eff.prefill_host_s + prompts.central_s + steps * np.minimum(others, 1.0) * step_s * to_central
+    beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
+    own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
     turn = (scenario.waiting, scenario.batch, scenario.output_tokens * tpot_s * to_central)
     queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
@@ -316,6 +317,16 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
+
+
+def _joining_s(scenario: ServingScenario, prompts: _Timed, step_s: Num, machine: Machine) -> Num:
+    """Decode steps that a small chunk has a prompt join, beyond the weights that its passes read by themselves."""
+    steps = scenario.settings.steps_more(scenario.input_tokens)
+    if not np.any(steps):
+        return 0.0
+    whole = _timed(scenario, replace(_reading(scenario), chunk_tokens=AS_FITTED.chunk_tokens), machine)
+    again_s = prompts.central_s - whole.central_s
+    return np.maximum(steps * step_s - again_s, 0.0)
 
 
 def _paced(scenario: ServingScenario) -> ServingScenario:
@@ -355,8 +366,8 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
 
 
 def _memory(scenario: ServingScenario, machine: Machine, batch: Num) -> ServingMemory:
-    made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
-    return serving_memory(*made_of, (batch, scenario.held_tokens), scenario.host)
+    at, load = (scenario.layout, scenario.precision), (batch, scenario.held_tokens)
+    return serving_memory(scenario.model, machine.system, *at, load, scenario.host)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,12 +206,25 @@ def check_request(scenario: ServingScenario) -> None:
     Traceback (most recent call last):
     computeledger.errors.InputError: 501024 tokens per request exceed the context of Qwen/Qwen3-8B: 40960; ...
     """
-    model, held = scenario.model, scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
-    if model.max_context_tokens and held > model.max_context_tokens:
+    model = scenario.model
+    if not fits_context(scenario):
         raise InputError(
-            f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}; "
-            "--context-tokens states a longer one (YaRN)"
+            f"{int(scenario.held_tokens)} tokens per request exceed the context of {model.id}: "
+            f"{model.max_context_tokens}; --context-tokens states a longer one (YaRN)"
         )
+
+
+def fits_context(scenario: ServingScenario) -> bool:
+    """Say whether a request stays within the model's context, as configured or assumed.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", input_tokens="500K")
+    >>> fits_context(read_serving(asked, lengths_of(asked), 2.0))
+    False
+    """
+    longest = scenario.model.max_context_tokens
+    return not longest or bool(scenario.held_tokens <= longest)
 
 
 def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: Machine) -> list[Layout]:
