@@ -37,7 +37,7 @@ from computeledger.validation.serving.local_fit import LocalFit, fit_local
 from computeledger.validation.serving.memory_runs import compare_memory, left_out, memory_runs
 from computeledger.validation.serving.open_points import OpenCase
 from computeledger.validation.serving.points import Point, read_points, sort_points
-from computeledger.validation.training.constants import fit_constants, log_errors
+from computeledger.validation.training.constants import left_out_errors
 from computeledger.validation.training.fit import source_family
 from computeledger.validation.training.points import compare_training
 from computeledger.validation.training.rows import read_training_table, training_runs
@@ -243,11 +243,7 @@ def training_lines(folder: Path) -> list[list[Line]]:
     rows = read_training_table(folder / "measured" / "training.csv")
     runs = [run for run in training_runs(rows)[0] if np.isfinite(run.step_s)]
     sources = [source_family(run.row["source"]) for run in runs]
-    errors = np.empty(len(runs))
-    for source in sorted(set(sources)):
-        seen = fit_constants([run for run, own in zip(runs, sources, strict=True) if own != source])
-        mine = [place for place, own in enumerate(sources) if own == source]
-        errors[mine] = log_errors([runs[place] for place in mine], seen)[:, 0]
+    errors = left_out_errors(runs, lambda run: source_family(run.row["source"]))
     lines: list[Line] = []
     for at, (run, error) in enumerate(zip(runs, errors, strict=True)):
         others = np.array([source != sources[at] for source in sources])
