@@ -9,7 +9,7 @@ from computeledger.errors import InputError
 from computeledger.fields import asked, shared
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.questions.setup import Simulated
+from computeledger.workloads.questions.setup import EngineRun, Simulated
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -20,7 +20,7 @@ MOST_LOADS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateServeQuestion(Simulated):
+class SimulateServeQuestion(EngineRun, Simulated):
     """A fleet under a load, request by request; ranges are taken at their medians."""
 
     model: str = shared(ServeQuestion, "model")

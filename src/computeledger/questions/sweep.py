@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.fields import Asked, asked, shared
+from computeledger.fields import asked, shared
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.questions.setup import BACKENDS
+from computeledger.workloads.questions.setup import BACKENDS, EngineRun
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepQuestion(Asked):
+class SweepQuestion(EngineRun):
     """The best layout and batch for every combination of the lists; figures are medians."""
 
     model: tuple[str, ...] = shared(ServeQuestion, "model", help="Model ids, or paths.", is_list=True, metavar="A,B")

@@ -11,7 +11,6 @@ from computeledger.economics.plan.phases import Phase, Spent, make_phase, params
 from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import InputError
-from computeledger.physics.calibration.efficiency import median_of
 from computeledger.units import HOUR_S
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
@@ -23,6 +22,7 @@ from computeledger.workloads.serving.reading import (
     layouts_to_search,
     layouts_to_try,
     lengths_of,
+    median_lengths,
     read_serving,
     search_options,
 )
@@ -270,7 +270,7 @@ def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, str]:
     """A stream's engine, as ``serve`` finds it: its layout and batch are searched where the plan leaves them out."""
     question = setting.asked(ServeQuestion, stream)
     lengths = lengths_of(question)
-    typical = read_serving(question, {name: median_of(value) for name, value in lengths.items()}, 1.0)
+    typical = read_serving(question, median_lengths(question), 1.0)
     try:
         check_request(typical)
         layouts = layouts_to_search(question, layouts_to_try(question, typical, setting.typical))

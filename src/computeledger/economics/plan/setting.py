@@ -18,7 +18,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import Fact, System
 from computeledger.fields import Record, fields_of
 from computeledger.physics.calibration.efficiency import efficiency, load_factors, median_of
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE
+from computeledger.physics.calibration.serving import DEFAULT_ENGINE, DEFAULT_TUNING
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_training_precision
 from computeledger.physics.weights import precision_of
@@ -32,7 +32,7 @@ from computeledger.workloads.rl.confidence import rl_ratios
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.intervals import Interval, is_measured_chip
-from computeledger.workloads.serving.reading import interval_asked
+from computeledger.workloads.serving.reading import interval_asked, run_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 #: What every phase takes when the plan is silent; each use is listed in the result.
@@ -390,12 +390,14 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         for name, value in plan.efficiency.values.items()
         if not isinstance(value, str)
     }
+    question = question_of(plan, section)
+    run = run_asked(question) if isinstance(question, ServeQuestion) else (None, DEFAULT_TUNING)
     return Setting(
         plan=plan,
         section=section,
         model=model,
-        machine=Machine(system, efficiency(constants, overrides), training_efficiency(draws=overrides)),
-        typical=Machine(system, efficiency(constants, typical), training_efficiency(draws=typical)),
+        machine=Machine(system, efficiency(constants, overrides, *run), training_efficiency(draws=overrides)),
+        typical=Machine(system, efficiency(constants, typical, *run), training_efficiency(draws=typical)),
         precision=_precision(plan, section, model),
         usd_per_gpu_hour=price_term.value,
         facility_w_per_gpu=power,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
-from computeledger.fields import asked
-from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
-from computeledger.workloads.questions.setup import BACKENDS, OnSystem
+from computeledger.fields import Record, asked, fields_of
+from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeQuestion(OnSystem):
+class ServeQuestion(EngineRun, OnSystem):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(
@@ -44,14 +43,6 @@ class ServeQuestion(OnSystem):
     backend: str | None = asked(
         "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
         blank="vllm, or the engine of --emit",
-    )  # fmt: skip
-    backend_version: str | None = asked(
-        "text", "Release of the engine, such as 0.12.0, or its month, such as 2025-12.", metavar="V",
-        label="Engine's release", group="More", blank="the newest measured",
-    )  # fmt: skip
-    tuning: str = asked(
-        "text", "Whose deployment: as other people's measurements show it, or tuned like the public InferenceX "
-        "recipes.", DEFAULT_TUNING, choices=TUNINGS, label="Tuning", group="How",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     host_weights: float = asked(
@@ -182,3 +173,16 @@ class ServeQuestion(OnSystem):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")
+
+
+def serve_question(question: Record, **given: Any) -> ServeQuestion:
+    """The serving question that another question asks: the fields that both have, and what is given.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.questions.setup import EngineRun
+    >>> serve_question(EngineRun(tuning="recipe"), model="qwen3-8b", system="h100-nvl8").tuning
+    'recipe'
+    """
+    both = fields_of(ServeQuestion).keys() & fields_of(type(question)).keys()
+    return ServeQuestion(**{**{name: getattr(question, name) for name in both}, **given})

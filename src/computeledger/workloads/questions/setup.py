@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, MOST_SEED, Asked, asked, shared
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
 from computeledger.workloads.engines import backends
 
 if TYPE_CHECKING:
@@ -51,6 +52,20 @@ class OnSystem(Sampled):
         "usd_per_hour", "Price of a GPU-hour.", unit="$/h", metavar="$/h", label="GPU-hour", group="How", slider=(0.5,
         20),
         blank="rent of the price edition",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineRun(Asked):
+    """How an engine is run: its release, whose tuning, and its own settings."""
+
+    backend_version: str | None = asked(
+        "text", "Release of the engine, such as 0.12.0, or its month, such as 2025-12.", metavar="V",
+        label="Engine's release", group="More", blank="the newest measured",
+    )  # fmt: skip
+    tuning: str = asked(
+        "text", "Whose deployment: as other people's measurements show it, or tuned like the public InferenceX "
+        "recipes.", DEFAULT_TUNING, choices=TUNINGS, label="Tuning", group="How",
     )  # fmt: skip
 
 

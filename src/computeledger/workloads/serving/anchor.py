@@ -124,6 +124,20 @@ def anchoring_of(
     return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at) for name in ratios})
 
 
+def medians_of(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Num]:
+    """Medians of real over predicted time: of the question's class, or what measurements left of them.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.serving.intervals import interval_of
+    >>> sorted(medians_of(interval_of("known deployment"), None)), medians_of(None, None)
+    (['efficiency.first_token_ratio', 'efficiency.serving_ratio'], {})
+    """
+    if interval is None or anchoring is not None:
+        return {} if anchoring is None else anchoring.medians
+    return {f"efficiency.{factor}": median_of(getattr(interval, name)) for factor, name in ANCHORED.items()}
+
+
 def read_anchors(texts: Iterable[str]) -> list[ServingAnchor]:
     """Read anchors: ``batch=32,isl=1024,osl=1024,tpot=21ms``, or a benchmark's result with keys that it lacks.
 

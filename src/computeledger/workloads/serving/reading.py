@@ -50,6 +50,17 @@ def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
     return {name: getattr(question, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
 
 
+def median_lengths(question: ServeQuestion) -> dict[str, Num]:
+    """Tokens of a request at their medians.
+
+    Examples
+    --------
+    >>> median_lengths(ServeQuestion(model="qwen3-8b", system="h100-nvl8"))["input_tokens"]
+    4096.0
+    """
+    return {name: median_of(value) for name, value in lengths_of(question).items()}
+
+
 def model_of(question: ServeQuestion) -> Model:
     """The model that is served, with the context that the question assumes.
 

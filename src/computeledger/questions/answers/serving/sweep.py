@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.offload import HostMemory
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
@@ -27,13 +25,11 @@ from computeledger.questions.answers.setup import price_of
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.units import format_si
-from computeledger.workloads.engines import constants_of, precision_on
-from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
-from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.engines import constants_of
+from computeledger.workloads.questions.serve import serve_question
+from computeledger.workloads.serving.anchor import Anchoring, anchoring_of, medians_of
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.intervals import Interval
-from computeledger.workloads.serving.reading import buffers_of, interval_asked
+from computeledger.workloads.serving.reading import interval_asked, median_lengths, read_serving, run_asked
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -160,30 +156,20 @@ def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combin
         asked.model, asked.system, widths, asked.input_tokens, asked.output_tokens
     ):
         model, system = load_model(model_id), load_system(system_id)
-        precision = precision_on(asked.engine, model, width, asked.kv_precision)
-        price = median_of(price_of(system, asked.price)[0])
-        kept = HostMemory(buffers=buffers_of(asked.engine))
-        scenario = ServingScenario(model, Layout(), precision, given, written, 1.0, usd_per_gpu_hour=price, host=kept)
-        one = ServeQuestion(
-            model=model_id, system=system_id, precision=width, kv_precision=asked.kv_precision, input_tokens=given,
-            output_tokens=written, backend=asked.backend, profile=asked.profile, anchor=asked.anchor,
-        )  # fmt: skip
+        one = serve_question(
+            asked, model=model_id, system=system_id, precision=width, input_tokens=given, output_tokens=written
+        )
+        scenario = read_serving(one, median_lengths(one), median_of(price_of(system, asked.price)[0]))
         interval = interval_asked(one, model, system)
         anchoring = anchoring_of(one, model, system, interval)
-        medians = _medians(interval) if anchoring is None else anchoring.medians
-        machine = Machine(system, efficiency(constants_of(asked.engine, system.accelerator), medians))
-        questions.append(ServingQuestion(len(combinations), scenario, machine, asked.gpus))
-        weights = width or precision.name
+        factors = efficiency(
+            constants_of(asked.engine, system.accelerator), medians_of(interval, anchoring), *run_asked(one)
+        )
+        questions.append(ServingQuestion(len(combinations), scenario, Machine(system, factors), asked.gpus))
+        weights = width or scenario.precision.name
         name = interval_document(interval, asked.engine)["class"]
         combinations.append(Combination(model.id, system.id, weights, name, given, written))
     return questions, combinations, anchoring
-
-
-def _medians(interval: Interval | None) -> dict[str, Num]:
-    """The medians that ``serve`` answers with: those of the question's interval class."""
-    if interval is None:
-        return {}
-    return {f"efficiency.{factor}": median_of(getattr(interval, name)) for factor, name in ANCHORED.items()}
 
 
 def _run(

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.facts.schema import System
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -30,12 +30,12 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.workloads.engines import constants_of, precision_on
-from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import Anchoring, anchoring_of
+from computeledger.workloads.engines import constants_of
+from computeledger.workloads.questions.serve import serve_question
+from computeledger.workloads.serving.anchor import Anchoring, anchoring_of, medians_of
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import interval_asked
+from computeledger.workloads.serving.reading import interval_asked, median_lengths, read_serving, run_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -152,10 +152,15 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     model, system = load_model(question.model), load_system(question.system)
     load, sample = _load(model, question)
     price, ground = price_of(system, question.price)
-    anchoring = _anchoring(model, system, sample, question)
-    drawn = None if anchoring is None else {_DECODE: median_of(anchoring.lessons["tpot"].after)}
-    machine = Machine(system, efficiency(constants_of(question.engine, system.accelerator), drawn))
-    fleet = _fleet(model, machine, sample, question, anchoring)
+    asked = serve_question(
+        question, input_tokens=float(np.mean(sample.input_tokens)), output_tokens=float(np.mean(sample.output_tokens))
+    )
+    interval = interval_asked(asked, model, system)
+    anchoring = anchoring_of(asked, model, system, interval)
+    medians = medians_of(interval, None) | _anchored(anchoring)
+    constants = constants_of(question.engine, system.accelerator)
+    machine = Machine(system, efficiency(constants, medians, *run_asked(asked)))
+    fleet = _fleet(read_serving(asked, median_lengths(asked), 0.0), machine, sample, question, anchoring)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
     search = _Search(question, fleet.clock, load, slo, capacity)
@@ -183,16 +188,9 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
 _DECODE = "efficiency.serving_ratio"
 
 
-def _anchoring(model: Model, system: System, sample: Trace, question: SimulateServeQuestion) -> Anchoring | None:
-    """What the reader's measurements taught of requests like these."""
-    if not question.anchor:
-        return None
-    asked = ServeQuestion(
-        model=question.model, system=question.system, precision=question.precision, kv_precision=question.kv_precision,
-        backend=question.backend, layout=question.layout, anchor=question.anchor,
-        input_tokens=float(np.mean(sample.input_tokens)),
-    )  # fmt: skip
-    return anchoring_of(asked, model, system, interval_asked(asked, model, system))
+def _anchored(anchoring: Anchoring | None) -> dict[str, Num]:
+    """What measurements taught of a step; of the first token the replica is told apart."""
+    return {} if anchoring is None else {_DECODE: anchoring.medians[_DECODE]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,18 +278,18 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
 
 
 def _fleet(
-    model: Model, machine: Machine, trace: Trace, question: SimulateServeQuestion, anchoring: Anchoring | None = None
+    scenario: ServingScenario,
+    machine: Machine,
+    trace: Trace,
+    question: SimulateServeQuestion,
+    anchoring: Anchoring | None = None,
 ) -> Fleet:
     """Replicas, and what may change their number."""
-    scenario = ServingScenario(
-        model, Layout(), precision_on(question.engine, model, question.precision, question.kv_precision),
-        float(np.mean(trace.input_tokens)), float(np.mean(trace.output_tokens)), 1.0,
-    )  # fmt: skip
     layout = _layout(scenario, machine, question)
     sizes = [(question.replicas, layout)]
     if question.prefill_replicas is not None:
         given = question.prefill_layout
-        first = check_layout(parse_layout(given), model) if given else layout
+        first = check_layout(parse_layout(given), scenario.model) if given else layout
         sizes.insert(0, (question.prefill_replicas, first))
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
