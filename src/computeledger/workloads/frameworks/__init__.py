@@ -14,7 +14,7 @@ from computeledger.physics.training.batch import Stack
 from computeledger.sources import load_sources
 
 #: Where nobody names a framework.
-GENERIC = "generic"
+USUAL_STACK = "generic"
 _FOLDER = resources.files("computeledger.workloads.frameworks")
 
 
@@ -87,7 +87,7 @@ def framework_ids() -> tuple[str, ...]:
     ('generic', True)
     """
     names = sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
-    return (GENERIC, *(one for one in names if one != GENERIC))
+    return (USUAL_STACK, *(one for one in names if one != USUAL_STACK))
 
 
 @functools.cache
@@ -131,4 +131,4 @@ def named_framework(text: str) -> Framework:
     """
     said = text.lower()
     found = [(len(word), one.id) for one in frameworks() for word in one.words if word in said]
-    return load_framework(max(found)[1] if found else GENERIC)
+    return load_framework(max(found)[1] if found else USUAL_STACK)

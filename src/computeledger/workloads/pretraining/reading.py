@@ -10,11 +10,11 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
-from computeledger.physics.calibration.training import load_all_factors
+from computeledger.physics.calibration.training import framework_ratio, load_all_factors
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
-from computeledger.workloads.frameworks import GENERIC, load_framework
+from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
@@ -43,6 +43,8 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
         sharded_weights=_sharding(question) == "zero-3",
         stack=replace(
             framework.stack,
+            tuning=question.tuning,
+            time_ratio=framework_ratio(framework.id),
             recipe=question.recipe,
             mtp_layers=question.mtp_layers or 0,
             activation_precision=question.activation_precision,
@@ -114,7 +116,7 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
 
 def _sharding(question: PretrainQuestion) -> str | None:
     """What ranks share: as given, else as a named framework does; None is searched."""
-    if question.sharding is not None or question.framework == GENERIC:
+    if question.sharding is not None or question.framework == USUAL_STACK:
         return question.sharding
     return load_framework(question.framework).sharding
 

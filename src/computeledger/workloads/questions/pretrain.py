@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
-from computeledger.workloads.frameworks import GENERIC, framework_ids
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
+from computeledger.workloads.frameworks import USUAL_STACK, framework_ids
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
@@ -26,8 +27,12 @@ class PretrainQuestion(OnSystem):
     )  # fmt: skip
     precision: str = asked("text", "bf16, fp8 or fp4.", "bf16", metavar="P", label="Precision", group="How")
     framework: str = asked(
-        "text", "Training framework: its kernels, what it shards and overlaps, its names of the layout.", GENERIC,
+        "text", "Training framework: its kernels, what it shards and overlaps, its names of the layout.", USUAL_STACK,
         choices=framework_ids(), label="Framework", group="How",
+    )  # fmt: skip
+    tuning: str = asked(
+        "text", "As people usually run it, or as vendors tune it for their own tables.", DEFAULT_TUNING,
+        choices=TUNINGS, label="Tuning", group="How",
     )  # fmt: skip
     tokens: Uncertain = asked(
         "tokens", "Tokens of the run.", 1e12, unit="tokens", is_open=True, metavar="D", blank="1T",
