@@ -61,6 +61,6 @@ def test_working_shows_the_engine_s_own_factors() -> None:
 
 
 def test_the_app_asks_for_the_engine_of_inference() -> None:
-    given = (("inference.backend", "sglang"),)
+    given = (("inference.backend", "trtllm"),)
     plain, served = (answered(Question("api", "life", one)) for one in ((), given))
     assert plain.status == served.status == 200 and plain.body != served.body

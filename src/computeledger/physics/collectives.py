@@ -84,8 +84,37 @@ def latency_s(n_group: Num, machine: Machine) -> Num:
     is_switched = machine.system.ring_link_fraction is None and machine.system.pair_link_fraction is None
     grown = 1 + LATENCY_PER_DOUBLING * np.log2(local) if is_switched else local / PAIR
     up = machine.system.scale_up_latency_s.value * grown
-    out = machine.system.scale_out_latency_s.value + machine.efficiency.scale_out_floor_s
+    out = machine.system.scale_out_latency_s.value
     return np.where(np.asarray(n_group) > 1, up, 0.0) + np.where(domains > 1, out, 0.0)
+
+
+def reduction_latency_s(n_group: Num, machine: Machine) -> Num:
+    """Time of the smallest reduction: a library's own steps beyond the domain come on top of the fabric's latency.
+
+    Exchanges between experts have none of them: their kernels write into the other GPUs' memory themselves.
+
+    Parameters
+    ----------
+    n_group : float or ndarray
+        GPUs that take part [-]; a group of one takes no time.
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        ``latency``, and the floor of a reduction where it leaves the domain [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> h100 = Machine(load_system("h100-nvl8"), efficiency("vllm"))
+    >>> [bool(reduction_latency_s(n, h100) > latency_s(n, h100)) for n in (8, 16)]
+    [False, True]
+    """
+    beyond = _groups(n_group, machine)[1] > 1
+    return latency_s(n_group, machine) + np.where(beyond, machine.efficiency.scale_out_floor_s, 0.0)
 
 
 def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) -> Num:
@@ -122,7 +151,31 @@ def ring_s(message_bytes: Num, n_group: Num, machine: Machine, passes: int = 2) 
     if machine.efficiency is IDEAL:  # a switch that adds up sends each value once
         up = np.minimum(up, np.where(local > 1, 1 / machine.scale_up_bytes_per_s, 0.0))
     out = passes * (1 - 1 / domains) / local / machine.scale_out_bytes_per_s
-    return latency_s(n_group, machine) + (up + out) * message_bytes
+    return reduction_latency_s(n_group, machine) + (up + out) * message_bytes
+
+
+def exchange_bytes_per_s(machine: Machine) -> Num:
+    """Rate of an exchange between experts beyond the scale-up domain, per GPU and direction.
+
+    Parameters
+    ----------
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        Its own share of the links: every GPU writes straight to every other, no ring waits for its slowest [byte/s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> h800 = Machine(load_system("h800-nvl8"), efficiency("sglang"))
+    >>> bool(exchange_bytes_per_s(h800) > h800.scale_out_bytes_per_s)
+    True
+    """
+    return machine.system.cross_domain_bytes_per_s_per_gpu * machine.efficiency.exchange_out_fraction
 
 
 def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
@@ -155,16 +208,18 @@ def all_to_all_s(sent_bytes: Num, n_group: Num, machine: Machine) -> Num:
     local, _ = _groups(n_group, machine)
     up = inside_bytes_per_s(local, machine, machine.efficiency.all_to_all_fraction)
     near = (local - 1) / n_group / up
-    far = (n_group - local) / n_group / machine.scale_out_bytes_per_s
+    far = (n_group - local) / n_group / exchange_bytes_per_s(machine)
     return latency_s(n_group, machine) + np.maximum(near, far) * sent_bytes
 
 
-def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machine: Machine) -> Num:
+def forwarded_all_to_all_s(
+    token_bytes: Num, n_copies: int, n_group: Num, machine: Machine, most_domains: float = np.inf
+) -> Num:
     """Time to send tokens to several ranks each, crossing to another domain once and fanning out inside it.
 
     With ``D`` domains and ``k`` copies to even ranks a token meets ``D (1 - (1 - 1/D)^k)`` domains, ``(D - 1) / D`` of
-    them far, and ``g (1 - (1 - 1/g)^k)`` ranks, ``(local - 1) / local`` of them over scale-up links. The two fabrics
-    work at once.
+    them far and no more than its router allows, and ``g (1 - (1 - 1/g)^k)`` ranks, ``(local - 1) / local`` of them over
+    scale-up links. The two fabrics work at once.
 
     Parameters
     ----------
@@ -176,6 +231,8 @@ def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machin
         ``g`` GPUs that take part [-].
     machine : Machine
         Fabric.
+    most_domains : float
+        Domains that a token's experts lie in at most, where the router limits them [-].
 
     Returns
     -------
@@ -191,10 +248,10 @@ def forwarded_all_to_all_s(token_bytes: Num, n_copies: int, n_group: Num, machin
     """
     local, domains = _groups(n_group, machine)
     ranks = n_group * (1 - (1 - 1 / np.asarray(n_group, float)) ** n_copies)
-    met = domains * (1 - (1 - 1 / domains) ** n_copies)
+    met = np.minimum(domains * (1 - (1 - 1 / domains) ** n_copies), most_domains)
     up = inside_bytes_per_s(local, machine, machine.efficiency.all_to_all_fraction)
     near = ranks * (local - 1) / local / up
-    far = met * (domains - 1) / domains / machine.scale_out_bytes_per_s
+    far = met * (domains - 1) / domains / exchange_bytes_per_s(machine)
     return latency_s(n_group, machine) + np.maximum(near, far) * token_bytes
 
 

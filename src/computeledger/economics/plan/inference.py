@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from computeledger.arrays import Num, median
 from computeledger.economics.plan.keys import KINDS
 from computeledger.economics.plan.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
@@ -16,6 +18,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import CHIP, is_measured_chip
+from computeledger.workloads.serving.pools import prefill_worker, without_prompts
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
@@ -25,6 +28,7 @@ from computeledger.workloads.serving.reading import (
     median_lengths,
     read_serving,
     search_options,
+    stated_layout,
 )
 from computeledger.workloads.serving.search import PriceOfSpeed, price_of_speed
 
@@ -52,6 +56,7 @@ class EngineModel:
     """The engine that serves a stream, whatever its traffic and its price."""
 
     result: ServingResult
+    reader: ServingResult  # of prompts: the same worker, or one of a pool of its own
     choice: str
     curve: PriceOfSpeed
 
@@ -65,6 +70,7 @@ class _Stream:
     paid: bool
     traffic: _Traffic
     engine: ServingResult
+    reader: ServingResult
     usd_per_gpu_hour: Num
     choice: str
     params: Term
@@ -76,8 +82,10 @@ class _Stream:
 
     @property
     def prefill_s(self) -> Num:
-        """Replica time of one prefilled token."""
-        return self.engine.prefill_busy_s / self.engine.scenario.input_tokens
+        """Time of one prefilled token, of the worker that reads it: attending to the prefix is paid by cached ones."""
+        one = self.reader.scenario
+        own_s = self.reader.prefill_busy_s - one.cached_tokens * self.reader.cached_attended_s
+        return np.maximum(own_s, 0.0) / one.input_tokens
 
     @property
     def output_s(self) -> Num:
@@ -86,21 +94,28 @@ class _Stream:
 
     @property
     def busy_gpu_hours(self) -> Num:
-        traffic = self.traffic
-        replica_s = traffic.prefilled_tokens * self.prefill_s + traffic.output_tokens * self.output_s
-        replica_s = replica_s + traffic.cached_tokens * self.engine.cached_busy_s
-        return replica_s * self.engine.scenario.layout.n_gpus / HOUR_S
+        traffic, reader = self.traffic, self.reader
+        read_s = traffic.prefilled_tokens * self.prefill_s + traffic.cached_tokens * reader.cached_busy_s
+        gpu_s = read_s * reader.scenario.layout.n_gpus
+        gpu_s = gpu_s + traffic.output_tokens * self.output_s * self.engine.scenario.layout.n_gpus
+        return gpu_s / HOUR_S
 
     def figures(self) -> tuple[Figure, ...]:
         prefilled = Term("prefilled", self.traffic.prefilled_tokens, "tokens", "plan", self.key)
         generated = Term("generated", self.traffic.output_tokens, "tokens", "plan", self.key)
-        terms = (
-            Term("GPUs per replica", self.engine.scenario.layout.n_gpus, "GPUs"),
+        engine, reader = self.engine, self.reader
+        terms: tuple[Term, ...] = (
+            Term("GPUs per replica", engine.scenario.layout.n_gpus, "GPUs"),
             Term("t_in", self.prefill_s, "s"),
             Term("t_out", self.output_s, "s"),
-            Term("t_read", self.engine.cached_busy_s, "s"),
+            Term("t_read", reader.cached_busy_s, "s"),
         )
         formula = "GPUs per replica x (prefilled x t_in + generated x t_out + cached x t_read) / 3600"
+        if reader is not engine:
+            terms = (Term("GPUs per reader", reader.scenario.layout.n_gpus, "GPUs"), *terms)
+            formula = (
+                "(GPUs per reader x (prefilled x t_in + cached x t_read) + GPUs per replica x generated x t_out) / 3600"
+            )
         flop_terms = (self.params, prefilled, generated)
         return (
             Figure(f"{self.label}.flop", self.flop, "FLOP", "2 N (prefilled + generated tokens)", flop_terms),
@@ -111,9 +126,12 @@ class _Stream:
         price = self.usd_per_gpu_hour
         return {
             f"{self.label}: tpot_s": (self.engine.tpot_s, "s"),
-            f"{self.label}: ttft_s": (self.engine.ttft_s, "s"),
+            f"{self.label}: ttft_s": (self.reader.ttft_s, "s"),
             f"{self.label}: usd_per_mtok_output": (price * self.engine.usd_per_mtok_output, "USD/Mtok"),
-            f"{self.label}: usd_per_mtok_input": (price * self.engine.usd_per_mtok_input, "USD/Mtok"),
+            f"{self.label}: usd_per_mtok_input": (
+                price * self.reader.usd_per_mtok_input,
+                "USD/Mtok",
+            ),
         }
 
 
@@ -131,8 +149,8 @@ def model_engine(setting: Setting, stream: Section) -> EngineModel:
     >>> model_engine(make_setting(plan, section, draws), section).choice
     'tp1, batch 184 (searched)'
     """
-    result, choice = _engine(setting, stream)
-    return EngineModel(result, choice, _typical_curve(setting, result.scenario))
+    result, reader, choice = _engine(setting, stream)
+    return EngineModel(result, reader, choice, _typical_curve(setting, result.scenario))
 
 
 def inference_phase(settings: list[tuple[Setting, Section]], engines: list[EngineModel]) -> Phase:
@@ -180,7 +198,9 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
         figures=(*(figure for one in streams for figure in one.figures()), hours),
         choices={one.label: one.choice for one in streams},
         operations={
-            f"{one.label}: {step}": getattr(one.engine, step) for one in streams for step in ("decode", "prefill")
+            f"{one.label}: {step}": getattr(result, step)
+            for one in streams
+            for step, result in (("decode", one.engine), ("prefill", one.reader))
         },
         assumptions=_assumed(settings),
     )
@@ -223,6 +243,7 @@ def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Strea
         paid=section.text("paid") != "no",
         traffic=_traffic(setting, section, _request(setting, section)),
         engine=modelled.result,
+        reader=modelled.reader,
         usd_per_gpu_hour=setting.usd_per_gpu_hour,
         choice=modelled.choice,
         params=params_term(setting.model),
@@ -266,7 +287,7 @@ def _whole_tokens(setting: Setting, stream: Section) -> Num:
     return setting.number("rate", stream) * setting.number("life", stream)
 
 
-def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, str]:
+def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, ServingResult, str]:
     """A stream's engine, as ``serve`` finds it: its layout and batch are searched where the plan leaves them out."""
     question = setting.asked(ServeQuestion, stream)
     lengths = lengths_of(question)
@@ -283,7 +304,13 @@ def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, str]:
     if not is_measured_chip(setting.machine.system):
         how += f"; {CHIP}"
     label = f"{best.layout}, batch {median(batch):.0f} ({how})"
-    return estimate_serving(replace(drawn, layout=best.layout, batch=batch), setting.machine), label
+    at = replace(drawn, layout=best.layout, batch=batch)
+    if question.prefill_layout is None:
+        result = estimate_serving(at, setting.machine)
+        return result, result, label
+    layout = stated_layout(question.prefill_layout, drawn.model)
+    reader = prefill_worker(drawn, layout, setting.machine)
+    return estimate_serving(at, without_prompts(setting.machine)), reader, f"prompts on {layout}; {label}"
 
 
 def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:

@@ -354,6 +354,8 @@ def question_of(plan: Plan, section: Section, stream: Section | None = None) -> 
         is_word = isinstance(value, str) and name in ("price", "tokens")  # rent, balanced: for the plan itself
         if value is not None and not is_word:
             given[name] = round(median_of(value)) if one.dimension == WHOLE and not isinstance(value, str) else value
+    if "prefill_layout" in given:
+        given["mode"] = "disaggregated"
     try:
         return question_from(kind, given)
     except InputError as error:

@@ -117,7 +117,7 @@ def loss_ratio(chip: Accelerator) -> float:
     """
     kernels = _kernels_of(chip, "compute")
     peaks: Mapping[str, float] = _table()["vector"]["tflop_per_s"]
-    if kernels or chip.id not in peaks or chip.id in load_calibration().chips:
+    if kernels or chip.id not in peaks or load_calibration().chips.intersection(same_dies(chip)):
         return _mean([one.loss_ratio for one in kernels])
     reference = load_accelerator(_table()["vector"]["reference"])
     tensor, vector = (chip.peak("bf16") / reference.peak("bf16"), peaks[chip.id] / peaks[reference.id])
@@ -146,12 +146,37 @@ def bandwidth_ratio(chip: Accelerator) -> float:
     return _mean([one.share_ratio for one in _kernels_of(chip, "bandwidth")])
 
 
+def same_dies(chip: Accelerator) -> list[str]:
+    """Name a chip and those whose dies it has: what was measured on these stands for what was not on it.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        Any.
+
+    Returns
+    -------
+    list of str
+        Ids of accelerators, the chip's own first.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> same_dies(load_accelerator("h800-sxm5-80gb"))
+    ['h800-sxm5-80gb', 'h100-sxm5-80gb']
+    """
+    found, table = [chip.id], _table()["same_dies"]
+    while found[-1] in table:
+        found.append(table[found[-1]])
+    return found
+
+
 def _kernels_of(chip: Accelerator, kind: str) -> Sequence[Achieved]:
     """What was measured on a chip, else on one of the same dies; nothing for a chip of the fit."""
-    measured, name = measured_kernels(kind), chip.id
-    while name not in measured and name in _table()["same_dies"]:
-        name = _table()["same_dies"][name]
-    return () if chip.id in load_calibration().chips else measured.get(name, ())
+    measured, alike = measured_kernels(kind), same_dies(chip)
+    if load_calibration().chips.intersection(alike):
+        return ()
+    return next((measured[name] for name in alike if name in measured), ())
 
 
 def _mean(ratios: Sequence[float]) -> float:

@@ -51,8 +51,10 @@ class Efficiency:
         Rate of plain attention with one query per head over that in prefill [-].
     overlap_fraction : float or ndarray
         Share of the shorter of computing and moving that hides behind the longer [-].
-    scale_up_fraction, scale_out_fraction, all_to_all_fraction : float or ndarray
-        Of one direction's bandwidth: reductions in the domain, anything beyond it, exchanges between experts [-].
+    scale_up_fraction, scale_out_fraction : float or ndarray
+        Of one direction's bandwidth: reductions in the domain, anything beyond it but exchanges between experts [-].
+    all_to_all_fraction, exchange_out_fraction : float or ndarray
+        The same of exchanges between experts, in the domain and beyond it [-].
     all_to_all_floor_s, scale_out_floor_s : float or ndarray
         Time that does not shrink with the bytes: of one dispatch or combine, of a reduction beyond the domain [s].
     mixer_floor_s, mlp_floor_s, experts_floor_s : float or ndarray
@@ -115,6 +117,7 @@ class Efficiency:
     scale_up_fraction: Num = 1.0
     scale_out_fraction: Num = 1.0
     all_to_all_fraction: Num = 1.0
+    exchange_out_fraction: Num = 1.0
     all_to_all_floor_s: Num = 0.0
     scale_out_floor_s: Num = 0.0
     mixer_floor_s: Num = 0.0

@@ -362,7 +362,8 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
                 if step.decode:  # each copy goes straight to its rank
                     one = collectives.all_to_all_s(copies, layout.ep, machine)
                 else:
-                    one = collectives.forwarded_all_to_all_s(token, part.n_experts_active, layout.ep, machine)
+                    groups = part.n_groups_active or np.inf  # the router's groups of experts lie in a domain each
+                    one = collectives.forwarded_all_to_all_s(token, part.n_experts_active, layout.ep, machine, groups)
                 once = once + count * one
         # dispatch and combine each start once
         away = np.where(spread, 1.0, 0.0)

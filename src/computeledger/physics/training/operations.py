@@ -16,7 +16,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.calibration.training import chip_family
-from computeledger.physics.collectives import latency_s
+from computeledger.physics.collectives import reduction_latency_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, total_s
 from computeledger.physics.roofline import OperationKind as Kind
@@ -252,7 +252,7 @@ def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
     residual = work.tokens * model.hidden_size * ACTIVATION_BYTES
     tensor = (8 + 4 * again) * model.n_layers / layout.pp
     link = np.where(np.asarray(layout.tp) > domain, out, up)
-    wire = residual * (1 - 1 / layout.tp) / link + latency_s(layout.tp, machine)
+    wire = residual * (1 - 1 / layout.tp) / link + reduction_latency_s(layout.tp, machine)
     exposed = HIDDEN_EXPOSED if stack.hidden_tensor_parallel else 1.0
     yield Operation(Kind.TENSOR_PARALLEL, network_s=tensor * wire * exposed)
     cache = kv_bytes_per_token(model, ACTIVATION_BYTES)

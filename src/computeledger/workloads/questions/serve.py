@@ -106,6 +106,18 @@ class ServeQuestion(EngineRun, OnSystem):
         "text", "One pool of replicas, or prefill and decode apart.", "aggregated",
         choices=("aggregated", "disaggregated"), label="Pools", group="More",
     )  # fmt: skip
+    prefill_layout: str | None = asked(
+        "text", "Layout of the workers that read prompts, where those that decode have one of their own.",
+        metavar="tp1-pp1-dp32-ep32", label="Prefill layout", group="More", blank="searched, or one pool for both",
+    )  # fmt: skip
+    two_batches: bool = asked(
+        "switch", "Run every pass as two batches in turn: one computes while the other's tokens travel to their "
+        "experts.", False, label="Two batches in turn", group="More",
+    )  # fmt: skip
+    redundant_experts: int = asked(
+        "whole", "Copies of busy experts in every layer, beside the model's own.", 0, least=0, most=4096.0, metavar="N",
+        label="Redundant experts", group="More",
+    )  # fmt: skip
     kv_tiers: bool = asked(
         "switch",
         "Compare the cost of keeping a cached prefix in HBM, DDR, flash and disk, and of GPUs with less HBM.",
@@ -151,6 +163,7 @@ class ServeQuestion(EngineRun, OnSystem):
             )
         if self.profile is not None and self.backend_version is not None:
             raise InputError("--backend-version: a machine's own kernels have no release: leave out --profile")
+        self._check_experts()
         if self.anchor and self.mode != "aggregated":
             raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
         if self.cache_discount is not None and not self.kv_tiers:
@@ -163,13 +176,29 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError(f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({most})")
         if self.rounds is None and (self.equal_lengths or self.statistic != "mean"):
             raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
-        if self.mode == "disaggregated":
-            self._check_pools()
+        self._check_pools()
         if not self.has_host_memory and (self.host_bandwidth or self.host_link):
             raise InputError("--host-bandwidth and --host-link are of what is in host memory: add --host-weights")
 
+    def _check_experts(self) -> None:
+        given = "--two-batches" if self.two_batches else "--redundant-experts" if self.redundant_experts else None
+        if given and self.emit:
+            raise InputError(f"--emit {self.emit}: launch commands have no {given} yet: leave out one of the two")
+        if given and self.anchor:
+            raise InputError(f"--anchor: measurements are read without {given} yet: leave out one of the two")
+
     def _check_pools(self) -> None:
-        for name in ("batch", "layout", "requests_per_s", "kv_tiers", "host_weights", "host_experts", "host_kv"):
+        if self.mode != "disaggregated":
+            if self.prefill_layout is not None:
+                raise InputError("--prefill-layout is of workers that only read prompts: add --mode disaggregated")
+            return
+        if bool(self.layout) != bool(self.prefill_layout):
+            raise InputError(
+                "two pools have two layouts: state --prefill-layout and --layout (of decoding), or neither"
+            )
+        if self.batch and not self.layout:
+            raise InputError("--batch is of a decoding worker: state --prefill-layout and --layout too")
+        for name in ("requests_per_s", "kv_tiers", "host_weights", "host_experts", "host_kv"):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")

@@ -59,6 +59,8 @@ class ServingScenario:
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
         Whether the scheduler holds prompts back until every attention-DP rank has one.
+    two_batches : bool
+        Whether one half of a pass computes while the other's tokens travel to their experts.
     statistic : str
         Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
         state.
@@ -79,6 +81,7 @@ class ServingScenario:
     rounds: Num = np.inf
     waiting: Num = 0.0
     ranks_balanced: bool = False
+    two_batches: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
 
@@ -136,9 +139,21 @@ class ServingResult(Displayed):
     machine: Machine = field(repr=False)
 
     @functools.cached_property
+    def cached_attended_s(self) -> Num:
+        """Replica time of attending to a further cached token, as long as the prompt's own work counts [s]."""
+        one, more = self.scenario, np.maximum(self.scenario.input_tokens, 1.0)
+        longer = replace(_reading(one), context_tokens=one.cached_tokens + more)
+        attend = np.maximum(_timed(one, longer, self.machine).s - self.prefill_s, 0.0)
+        return attend / more * self.prefill_busy_s / self.prefill_s
+
+    @property
     def cached_busy_s(self) -> Num:
-        """Replica time of one cached token: fetching its cache entry and attending to it [s]."""
-        return _cached_busy_s(self, self.machine)
+        """Replica time of a further cached token: attended to, and fetched over the NIC of several machines [s]."""
+        one, ranks = self.scenario, self.scenario.layout.dp * self.scenario.layout.pp
+        if self.machine.system.is_one_machine:
+            return self.cached_attended_s
+        entry = sequence_bytes_per_gpu(one.model, 1.0, one.layout, PRECISION_BYTES[one.precision.kv])
+        return self.cached_attended_s + entry / self.machine.scale_out_bytes_per_s / ranks
 
     def ttft_statistic_s(self, statistic: str) -> Num:
         """Time to first token at another statistic over the requests of the run.
@@ -263,12 +278,11 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     """
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
-    eff, ranks = machine.efficiency, scenario.layout.dp * scenario.layout.pp
+    eff = machine.efficiency
     step = _timed(scenario, _decoding(scenario), machine)
     step_s = _drafted_s(scenario, step)
     decode_s = step_s / scenario.tokens_per_step
-    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    prompts = _timed(scenario, prompt, machine)
+    prompts = _timed(scenario, _reading(scenario), machine)
     prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
@@ -391,10 +405,8 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     """
     if not np.any(machine.efficiency.prefill_interference):
         return 0.0 * scenario.batch
-    ranks = scenario.layout.dp * scenario.layout.pp
-    prompt = Step(ranks, scenario.cached_tokens, scenario.input_tokens, decode=False)
     decode = _timed(scenario, _decoding(scenario), machine)
-    return _pass_s(_timed(scenario, prompt, machine), decode, machine)
+    return _pass_s(_timed(scenario, _reading(scenario), machine), decode, machine)
 
 
 #: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
@@ -422,8 +434,7 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     if not np.any(share):  # prompts are read elsewhere
         return 0.0 * arrivals
     together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
-    step = Step(ranks * together, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    one = alone if np.all(together == 1) else _timed(scenario, step, machine)
+    one = alone if np.all(together == 1) else _timed(scenario, _reading(scenario, together), machine)
     pass_s = _pass_s(one, decode, machine)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(pass_s / (together * ranks))
@@ -519,7 +530,13 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
 
 def _decoding(scenario: ServingScenario) -> Step:
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens)
+    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens, overlapped=scenario.two_batches)
+
+
+def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
+    """A pass over prompts on every rank."""
+    prompts, context = scenario.layout.dp * scenario.layout.pp * per_rank, scenario.cached_tokens
+    return Step(prompts, context, scenario.input_tokens, decode=False, overlapped=scenario.two_batches)
 
 
 def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
@@ -551,26 +568,8 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     True
     """
     ranks = scenario.layout.dp * scenario.layout.pp
-    packed = np.maximum(CHUNK_TOKENS / scenario.input_tokens, 1.0)
-    full = Step(ranks * packed, scenario.cached_tokens, scenario.input_tokens, decode=False)
-    return _timed(scenario, full, machine).central_s / packed / ranks
-
-
-def _cached_busy_s(result: ServingResult, machine: Machine) -> Num:
-    """One more cached token: its share of a longer prefix's prefill, and its entry over the NIC of several machines.
-
-    A prefill takes as much of the replica's time here as for the prompt itself: decodes wait for a share of it.
-    """
-    scenario, prefill_s = result.scenario, result.prefill_s
-    layout = scenario.layout
-    ranks = layout.dp * layout.pp
-    more = np.maximum(scenario.input_tokens, 1.0)
-    longer = Step(ranks, scenario.cached_tokens + more, scenario.input_tokens, decode=False)
-    attend = _timed(scenario, longer, machine).s - prefill_s
-    entry = sequence_bytes_per_gpu(scenario.model, 1.0, layout, PRECISION_BYTES[scenario.precision.kv])
-    fetch = 0.0 if machine.system.is_one_machine else entry / machine.scale_out_bytes_per_s
-    taken = result.prefill_busy_s / prefill_s
-    return np.maximum(attend, 0.0) / more * taken + fetch / ranks
+    packed = np.maximum((1 + scenario.two_batches) * CHUNK_TOKENS / scenario.input_tokens, 1.0)
+    return _timed(scenario, _reading(scenario, packed), machine).central_s / packed / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:

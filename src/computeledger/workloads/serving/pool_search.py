@@ -25,8 +25,14 @@ from computeledger.workloads.serving.columns import (
     room,
     serving_blocks,
 )
-from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, packed_prefill_s
-from computeledger.workloads.serving.pools import DisaggregatedResult, DisaggregatedScenario, estimate_disaggregated
+from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.pools import (
+    DisaggregatedResult,
+    DisaggregatedScenario,
+    estimate_disaggregated,
+    prefill_worker,
+    without_prompts,
+)
 from computeledger.workloads.sweep import Columns, join_columns
 
 Array = NDArray[np.float64]
@@ -121,9 +127,12 @@ def pools_usd_per_mtok(result: DisaggregatedResult) -> tuple[Num, Num]:
 
 
 def search_pools(
-    scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, n_gpus: int
-) -> list[PoolOption]:
+    scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, n_gpus: int,
+    stated: tuple[Layout, int | None] | None = None,
+) -> list[PoolOption]:  # fmt: skip
     """Match every prefill layout with every decode layout and batch, on at most a number of GPUs.
+
+    ``stated`` is the one layout that prompts are read on, and the batch of a decoding worker where it is known.
 
     Examples
     --------
@@ -134,17 +143,20 @@ def search_pools(
     >>> {one.n_gpus <= 8 for one in found}
     {True}
     """
-    prefill = _prefill_pool(scenario, layouts, machine)
-    # the pools do not share GPUs: no prefill stands between two decode steps
-    apart = replace(machine, efficiency=replace(machine.efficiency, prefill_interference=0.0))
+    prefill = _prefill_pool(scenario, [stated[0]] if stated else layouts, machine)
+    apart = without_prompts(machine)
     most = min(float(np.max(room(scenario, layouts, machine))), LARGEST_BATCH)
-    cut = list(serving_blocks(scenario, layouts, apart, batches_to_try(most, _PER_DOUBLING)))
+    batches = [stated[1]] if stated and stated[1] else batches_to_try(most, _PER_DOUBLING)
+    cut = list(serving_blocks(scenario, layouts, apart, batches))
     parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
     if not parts or not prefill.layouts:
         raise DoesNotFitError(
             f"{scenario.model.id}: no layout of at most {format_count(n_gpus, 'GPU')} holds it and one sequence"
         )
-    matches = _matches(scenario, prefill, join_columns(parts), layouts, n_gpus)
+    columns = join_columns(parts)
+    if not columns["batch"].size:
+        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:.0f}")
+    matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
         smallest = int(min(prefill.gpus)) * 2
         raise DoesNotFitError(
@@ -173,10 +185,8 @@ def _prefill_pool(scenario: ServingScenario, layouts: Sequence[Layout], machine:
     ]
     if not fits:
         return _Prefill([], np.empty(0), np.empty(0), np.empty(0))
-    stacked = replace(scenario, layout=stack_layouts(fits), batch=1.0)
-    alone = np.ravel(np.asarray(estimate_serving(stacked, machine).prefill_s, float))
-    ranks = np.array([float(layout.dp * layout.pp) for layout in fits])
-    service = np.minimum(np.ravel(packed_prefill_s(stacked, machine)), alone / ranks)
+    worker = prefill_worker(scenario, stack_layouts(fits), machine)
+    alone, service = (np.ravel(np.asarray(one, float)) for one in (worker.prefill_s, worker.prefill_busy_s))
     gpus = np.array([float(layout.n_gpus) for layout in fits])
     rate = 1 / (service * gpus)
     kept = [

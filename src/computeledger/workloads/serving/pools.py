@@ -144,20 +144,11 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     """
     ratio = machine.efficiency.serving_ratio
     eff = replace(machine.efficiency, serving_ratio=1.0)
-    # the pools do not share GPUs: no prefill stands between two decode steps
-    apart = replace(machine, efficiency=replace(eff, prefill_interference=0.0))
     machine = replace(machine, efficiency=eff)
+    apart = without_prompts(machine)
     layout, load = scenario.prefill_layout, scenario.concurrency
-    prefill = estimate_serving(replace(scenario.decode, layout=layout, batch=1.0), machine)
-    pool = _PrefillPool(
-        alone_s=prefill.prefill_s,
-        service_s=np.minimum(
-            packed_prefill_s(replace(scenario.decode, layout=layout), machine),
-            prefill.prefill_s / (layout.dp * layout.pp),
-        )
-        / scenario.n_prefill,
-        n_workers=scenario.n_prefill,
-    )
+    prefill = prefill_worker(scenario.decode, layout, machine)
+    pool = _PrefillPool(prefill.prefill_s, prefill.prefill_busy_s / scenario.n_prefill, scenario.n_prefill)
     batch = _batch_of(scenario, pool, apart)
     decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
     decode_s = scenario.decode.output_tokens * decode.tpot_s
@@ -182,6 +173,60 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
         prefill_busy_fraction=busy,
         requests_per_s=rate / ratio,
     )
+
+
+def without_prompts(machine: Machine) -> Machine:
+    """A machine whose decodes share no GPU with prompts: no prefill stands between two decode steps.
+
+    Parameters
+    ----------
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    Machine
+        The same, undisturbed.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> without_prompts(Machine(load_system("h100-nvl8"))).efficiency.prefill_interference
+    0.0
+    """
+    return replace(machine, efficiency=replace(machine.efficiency, prefill_interference=0.0))
+
+
+def prefill_worker(scenario: ServingScenario, layout: Layout, machine: Machine) -> ServingResult:
+    """A worker that only reads prompts.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        Model, precision and lengths; layout and batch are set aside.
+    layout : Layout
+        Of the worker.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    ServingResult
+        With the pass of one prompt on every rank, and as replica time of a prompt what passes between two of a worker
+        that never rests: full chunks, or one prompt per rank where that is faster.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 512.0, 128.0, 1.0)
+    >>> result = prefill_worker(one, Layout(dp=2), Machine(load_system("h100-nvl8")))
+    >>> bool(result.prefill_busy_s < result.prefill_s / 2)
+    True
+    """
+    alone = estimate_serving(replace(scenario, layout=layout, batch=1.0), machine)
+    packed_s = machine.efficiency.serving_ratio * packed_prefill_s(alone.scenario, machine)
+    return replace(alone, prefill_busy_s=np.minimum(packed_s, alone.prefill_s / (layout.dp * layout.pp)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,30 @@ def model_of(question: ServeQuestion) -> Model:
     return model if question.context_tokens is None else replace(model, max_context_tokens=question.context_tokens)
 
 
+def with_copies(model: Model, n_copies: int) -> Model:
+    """The model with copies of its busy experts: as many more to hold and to spread, no more per token.
+
+    Examples
+    --------
+    >>> with_copies(load_model("deepseek-v3"), 32).n_experts
+    288
+    """
+    if not n_copies:
+        return model
+    if not model.is_moe:
+        raise InputError(f"--redundant-experts {n_copies}: {model.id} has no routed experts to copy")
+    layers = tuple(
+        replace(one, feed_forward=replace(one.feed_forward, n_experts=one.feed_forward.n_experts + n_copies))
+        if one.feed_forward.n_experts
+        else one
+        for one in model.layers
+    )
+    stored = model.stored
+    if stored is not None:
+        stored = replace(stored, experts=stored.experts * (1 + n_copies / model.n_experts))
+    return replace(model, layers=layers, stored=stored)
+
+
 def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gpu_hour: Num) -> ServingScenario:
     """The scenario of a question, its layout and batch still open.
 
@@ -82,7 +106,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     >>> read_serving(asked, lengths_of(asked), 2.0).precision.dense
     'fp8'
     """
-    model = model_of(question)
+    model = with_copies(model_of(question), question.redundant_experts)
     rounds = float("inf") if question.rounds is None else float(question.rounds)
     if question.rounds is not None and question.equal_lengths and reads_prompts_first(question.engine):
         rounds = 1.0  # every round starts together
@@ -98,6 +122,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         draft_tokens=question.draft_tokens,
         tokens_per_step=question.tokens_per_step,
         rounds=rounds,
+        two_batches=question.two_batches,
         statistic=question.statistic,
         host=host_memory(question),
     )
@@ -165,10 +190,21 @@ def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: 
         with with_remedies(scenario, machine.system, question.engine, question.gpus):
             return layouts_that_fit(scenario, machine, question.gpus)
     at_hand = question.gpus or machine.system.n_gpus
-    layout = check_layout(parse_layout(question.layout), scenario.model, at_hand)
+    return [stated_layout(question.layout, scenario.model, at_hand)]
+
+
+def stated_layout(text: str, model: Model, gpus: int | None = None) -> Layout:
+    """A layout as it is written, that serving can run.
+
+    Examples
+    --------
+    >>> stated_layout("tp1-dp144-ep144", with_copies(load_model("deepseek-v3"), 32)).n_gpus
+    144
+    """
+    layout = check_layout(parse_layout(text), model, gpus)
     if int(layout.cp) > 1:
         raise InputError(f"layout {layout}: context parallelism is for training and prefill; serving decodes with cp1")
-    return [layout]
+    return layout
 
 
 def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:

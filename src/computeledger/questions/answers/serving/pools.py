@@ -24,7 +24,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
-from computeledger.workloads.serving.reading import layouts_to_search
+from computeledger.workloads.serving.reading import layouts_to_search, stated_layout
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -91,14 +91,20 @@ class PoolsAnswer(ServingAnswer):
 
 def answer_pools(setting: Setting) -> PoolsAnswer:
     """Answer ``computeledger serve --mode disaggregated``."""
-    question = setting.question
+    question, stated = setting.question, None
+    if question.layout and question.prefill_layout:
+        model = setting.at_median.model
+        layouts = [stated_layout(question.layout, model)]
+        stated = stated_layout(question.prefill_layout, model), question.batch
+        least = sum(int(one.n_gpus) for one in (layouts[0], stated[0]))
+    else:
+        with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
+            fitting = layouts_that_fit(setting.at_median, setting.typical, question.gpus)
+        layouts = layouts_to_search(question, fitting)
+        least = 2 * min(int(one.n_gpus) for one in layouts)
+    gpus = question.gpus or setting.system.n_gpus or max(int(setting.system.n_gpus_scale_up.value), least)
     with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
-        fitting = layouts_that_fit(setting.at_median, setting.typical, question.gpus)
-    layouts = layouts_to_search(question, fitting)
-    domain = int(setting.system.n_gpus_scale_up.value)
-    gpus = question.gpus or setting.system.n_gpus or max(domain, 2 * min(int(one.n_gpus) for one in layouts))
-    with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
-        found = search_pools(setting.at_median, layouts, setting.typical, gpus)
+        found = search_pools(setting.at_median, layouts, setting.typical, gpus, stated)
     chosen = _choose(found, question)
     pools = chosen.scenario(setting.scenario)
     return PoolsAnswer(
