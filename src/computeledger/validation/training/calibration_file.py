@@ -48,7 +48,8 @@ def calibration_toml(fit: TrainingFit, date: str) -> str:
 
     Examples
     --------
-    >>> empty = TrainingFit((), dict.fromkeys((*CLASSES, "memory"), 1.1), {}, TrainingEfficiency())
+    >>> empty = TrainingFit((), {name: 1.1 for name in ("known", "unseen", "expert", "chip", "memory")}, {},
+    ...                     TrainingEfficiency())
     >>> calibration_toml(empty, "2026-11-21").splitlines()[0][:13]
     '# Factors bet'
     """

@@ -91,9 +91,13 @@ def predict_runs(runs: Sequence[TrainingRun], training: TrainingEfficiency, widt
         layout = Layout(
             **{name: _column(members, [float(getattr(one.layout, name)) for one in members]) for name in _DEGREES}
         )
-        names = ("sequence_tokens", "global_sequences", "microbatch_sequences", "virtual_stages")
-        counts = {name: _column(members, [getattr(one, name) for one in members]) for name in names}
-        batch = replace(as_batch(first), **counts)
+        batch = replace(
+            as_batch(first),
+            sequence_tokens=_column(members, [one.sequence_tokens for one in members]),
+            global_sequences=_column(members, [one.global_sequences for one in members]),
+            microbatch_sequences=_column(members, [one.microbatch_sequences for one in members]),
+            virtual_stages=_column(members, [one.virtual_stages for one in members]),
+        )
         machine = Machine(first.system, training=training)
         step = step_time(first.model, batch, layout, first.precision, machine).step_s
         steps[places] = np.broadcast_to(step, (len(places), width))
