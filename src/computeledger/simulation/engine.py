@@ -17,7 +17,7 @@ from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin
+from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin, shared_fraction
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
@@ -27,7 +27,6 @@ from computeledger.workloads.serving.estimate import (
     decode_step,
     estimate_serving,
     prefill_beside_s,
-    shared_fraction,
 )
 
 #: Entries of a table over chunk sizes.

@@ -239,10 +239,10 @@ def _grounds(document: Mapping[str, Any]) -> list[str]:
     silent, error = assumptions.pop("silent", ()), assumptions.pop("step_time_fit_error_fraction")
     efficiency = assumptions.pop("efficiency")
     out = [f"assumed because the plan is silent: {'; '.join(silent)}"] if silent else []
-    within = percent(error) if error >= _LEAST_ERROR else f"less than {percent(_LEAST_ERROR)}"
+    agree = f"depart from the model by {percent(error)}" if error >= _LEAST_ERROR else "agree with the model"
     return [
         *out,
         *assumed_words({"assumptions": assumptions}),
-        f"efficiency: {efficiency}; step times come from tables, which depart from the model by {within}",
+        f"efficiency: {efficiency}; step times come from tables, which {agree}",
         f"seed {document['seed']}",
     ]

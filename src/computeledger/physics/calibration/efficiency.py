@@ -169,6 +169,8 @@ class Efficiency:
         >>> float(Efficiency(floor_ratio=1.0, floor_gain_per_year=0.2).after(-1.0).floor_ratio.round(2))
         1.22
         """
+        if isinstance(self.floor_gain_per_year, float) and not self.floor_gain_per_year:
+            return self
         return replace(self, floor_ratio=self.floor_ratio * np.exp(-self.floor_gain_per_year * years))
 
     def usual(self) -> Efficiency:

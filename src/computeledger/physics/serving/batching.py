@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
+from computeledger.physics.roofline import Operation, OperationKind, total_s
 
 #: Chance of more prompts on a rank below which the sum ends.
 _REST = 1e-13
@@ -106,3 +108,31 @@ def most_in_a_bin(n_balls: int, n_bins: int) -> NDArray[np.float64]:
             product = np.convolve(product, one)[: n_balls + 1]
         total += 1.0 - np.minimum(product * factorials, 1.0)
     return total
+
+
+#: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
+_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
+
+
+def shared_fraction(prefill: Sequence[Operation]) -> Num:
+    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
+
+    Parameters
+    ----------
+    prefill : sequence of Operation
+        Of a prompt on every rank.
+
+    Returns
+    -------
+    float or ndarray
+        Of its time; the rest is each rank's own [-].
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import OperationKind
+    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
+    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
+    >>> float(shared_fraction([own, own, own, shared]))
+    0.25
+    """
+    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)

@@ -140,7 +140,7 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
     work = [
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
-        _activations(model, cut, layout, machine),
+        _activations(model, cut, layout, (precision, machine)),
         _head(model, step, cut, layout, (precision, machine)),
     ]
     return [
@@ -315,13 +315,40 @@ def _activation_values(
     return residual, wide, routed
 
 
-def _activations(model: Model, cut: _Cut, layout: Layout, machine: Machine) -> Operation:
+def _activations(model: Model, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]) -> Operation:
     copies = cut.stage_tokens / layout.ep  # a rank sees the tokens of its own experts only
+    machine = made_of[1]
+    passed = activation_bytes(model, cut.tokens, layout.tp, copies) * machine.efficiency.activation_passes
     return Operation(
         Kind.ACTIVATIONS,
-        bytes=activation_bytes(model, cut.tokens, layout.tp, copies) * machine.efficiency.activation_passes,
+        bytes=passed + _narrowed_bytes(model, cut, layout, made_of),
         bytes_per_s=machine.weight_bytes_per_s,
     )
+
+
+def _narrowed_bytes(model: Model, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]) -> Num:
+    """Traffic of rounding activations to the 8 or 4 bits that products take: read in 16, written narrow."""
+    precision, machine = made_of
+    chip = machine.system.accelerator
+    if machine.efficiency is IDEAL:  # fused with what makes them
+        return 0.0
+
+    def each(weights: str) -> float:
+        native = chip.native_precision(weights)
+        return 0.0 if native == "bf16" else ACTIVATION_BYTES + PRECISION_BYTES[native]
+
+    out: Num = 0.0
+    for count, mixer in model.mixers:
+        values = model.hidden_size + mixer.n_query_heads * mixer.v_head_dim / layout.tp
+        out = out + each(precision.attention) * count * values * cut.tokens
+    for count, part in model.feed_forwards:
+        width = part.width + part.n_shared_experts * part.shared_width
+        values = (model.hidden_size + width / layout.tp) * (width > 0)
+        out = out + each(precision.dense) * count * values * cut.tokens
+        routed = part.n_experts_active * part.expert_width / layout.n_gpus_per_stage * cut.stage_tokens
+        values = model.hidden_size * cut.tokens * (part.n_experts > 0) + routed
+        out = out + each(precision.experts) * count * values
+    return out
 
 
 def _head(model: Model, step: Step, cut: _Cut, layout: Layout, made_of: tuple[Precision, Machine]) -> Operation:

@@ -12,7 +12,7 @@ from computeledger.physics.calibration.anchors import AnchorSpread, load_anchor_
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.validation.compare import Array, Comparison
 from computeledger.workloads.serving.anchor_fit import MeasuredRatio, learn
-from computeledger.workloads.serving.intervals import interval_of
+from computeledger.workloads.serving.intervals import ALONE, interval_of
 
 #: Points that a run needs, the anchor included.
 FEWEST_SETTINGS = 2
@@ -102,7 +102,8 @@ def run_points(comparison: Comparison, quantity: str) -> dict[str, list[RunPoint
         batch, given = _first(row, _LOAD), _first(row, _INPUT)
         point = MeasuredRatio(float(measured / middle[place]) * of_class, batch, given)
         setting = batch, given, _first(row, _OUTPUT)
-        runs.setdefault(f"{row['run']} {name}", {}).setdefault(setting, RunPoint(row.get("source", ""), name, point))
+        run = f"{row['run']} {name.partition(f', {ALONE}')[0]}"
+        runs.setdefault(run, {}).setdefault(setting, RunPoint(row.get("source", ""), name, point))
     return {run: list(points.values()) for run, points in runs.items() if len(points) >= FEWEST_SETTINGS}
 
 

@@ -26,7 +26,7 @@ from computeledger.validation.measured_table import read_rows
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.open_points import NEEDED, OpenCase, Row, open_case, predict_open
 from computeledger.workloads.engines import constants_of
-from computeledger.workloads.serving.intervals import BURST, CHIP, ENGINE, USUAL
+from computeledger.workloads.serving.intervals import ALONE, BURST, CHIP, ENGINE, USUAL
 
 #: Tables of such measurements: of the folder, and shipped with the package.
 IN_FOLDER, SHIPPED = "serving_open.csv", "serving_elsewhere.csv"
@@ -89,6 +89,11 @@ class Elsewhere:
         makers = [_chip(case).vendor if case.engine in fitted else "" for case in self.cases]
         return np.array([order.get(name, -1) for name in makers], dtype=np.int64)
 
+    @property
+    def alone(self) -> NDArray[np.bool_]:
+        """Which rows are of requests that no other one kept waiting."""
+        return np.array([case.interval.endswith(ALONE) for case in self.cases], dtype=np.bool_)
+
     def classes(self, known: frozenset[str]) -> list[str]:
         """Interval class of each row, by how far its load, its engine and its chip are from what was measured."""
         chips = known | self.usual_chips
@@ -99,6 +104,13 @@ class Elsewhere:
             else CHIP
             for case in self.cases
         ]  # fmt: skip
+
+    @property
+    def limits(self) -> Array:
+        """Logarithm of the physical limit over the measured time of each row."""
+        found = [float(np.ravel(predict_open(case, Machine(load_system(case.system))))[0]) for case in self.cases]
+        ratios = np.log([limit / case.measured for limit, case in zip(found, self.cases, strict=True)])
+        return np.where([case.is_time for case in self.cases], ratios, -ratios)
 
     def residuals(self, engines: Mapping[str, Efficiency], n: int) -> Array:
         """Logarithm of predicted over measured time, along the axis of the engines' constants.

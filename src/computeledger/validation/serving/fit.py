@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Z_95, Range
 from computeledger.facts.load import load_system
-from computeledger.physics.calibration.efficiency import Efficiency, efficiency, load_factors, median_of
+from computeledger.physics.calibration.efficiency import IDEAL, Efficiency, efficiency, load_factors, median_of
 from computeledger.physics.calibration.serving import GENERIC, calibrated_engines, load_calibration
 from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.serving.limit import ratio_above_limit
 from computeledger.units import KILO
 from computeledger.validation.conformal import capped_ratios, conformal_ratios, variance_parts
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate_near, fit_constants, linear_at
@@ -28,6 +30,7 @@ from computeledger.writing import toml_row, toml_text
 #: Constants of an engine's own software; all others are shared by the engines.
 OF_AN_ENGINE = (
     "floor_ratio",
+    "floor_gain_per_year",
     "host_step_s",
     "prefill_interference",
     "prefill_ratio",
@@ -106,6 +109,20 @@ def engines_of(names: Sequence[Name], changes: Array) -> dict[str, Efficiency]:
     return out
 
 
+def log_ratios_of(points: Sequence[Point]) -> Callable[[Mapping[str, Efficiency], int], Array]:
+    """Say how to predict points: logarithms of predicted over measured time, along the axis of the constants.
+
+    Examples
+    --------
+    >>> log_ratios_of([])({}, 3).shape
+    (2, 0, 3)
+    """
+    blocks: list[Block] = blocks_of(points)
+    measured = [[one.number(f"silicon_{name}_ms") / KILO for one in points] for name in ("tpot", "ttft")]
+    truth = np.log(measured).reshape(2, -1, 1)
+    return lambda engines, n: np.log(predict_blocks(blocks, engines, n)) - truth
+
+
 def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewhere) -> Fit:
     """State the fit: residuals of both times of every point, then of other people's measurements.
 
@@ -116,18 +133,14 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
     >>> serving_fit([], [Name("host_step_s", "vllm")], Elsewhere([], [])).scales.shape
     (0,)
     """
-    blocks: list[Block] = blocks_of(points)
-    measured = np.log(
-        [[one.number(f"silicon_{name}_ms") / KILO for one in points] for name in ("tpot", "ttft")]
-    ).reshape(2, -1, 1)
-
     first = others.first_tokens
+
+    log_ratios = log_ratios_of(points)
 
     def residuals(changes: Array) -> Array:
         constants, makers, effects = np.split(changes, [len(names), len(names) + len(others.makers)], axis=1)
         engines = engines_of(names, constants)
-        predicted = predict_blocks(blocks, engines, len(changes))
-        own = [np.log(one) - truth for one, truth in zip(predicted, measured, strict=True)]
+        own = log_ratios(engines, len(changes))
         beside = others.residuals(engines, len(changes))
         beside[~first] += effects.T[others.places[~first]]
         theirs = ~first & (others.made_by >= 0)
@@ -147,7 +160,7 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServingFit:
     """A finished fit, and what it predicts of points, and of other people's sources, that it did not see."""
 
@@ -158,6 +171,26 @@ class ServingFit:
     residuals: Mapping[str, Array]
     others: Elsewhere
     elsewhere: Array
+
+    @functools.cached_property
+    def limits(self) -> Array:
+        """Logarithms of the physical limits of both times of every point over the measured ones."""
+        return log_ratios_of(self.points)(dict.fromkeys(calibrated_engines(), IDEAL), 1)[..., 0]
+
+    def scores(self, left_out: str, chosen: NDArray[np.bool_]) -> Array:
+        """Residuals of points that a fold left out, as the ratio about a prediction moves it above its limit."""
+        return above_limits(self.residuals[left_out][:, chosen], self.limits[:, chosen])
+
+
+def above_limits(residuals: Array, limits: Array) -> Array:
+    """Logarithms of predicted over measured time as ratios that stay above the limit see them.
+
+    Examples
+    --------
+    >>> above_limits(np.log([2.0, 1.5, 0.5]), np.log([0.01, 0.9, 0.2])).round(2).tolist()
+    [0.69, 0.72, -0.69]
+    """
+    return np.asarray(-np.log(ratio_above_limit(1.0, np.exp(residuals), np.exp(limits))))
 
 
 def fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
@@ -280,7 +313,9 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     runs = fold_of([one.run for one in found.points])
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
-        lines += _interval_lines(name, found.residuals[left_out][:, chosen], runs[chosen])
+        lines += _interval_lines(
+            name, found.residuals[left_out][:, chosen], runs[chosen], found.scores(left_out, chosen)
+        )
     lines += _elsewhere_lines(found, kinds == "aggregated")
     lines += _interval_lines(
         intervals.INCOMPLETE, found.residuals["incomplete"], fold_of([one.run for one in found.incomplete])
@@ -296,11 +331,12 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
     return "\n".join(lines)
 
 
-def _interval_lines(name: str, residuals: Array, runs: NDArray[np.int64]) -> list[str]:
+def _interval_lines(name: str, residuals: Array, runs: NDArray[np.int64], scores: Array | None = None) -> list[str]:
     lines = ["", f'[intervals."{name}"]', f"n = {residuals.shape[1]}"]
-    for quantity, one in zip(("tpot", "ttft"), residuals, strict=True):
+    moved = residuals if scores is None else scores
+    for quantity, one, score in zip(("tpot", "ttft"), residuals, moved, strict=True):
         between, within = variance_parts(one, runs)
-        lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in conformal_ratios(one))}]")
+        lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in conformal_ratios(score))}]")
         lines.append(f"{quantity}_between_runs = {between:.3f}")
         lines.append(f"{quantity}_within_run = {within:.3f}")
     return lines
@@ -312,23 +348,47 @@ def _elsewhere_lines(found: ServingFit, chosen: NDArray[np.bool_]) -> list[str]:
     On a chip never measured, at least as wide as that of a generation of chips left out.
     """
     lines: list[str] = []
-    classes = np.array(found.others.classes(chips_of(found.points)))
-    sources, first = found.others.places, found.others.first_tokens
-    deployments = fold_of([_deployment(row) for row in found.others.rows])
+    others = found.others
+    classes = np.array(others.classes(chips_of(found.points)))
+    sources, first, alone = others.places, others.first_tokens, others.alone
+    scores = above_limits(found.elsewhere, others.limits)
+    deployments = fold_of([_deployment(row) for row in others.rows])
     for name in (intervals.USUAL, intervals.BURST, intervals.CHIP, intervals.ENGINE):
         mine = classes == name
         lines += ["", f'[intervals."{name}"]', f"n = {int(np.sum(mine))}", f"sources = {len(set(sources[mine]))}"]
         for place, quantity in enumerate(("tpot", "ttft")):
             here = mine & (first == bool(place))
-            ratios = capped_ratios(found.elsewhere[here], sources[here])
-            parts = variance_parts(found.elsewhere[here], deployments[here])
-            between, within = (max(part, SMALLEST_SPREAD) for part in parts)
-            if name == intervals.CHIP:
-                least = conformal_ratios(found.residuals["chip"][place, chosen])
-                ratios = (*map(min, ratios[:2], least[:2]), ratios[2], *map(max, ratios[3:], least[3:]))
-            lines.append(f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]")
-            lines += [f"{quantity}_between_runs = {between:.3f}", f"{quantity}_within_run = {within:.3f}"]
+            if quantity == "ttft" and name != intervals.BURST:  # queues are as uncertain on any chip
+                here = (classes != intervals.BURST) & first & ~alone
+            is_chip = name == intervals.CHIP
+            least = conformal_ratios(found.scores("chip", chosen)[place]) if is_chip else ()
+            lines += _spread_lines(
+                quantity, (found.elsewhere[here], scores[here]), sources[here], deployments[here], least
+            )
+    usual = classes == intervals.USUAL
+    for name, mine in ((intervals.USUAL_ALONE, usual), (intervals.CHIP_ALONE, classes != intervals.BURST)):
+        here = mine & first & alone
+        lines += ["", f'[intervals."{name}"]', f"n = {int(np.sum(here))}", f"sources = {len(set(sources[here]))}"]
+        lines += _spread_lines("ttft", (found.elsewhere[here], scores[here]), sources[here], deployments[here])
     return lines
+
+
+def _spread_lines(
+    quantity: str,
+    residuals: tuple[Array, Array],
+    sources: NDArray[np.int64],
+    deployments: NDArray[np.int64],
+    least: Sequence[float] = (),
+) -> list[str]:
+    """Quantiles by the residuals above their limits, at least as far out as others; spreads by the plain ones."""
+    plain, scores = residuals
+    ratios = np.array(capped_ratios(scores, sources))
+    if least:  # the median stays
+        low, high = np.minimum(ratios, least), np.maximum(ratios, least)
+        ratios = np.array([*low[:2], ratios[2], *high[3:]])
+    between, within = (max(part, SMALLEST_SPREAD) for part in variance_parts(plain, deployments))
+    lines = [f"{quantity} = [{', '.join(f'{ratio:.4g}' for ratio in ratios)}]"]
+    return [*lines, f"{quantity}_between_runs = {between:.3f}", f"{quantity}_within_run = {within:.3f}"]
 
 
 def _effect_lines(found: ServingFit) -> list[str]:

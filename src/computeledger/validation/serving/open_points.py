@@ -19,7 +19,7 @@ from computeledger.errors import ComputeLedgerError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.calibration.efficiency import IDEAL, Efficiency, efficiency
 from computeledger.physics.calibration.serving import GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
@@ -27,6 +27,7 @@ from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
+from computeledger.validation.serving.points import ROUNDS_OF_A_RUN
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import release_month
@@ -74,6 +75,9 @@ _DRAFTS = re.compile(r"(\d+) draft tokens")
 _YIELD = re.compile(r"accept length (?:about )?([\d.]+)(?:-([\d.]+))?")
 #: Rounds of equal lengths, each of which starts with all its prompts.
 _IN_STEP = re.compile("fixed lengths|all prompts sent together")
+#: Prompts that a run of a note sends; loads that no client holds, which have no first round.
+_SENT = re.compile(r"(\d+) prompts")
+_ARRIVING = re.compile(r"Little|Poisson|in flight|lanes")
 #: Attention whose products are in 8 bits, not its cache alone.
 _SCORES = re.compile(r"FP8 MLA|FP8 attention")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
@@ -124,7 +128,8 @@ def open_case(row: Row) -> OpenCase:
     scenario = _scenario(row, system)
     engine = row["engine"] if row["engine"] in engines() else GENERIC
     is_one_burst = is_burst(_batch(row), _number(row, "rounds") or np.inf) and not row["static_batch"]
-    kind = "burst" if is_one_burst else "aggregated"
+    alone = "alone" if _batch(row) == 1 or row["static_batch"] else "aggregated"
+    kind = "burst" if is_one_burst else alone
     name = interval_class(scenario.model, scenario.precision.name, load_system(system), engine, kind)
     drafts, accepted = _drafts(row)
     is_assumed = bool(drafts) and not accepted
@@ -243,9 +248,15 @@ def _years(row: Row) -> float:
 
 
 def _rounds(row: Row) -> float:
-    """Requests per client between two bursts."""
-    in_step = _IN_STEP.search(row.get("note", "")) and reads_prompts_first(row["engine"])
-    return 1.0 if row["static_batch"] or in_step else _number(row, "rounds") or np.inf
+    """Requests per client between two bursts: stated, counted by the note, or what benchmarks send to a held load."""
+    note = row.get("note", "")
+    if row["static_batch"] or (_IN_STEP.search(note) and reads_prompts_first(row["engine"])):
+        return 1.0
+    held = _number(row, "concurrency")
+    if _number(row, "rounds") or not held or row["requests_per_s"] or _ARRIVING.search(note):
+        return _number(row, "rounds") or np.inf
+    sent = _SENT.search(note)
+    return max(float(sent.group(1)) / held, 1.0) if sent else ROUNDS_OF_A_RUN
 
 
 def _precision(row: Row, model: Model) -> Precision:
@@ -275,13 +286,16 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     >>> bool(4e-3 < predict_open(open_case(row), Machine(load_system("h100-nvl8"))) < 6e-3)
     True
     """
+    if case.is_static:  # a benchmark that holds its batch streams to nobody
+        machine = replace(machine, efficiency=_unanswering(machine.efficiency))
     result = estimate_serving(case.scenario, machine)
     if case.quantity == "input_tokens_per_s_per_gpu":
         return _prefill_rate(case, result, machine)
     if case.quantity == "decode_output_tokens_per_s_per_gpu":  # prompts are read elsewhere
         return case.scenario.batch / result.decode_s / case.scenario.layout.n_gpus
     if case.is_static:  # all prompts in one call, and none follows: the batch decodes alone
-        first_s, each_s = result.start_s + result.prefill_s, result.decode_s
+        start_s = result.first.longest_s * machine.efficiency.first_token_ratio
+        first_s, each_s = start_s + result.prefill_s, result.decode_s
     else:
         statistic = case.statistic if case.statistic in ("mean", "median", "p90") else "mean"
         first_s, each_s = result.ttft_statistic_s(statistic), result.tpot_s
@@ -295,6 +309,10 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     tokens = one.output_tokens + (one.input_tokens if case.quantity == "total_tokens_per_s_per_gpu" else 0.0)
     cycle_s = first_s + one.output_tokens * each_s
     return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
+
+
+def _unanswering(constants: Efficiency) -> Efficiency:
+    return replace(constants, host_sequence_s=0.0) if constants is not IDEAL else constants
 
 
 def _prefill_rate(case: OpenCase, result: ServingResult, machine: Machine) -> Num:

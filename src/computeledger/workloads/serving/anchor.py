@@ -18,6 +18,7 @@ from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.serving.limit import ratio_above_limit
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.units import format_si
@@ -215,7 +216,8 @@ def anchor_ratios(anchors: Sequence[ServingAnchor], asked: AskedDeployment) -> d
             if measured is not None:
                 predicted, least = (float(np.ravel(getattr(side, f"{name}_s"))[0]) for side in (found, limit))
                 _check_time(one, name, measured, (predicted, least))
-                out[name].append(MeasuredRatio(measured / predicted, one.batch, one.input_tokens))
+                ratio = float(ratio_above_limit(measured, predicted, least))
+                out[name].append(MeasuredRatio(ratio, one.batch, one.input_tokens))
     return out
 
 

@@ -120,11 +120,12 @@ def _step(
     time_s, limit_s = (float(np.asarray(value)) for value in times_s)
     modelled_s = float(sum(np.asarray(row.operation.time_s) for row in rows))
     once_s = time_s / float(1 + drafted.draft_tokens / drafted.model.n_layers) if drafted is not None else time_s
-    corrected_s = modelled_s * float(np.asarray(machine.efficiency.serving_ratio * machine.efficiency.step_ratio))
+    tuned_s, each_s = modelled_s * float(np.asarray(machine.efficiency.step_ratio)), once_s * limit_s / time_s
+    central_s = max(tuned_s, each_s)
     parts = {
         DRAFTING: time_s - once_s,
-        CORRECTION: corrected_s - modelled_s,
-        RAISED: max(once_s - corrected_s, 0.0),
+        CORRECTION: once_s - central_s + tuned_s - modelled_s,
+        RAISED: central_s - tuned_s,
     }
     return StepBreakdown(
         rows, {name: part for name, part in parts.items() if abs(part) > _ROUNDING * time_s}, time_s, limit_s

@@ -6,10 +6,13 @@ are staggered by that queue, and wait for none. Over ``R`` rounds one request in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.errors import UnknownIdError, nearest
+from computeledger.physics.serving.limit import above_limit_s
 
 #: What a time to first token may be over the requests of a run, by the share of requests that are as soon; the mean
 #: has none.
@@ -81,3 +84,47 @@ def start_wait_s(longest_s: Num, rounds: Num, statistic: str = "mean") -> Num:
     if share is None:
         return longest_s / (2 * rounds)
     return longest_s * np.clip(1 - (1 - share) * np.asarray(rounds), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """Modelled time to first token of a run's requests.
+
+    Attributes
+    ----------
+    own_s, own_limit_s : float or ndarray
+        Of a request that waits for none of the first round, and its physical limit [s].
+    longest_s, longest_limit_s : float or ndarray
+        Wait of the last prompt of the first round, and its limit [s].
+    rounds, ratio : float or ndarray
+        Requests per client; real over modelled time [-].
+    """
+
+    own_s: Num
+    own_limit_s: Num
+    longest_s: Num
+    longest_limit_s: Num
+    rounds: Num
+    ratio: Num
+
+    def at_s(self, statistic: str) -> Num:
+        """Time to first token at a statistic over the requests of the run.
+
+        Parameters
+        ----------
+        statistic : str
+            A key of :data:`STATISTICS`.
+
+        Returns
+        -------
+        float or ndarray
+            Arrival to first token [s].
+
+        Examples
+        --------
+        >>> float(FirstToken(2.0, 1.0, 8.0, 4.0, 4.0, 1.5).at_s("mean"))
+        4.5
+        """
+        central_s = self.own_s + start_wait_s(self.longest_s, self.rounds, statistic)
+        limit_s = self.own_limit_s + start_wait_s(self.longest_limit_s, self.rounds, statistic)
+        return above_limit_s(central_s, limit_s, self.ratio)

@@ -8,7 +8,6 @@ decodes, ``(B - 1) / O`` of their prompts arrive per step, and each makes the st
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,12 +22,13 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
-from computeledger.physics.serving.batching import expected_busiest, held_steps
+from computeledger.physics.serving.batching import expected_busiest, held_steps, shared_fraction
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
-from computeledger.workloads.serving.burst import start_wait_s
+from computeledger.workloads.serving.burst import FirstToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,8 @@ class ServingResult(Displayed):
         One decode step, and one prefill of a prompt on every rank.
     step_s, decode_s, prefill_s : float or ndarray
         One decode step, its time per token of a sequence, and a prefill [s].
+    decode_limit_s : float or ndarray
+        Physical limit of the time per token [s].
     prefill_joined_s : float or ndarray
         What one prompt adds to the decode steps that it joins [s].
     prefill_busy_s : float or ndarray
@@ -116,8 +118,8 @@ class ServingResult(Displayed):
     ttft_s, tpot_s : float or ndarray
         Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
         token [s].
-    start_s : float or ndarray
-        Wait of the last prompt of that burst [s].
+    first : FirstToken
+        What of that is each request's own, and what the wait in the burst.
     memory : ServingMemory
         HBM of the busiest GPU.
     machine : Machine
@@ -129,12 +131,13 @@ class ServingResult(Displayed):
     prefill: tuple[Operation, ...]
     step_s: Num
     decode_s: Num
+    decode_limit_s: Num
     prefill_s: Num
     prefill_joined_s: Num
     prefill_busy_s: Num
     ttft_s: Num
     tpot_s: Num
-    start_s: Num
+    first: FirstToken
     memory: ServingMemory
     machine: Machine = field(repr=False)
 
@@ -168,10 +171,7 @@ class ServingResult(Displayed):
         float or ndarray
             Arrival to first token [s].
         """
-        own_s, other_s = (
-            start_wait_s(self.start_s, self.scenario.rounds, name) for name in (self.scenario.statistic, statistic)
-        )
-        return self.ttft_s - own_s + other_s
+        return self.first.at_s(statistic)
 
     @property
     def fits(self) -> NDArray[np.bool_]:
@@ -280,7 +280,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         raise QuantityError(f"input_tokens {problem}")
     eff = machine.efficiency
     step = _timed(scenario, _decoding(scenario), machine)
-    step_s = _drafted_s(scenario, step)
+    step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
     prompts = _timed(scenario, _reading(scenario), machine)
     prefill_s = prompts.s
@@ -288,23 +288,25 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     others = np.maximum(scenario.batch - 1.0, 0.0)
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
-    central_tpot_s = tpot_s / eff.serving_ratio
-    longest_s = 0.0 if np.all(np.isinf(scenario.rounds)) else others * packed_prefill_s(scenario, machine)
-    ttft_s = eff.prefill_host_s + prompts.central_s + start_wait_s(longest_s, scenario.rounds, scenario.statistic)
-    ttft_s = ttft_s + eff.admission_steps * np.minimum(others, 1.0) * step_s / eff.serving_ratio
-    ttft_s = ttft_s + scenario.waiting / scenario.batch * scenario.output_tokens * central_tpot_s
+    to_central = step.central_s / step.s
+    own_s = eff.prefill_host_s + prompts.central_s + eff.admission_steps * np.minimum(others, 1.0) * step_s * to_central
+    own_s = own_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s * to_central
+    queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
+    waits = others * queued[0], others * queued[1]
+    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
         prefill=tuple(prompts.operations),
         step_s=step_s,
         decode_s=decode_s,
+        decode_limit_s=_drafted_s(scenario, total_s(step.limit)) / scenario.tokens_per_step,
         prefill_s=prefill_s,
         prefill_joined_s=joined_s,
         prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
-        ttft_s=eff.first_token_ratio * ttft_s,
+        ttft_s=first.at_s(scenario.statistic),
         tpot_s=tpot_s,
-        start_s=eff.first_token_ratio * longest_s,
+        first=first,
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
@@ -360,8 +362,8 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
         return _Timed(operations, operations, whole_s, whole_s)
     limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
     limit_s = total_s(limit)
-    ratio = machine.efficiency.serving_ratio
-    return _Timed(operations, limit, np.maximum(ratio * whole_s, limit_s), np.maximum(whole_s, limit_s))
+    central_s = np.maximum(whole_s, limit_s)
+    return _Timed(operations, limit, above_limit_s(central_s, limit_s, machine.efficiency.serving_ratio), central_s)
 
 
 #: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
@@ -377,7 +379,8 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     if eff is IDEAL:
         return limit_s
     added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    return np.maximum(eff.prefill_interference * eff.serving_ratio * eff.step_ratio * added_s, limit_s)
+    central_s = np.maximum(eff.prefill_interference * eff.step_ratio * added_s, limit_s)
+    return above_limit_s(central_s, limit_s, eff.serving_ratio)
 
 
 def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -409,10 +412,6 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     return _pass_s(_timed(scenario, _reading(scenario), machine), decode, machine)
 
 
-#: Operations that the ranks of a stage share: tokens of one rank's prompt are spread over all of them.
-_SHARED = (OperationKind.ROUTED_EXPERTS, OperationKind.ALL_TO_ALL)
-
-
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
     """Replica time of a prompt: it joins the steps of the others, or has the replica for itself without any."""
     if not np.any(machine.efficiency.prefill_interference):  # prompts are read elsewhere
@@ -442,30 +441,6 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = shared_fraction(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
-
-
-def shared_fraction(prefill: Sequence[Operation]) -> Num:
-    """Share of a prefill that all ranks of a stage do together, whoever holds the prompt.
-
-    Parameters
-    ----------
-    prefill : sequence of Operation
-        Of a prompt on every rank.
-
-    Returns
-    -------
-    float or ndarray
-        Of its time; the rest is each rank's own [-].
-
-    Examples
-    --------
-    >>> from computeledger.physics.roofline import OperationKind
-    >>> kinds = (OperationKind.ATTENTION, OperationKind.ROUTED_EXPERTS)
-    >>> own, shared = (Operation(kind, overhead_s=1.0) for kind in kinds)
-    >>> float(shared_fraction([own, own, own, shared]))
-    0.25
-    """
-    return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
 
 
 #: Operations whose weights one pass reads once for its prompts and its decodes.
@@ -525,7 +500,7 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     True
     """
     found = _timed(scenario, _decoding(scenario), machine)
-    return found.operations, _drafted_s(scenario, found)
+    return found.operations, _drafted_s(scenario, found.s)
 
 
 def _decoding(scenario: ServingScenario) -> Step:
@@ -539,9 +514,8 @@ def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
     return Step(prompts, context, scenario.input_tokens, decode=False, overlapped=scenario.two_batches)
 
 
-def _drafted_s(scenario: ServingScenario, step: _Timed) -> Num:
-    drafted_s: Num = step.s * (1 + scenario.draft_tokens / scenario.model.n_layers)
-    return drafted_s
+def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
+    return step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -567,9 +541,15 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     >>> bool(packed_prefill_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
     True
     """
+    return _packed_s(scenario, machine)[0]
+
+
+def _packed_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
+    """The same, modelled and at the physical limit."""
     ranks = scenario.layout.dp * scenario.layout.pp
     packed = np.maximum((1 + scenario.two_batches) * CHUNK_TOKENS / scenario.input_tokens, 1.0)
-    return _timed(scenario, _reading(scenario, packed), machine).central_s / packed / ranks
+    full = _timed(scenario, _reading(scenario, packed), machine)
+    return full.central_s / packed / ranks, total_s(full.limit) / packed / ranks
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:

@@ -27,6 +27,17 @@ ENGINE_POOLS, ENGINE_SPREAD = f"{ENGINE}, {POOLS}", f"{ENGINE}, {SPREAD}"
 USUAL = "as people usually run it"
 BURST = "one burst"
 USUAL_POOLS, USUAL_SPREAD = f"{USUAL}, {POOLS}", f"{USUAL}, {SPREAD}"
+ALONE = "one request at a time"
+KNOWN_ALONE, NEW_ALONE, USUAL_ALONE = f"{KNOWN}, {ALONE}", f"{NEW}, {ALONE}", f"{USUAL}, {ALONE}"
+CHIP_ALONE, ENGINE_ALONE = f"{CHIP}, {ALONE}", f"{ENGINE}, {ALONE}"
+#: Whose steps and whose first tokens stand for a request that is alone in flight: no queue is before its first token.
+_ALONE = {
+    KNOWN_ALONE: (KNOWN, USUAL_ALONE),
+    NEW_ALONE: (NEW, USUAL_ALONE),
+    USUAL_ALONE: (USUAL, USUAL_ALONE),
+    CHIP_ALONE: (CHIP, CHIP_ALONE),
+    ENGINE_ALONE: (ENGINE, CHIP_ALONE),
+}
 LOCAL, LOCAL_KIND = "local engine", "local engine, kind of chip never measured"
 LOCAL_SEVERAL = "local engine, several requests"
 #: Classes whose interval reaches as far as that of any of these.
@@ -73,6 +84,11 @@ _SENTENCES = {
     LOCAL_KIND: "this engine was not measured on chips of this kind: all kinds together stand for it, and the interval "
     "is that of kinds left out",
     INCOMPLETE: "the record does not state how many workers served: a typical deployment is assumed",
+}
+_SENTENCES |= {
+    name: f"{_SENTENCES[of_steps]}; alone in flight, a first token waits for nobody, and has the interval of other "
+    "people's requests that were alone"
+    for name, (of_steps, _) in _ALONE.items()
 }
 
 
@@ -193,9 +209,9 @@ def interval_class(
     backend : str
         By which engine.
     kind : str
-        ``aggregated``, ``spread`` over several scale-up domains, ``disaggregated``, ``several`` requests at once on a
-        local engine, ``burst`` of requests that all start at once, or ``incomplete`` for a record that lacks its worker
-        counts.
+        ``aggregated``, ``alone`` for one request in flight, ``spread`` over several scale-up domains,
+        ``disaggregated``, ``several`` requests at once on a local engine, ``burst`` of requests that all start at once,
+        or ``incomplete`` for a record that lacks its worker counts.
     tuning : str
         ``usual``, or ``recipe`` for a deployment tuned like the public InferenceX recipes.
 
@@ -224,6 +240,8 @@ def interval_class(
         return LOCAL_SEVERAL if kind == "several" else alone
     if kind == "burst":
         return BURST
+    if kind == "alone":
+        return f"{interval_class(model, weights, system, backend, tuning=tuning)}, {ALONE}"
     if backend not in calibrated_engines():
         return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):
@@ -259,8 +277,10 @@ def interval_of(name: str) -> Interval:
     fitted = {**load_calibration().intervals, **load_local().intervals}
     parts = {"tpot": _WIDEST.get(name, (name,)), "ttft": _WIDEST.get(name, (name,))}
     # no queue and no hand-over stands between the steps of one pool and the first token
-    alone = {SPREAD: NEW, USUAL_SPREAD: USUAL, CHIP_SPREAD: CHIP, ENGINE_SPREAD: ENGINE}
-    parts["ttft"] = (alone[name],) if name in alone else parts["ttft"]
+    single = {SPREAD: NEW, USUAL_SPREAD: USUAL, CHIP_SPREAD: CHIP, ENGINE_SPREAD: ENGINE}
+    parts["ttft"] = (single[name],) if name in single else parts["ttft"]
+    if name in _ALONE:
+        parts = {quantity: (one,) for quantity, one in zip(parts, _ALONE[name], strict=True)}
     entries = {quantity: [fitted[one] for one in names] for quantity, names in parts.items()}
     tpot, ttft = (_widest([one[quantity] for one in found]) for quantity, found in entries.items())
     between, within = (

@@ -16,6 +16,7 @@ from computeledger.display import Displayed
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu
 from computeledger.workloads.serving.estimate import (
     ServingResult,
@@ -162,16 +163,17 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     )
     handed_s = eff.transfer_s + cache / machine.scale_out_bytes_per_s
     ttft_s = eff.prefill_host_s + alone_s + queue_s + start_s + handed_s + decode.step_s
+    tpot_s = above_limit_s(decode.tpot_s, decode.decode_limit_s, ratio)
     return DisaggregatedResult(
         scenario=scenario,
         decode=decode,
         prefill=prefill,
-        ttft_s=eff.first_token_ratio * ttft_s,
-        tpot_s=ratio * decode.tpot_s,
+        ttft_s=above_limit_s(ttft_s, prefill.first.own_limit_s, eff.first_token_ratio),
+        tpot_s=tpot_s,
         queue_s=queue_s,
         decode_batch=batch,
         prefill_busy_fraction=busy,
-        requests_per_s=rate / ratio,
+        requests_per_s=rate * decode.tpot_s / tpot_s,
     )
 
 

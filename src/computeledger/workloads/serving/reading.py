@@ -243,6 +243,8 @@ def interval_asked(question: ServeQuestion, model: Model, system: System) -> Int
         kind = "several"
     elif kind == "aggregated" and question.rounds and is_burst(question.batch or math.inf, question.rounds):
         kind = "burst"
+    elif kind == "aggregated" and question.batch == 1:
+        kind = "alone"
     weights = precision_on(engine, model, question.precision, question.kv_precision).name
     if constants in ("ideal", "assumed") or user_path(engine) is not None:
         return None
