@@ -196,7 +196,7 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     tables["by_chip_left_out"] = _table(runs, left_out, lambda run: chip_family(run.system.accelerator), widths)
     tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"], widths)
     ratios["memory"], tables["memory"] = _memory(everything, training)
-    constants = _constants((problem, fitted), linear, errors["fit"])
+    constants = _constants(problem, fitted.change, errors["fit"])
     return TrainingFit(constants, ratios, tables, training, *effects_of(problem, fitted), _slices(runs, left_out))
 
 
@@ -256,16 +256,18 @@ def _memory(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> tuple[
     return factor, _table(stated, errors, _kind, np.full(len(stated), factor - 1))
 
 
-def _constants(found: tuple[Problem, fit.Fitted], linear: fit.Fit, errors: Array) -> tuple[FittedConstant, ...]:
+def _constants(problem: Problem, change: Array, errors: Array) -> tuple[FittedConstant, ...]:
     """Each constant with the runs it moves, its standard error and what it trades with."""
-    problem, fitted = found
-    around = linear.residuals(np.vstack([fitted.change, fitted.change + np.eye(len(fitted.change))]))
+    names, values = list(CONSTANTS), problem.at(change)
+    here = change.copy()
+    here[: len(names)] = [np.log(getattr(values, name) / one.start) for name, one in CONSTANTS.items()]
+    linear = fit.linear_at(replace(problem, held=frozenset()).fit(), here)
+    around = linear.residuals(np.vstack([here, here + np.eye(len(here))]))
     slopes = around[:, 1:] - around[:, :1]
     pull = linear.weights / (linear.scales**2 + around[:, 0] ** 2)
     covariance = np.linalg.inv(slopes.T @ (pull[:, None] * slopes) + np.diag(linear.prior_sd**-2))
     spread = np.sqrt(np.diag(covariance))
     correlations = (covariance / np.outer(spread, spread))[: len(CONSTANTS), : len(CONSTANTS)] - np.eye(len(CONSTANTS))
-    names, values = list(CONSTANTS), problem.at(fitted.change)
     out = []
     for place, name in enumerate(names):
         moved = np.abs(slopes[:, place]) > 0.1
