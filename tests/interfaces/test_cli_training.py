@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import computeledger as cl
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.views.step import timeline_rows
@@ -80,6 +81,38 @@ def test_what_is_given_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(capsys, "--layout", "tp2", "--gpus", "64")["layout"] == "tp2-dp32"
 
 
+def test_reversible_layers_and_other_optimizers_are_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--layout", "tp2-pp2-dp2", "--microbatch-sequences", "1", "--sequence-tokens", "8192")
+    full, back, muon = (
+        answer(capsys, *given, "--recompute", mode, "--optimizer", name)
+        for mode, name in (("full", "adamw"), ("reversible", "adamw"), ("full", "muon"))
+    )
+    assert (back["recompute"], muon["optimizer"]) == ("reversible", "muon")
+    assert back["memory_bytes"]["activations"] < full["memory_bytes"]["activations"]
+    assert back["step_s"] == full["step_s"] and back["hfu_fraction"] == full["hfu_fraction"]
+    assert muon["memory_bytes"]["optimizer"] < full["memory_bytes"]["optimizer"]
+    assert muon["components"]["optimizer"]["p50"] > 2 * full["components"]["optimizer"]["p50"]
+    code, out, _ = run(capsys, *given, "--recompute", "reversible")
+    assert code == 0 and "reversible layers are another architecture" in " ".join(out.split())
+    plan = {
+        "model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h",
+        "pretraining": {"tokens": "1T tokens", "gpus": 64, "recompute": "reversible", "optimizer": "muon"},
+        "rl": {"skip": "base model only"}, "inference": {"skip": "not served"},
+    }  # fmt: skip
+    assert "recompute reversible" in cl.plan(plan).ledger.phases["pretraining"].choices["layout"]
+
+
+def test_what_is_in_host_memory_is_asked_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--layout", "dp8", "--microbatch-sequences", "1", "--recompute", "full", "--sharding", "zero-2")
+    here, there = answer(capsys, *given), answer(capsys, *given, "--offload", "optimizer,activations")
+    assert (here["offload"], there["offload"]) == ("", "activations,optimizer")
+    assert "host_bytes" not in here and there["host_bytes"] < there["host_usable_bytes"]
+    assert there["memory_bytes"]["total"] < here["memory_bytes"]["total"] / 2
+    assert there["step_s"]["p50"] > here["step_s"]["p50"]
+    code, out, _ = run(capsys, *given, "--offload", "optimizer")
+    assert code == 0 and "Host memory per GPU" in out and "optimizer in host memory" in " ".join(out.split())
+
+
 def test_least_gpu_hours_takes_no_more_than_least_time(capsys: pytest.CaptureFixture[str]) -> None:
     fast = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K")
     lean = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K", "--objective", "gpu-hours")
@@ -119,7 +152,7 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
     ("arguments", "message"),
     [
         (("--schedule", "1f2b"), "did you mean '1f1b'"),
-        (("--emit", "nemo"), "allowed: megatron"),
+        (("--emit", "nemo"), "allowed: deepspeed, fsdp2, maxtext, megatron, megatron-bridge, torchtitan"),
         (("--schedule", "dualpipe", "--gpus", "64", "--emit", "megatron"), "no dualpipe schedule"),
         (("--objective", "gpu-hours", "--layout", "tp2"), "does not go with --layout"),
         (("--lora-targets", "all"), "needs --lora-rank"),
@@ -129,6 +162,9 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
         (("--schedule", "zero-bubble", "--virtual-stages", "2"), "no virtual stages"),
         (("--schedule", "dualpipe", "--gpus", "24", "--layout", "tp1-pp3-dp8"), "even number of stages"),
         (("--recompute", "layernrom"), "did you mean 'layernorm'"),
+        (("--offload", "optimiser"), "did you mean 'optimizer'"),
+        (("--offload", "optimizer,weights", "--sharding", "zero-1"), "needs --sharding zero-3"),
+        (("--offload", "optimizer", "--optimizer", "muon"), "whole matrices"),
         (("--sharding", "zero2"), "did you mean 'zero-2'"),
         (("--activation-precision", "fp4"), "did you mean 'fp8'"),
         (("--mtp-layers", "0"), "expected one whole number, at least 1"),

@@ -22,11 +22,12 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, RECOMPUTE, SHARDING
+from computeledger.physics.training.optimizers import OPTIMIZERS
 from computeledger.questions.answers.serving.document import serve_figures
 from computeledger.workloads.engines import backends
 from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
+from computeledger.workloads.pretraining.launches import load_templates
 from computeledger.workloads.pretraining.lora import TARGETS
-from computeledger.workloads.pretraining.megatron import FRAMEWORKS
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
@@ -346,7 +347,8 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     assert pretrain["global_batch_tokens"].blank == f"{DEFAULT_GLOBAL_BATCH_TOKENS / 1e6:g}M"
     choices = {
         "schedule": (*SCHEDULES, "any"), "sharding": SHARDING, "activation_precision": ACTIVATIONS,
-        "moment_precision": MOMENTS, "recipe": RECIPES, "lora_targets": TARGETS, "emit": FRAMEWORKS,
+        "moment_precision": MOMENTS, "recipe": RECIPES, "lora_targets": TARGETS, "optimizer": OPTIMIZERS,
+        "emit": ("megatron", *load_templates()),
     }  # fmt: skip
     assert {name: pretrain[name].choices for name in choices} == choices
     controls = {one.name: one for one in PAGE.controls}

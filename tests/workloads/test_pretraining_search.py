@@ -18,7 +18,7 @@ from computeledger.physics.goodput import Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.training.batch import BUBBLE_RATIOS as SHARES
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import Batch, Stack
 from computeledger.workloads.anchor import AnchorKey, Spread, anchor, parse_anchor
 from computeledger.workloads.pretraining.advice import advise, fits, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates
@@ -240,7 +240,8 @@ transformer-impl num-layers hidden-size ffn-hidden-size num-attention-heads grou
 kv-channels multi-latent-attention q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim normalization
 position-embedding-type disable-bias-linear swiglu untie-embeddings-and-output-weights num-experts moe-router-topk
 moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-layer-freq moe-grouped-gemm moe-token-dispatcher-type
-mtp-num-layers use-precision-aware-optimizer exp-avg-dtype exp-avg-sq-dtype"""
+mtp-num-layers use-precision-aware-optimizer exp-avg-dtype exp-avg-sq-dtype optimizer optimizer-cpu-offload
+optimizer-offload-fraction overlap-cpu-optimizer-d2h-h2d fine-grained-activation-offloading offload-modules"""
 
 
 @pytest.mark.parametrize(
@@ -248,6 +249,13 @@ mtp-num-layers use-precision-aware-optimizer exp-avg-dtype exp-avg-sq-dtype"""
     [
         ("llama-3.1-405b", "tp8-pp16-dp8", {"virtual_stages": 1.0}, {"--num-query-groups": "8"}),
         ("llama-3.1-8b", "tp1-dp8", {"sharded_weights": True}, {"--use-megatron-fsdp": ""}),
+        ("llama-3.1-8b", "tp1-dp8", {"stack": Stack(optimizer="muon")}, {"--optimizer": "muon"}),
+        (
+            "llama-3.1-8b",
+            "tp1-dp8",
+            {"stack": Stack(offload="activations,optimizer")},
+            {"--optimizer-cpu-offload": "", "--offload-modules": "core_attn attn_proj"},
+        ),
         (
             "qwen3-30b-a3b",
             "tp2-dp8-ep8",

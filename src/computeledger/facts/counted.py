@@ -123,6 +123,8 @@ def in_node(chip: Accelerator, node: Node | System) -> System:
         scale_out_latency_s=node.scale_out_latency_s,
         it_w_per_chip=it,
         facility_w_per_chip=facility,
+        host_link_bytes_per_s_per_gpu=node.host_link_bytes_per_s_per_gpu,
+        host_bytes_per_gpu=node.host_bytes_per_gpu,
         pair_link_fraction=node.pair_link_fraction,
         ring_link_fraction=node.ring_link_fraction,
     )

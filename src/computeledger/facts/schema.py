@@ -183,6 +183,9 @@ class Node:
         Bandwidth of one package, per direction [byte/s].
     scale_up_latency_s, scale_out_latency_s : Fact
         Time of the smallest transfer [s].
+    host_link_bytes_per_s_per_gpu, host_bytes_per_gpu : Fact or None
+        Link of one package to its host, per direction, and its share of the host's memory; None where nothing is
+        stated [byte/s, byte].
     pair_link_fraction, ring_link_fraction : Fact or None
         Share of a link inside the domain that a collective of two and of more packages reaches, where they meet over
         PCIe; None where switches or links of their own join them, whose share is fitted [-].
@@ -200,6 +203,8 @@ class Node:
     scale_out_latency_s: Fact
     it_over_tdp_ratio: Fact | None = None
     facility_over_it_ratio: Fact | None = None
+    host_link_bytes_per_s_per_gpu: Fact | None = None
+    host_bytes_per_gpu: Fact | None = None
     pair_link_fraction: Fact | None = None
     ring_link_fraction: Fact | None = None
 
@@ -225,6 +230,9 @@ class System:
     oversubscription_ratio : Fact or None
         Bandwidth of a switch's ports towards the accelerators over that towards the next tier of switches, which what
         leaves a scale-up domain passes; 1 where it is not stated [-].
+    host_link_bytes_per_s_per_gpu, host_bytes_per_gpu : Fact or None
+        Link of one package to its host, per direction, and its share of the host's memory; None where nothing is
+        stated [byte/s, byte].
     pair_link_fraction, ring_link_fraction : Fact or None
         Share of a link inside the domain that a collective of two and of more packages reaches, where they meet over
         PCIe; None where switches or links of their own join them, whose share is fitted [-].
@@ -245,6 +253,8 @@ class System:
     it_w_per_chip: Fact
     facility_w_per_chip: Fact
     oversubscription_ratio: Fact | None = None
+    host_link_bytes_per_s_per_gpu: Fact | None = None
+    host_bytes_per_gpu: Fact | None = None
     pair_link_fraction: Fact | None = None
     ring_link_fraction: Fact | None = None
     n_gpus: int | None = None

@@ -56,6 +56,7 @@ class OperationKind(StrEnum):
     HOST = "host"
     HOST_WEIGHTS = "weights in host memory"
     HOST_CACHE = "cache in host memory"
+    HOST_COPIES = "copies to host memory"
     OTHER_PREFILLS = "prefills of other requests"
     PREFILL_QUEUE = "queue before the prefill pool"
 

@@ -384,8 +384,6 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
             name.removeprefix(_OF_INFERENCE): value for name, value in draws.items() if name.startswith(_OF_INFERENCE)
         }
         overrides |= {name: value for name, value in own.items() if name.startswith("efficiency.")}
-    asked = question_of(plan, section) if section.name == "inference" and "skip" not in section else None
-    run = run_asked(asked) if isinstance(asked, ServeQuestion) else (None, DEFAULT_TUNING)
     typical = {name: median_of(value) for name, value in _serving_ratios(plan).items()}
     typical |= {
         f"efficiency.{name}": median_of(value)

@@ -13,6 +13,7 @@ from computeledger.interfaces.views.grounds import memory_fact, price_ground, re
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
 from computeledger.interfaces.working import working_view
+from computeledger.physics.training.batch import REVERSIBLE
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
 from computeledger.questions.answers.pretraining.answer import PretrainAnswer
 from computeledger.questions.wording import (
@@ -64,6 +65,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         tables=(
             *_published(answer, document),
             *_tables(document),
+            *([_levers(document)] if "levers" in document else []),
             *_scaling(document),
             *([_growing(document["growing_batch"])] if "growing_batch" in document else []),
             *([stops_table(document["stops"])] if step is not None else []),
@@ -124,6 +126,8 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"a scale per {one['recipe']}": one["recipe"] != "tensor",
         f"activations kept in {one['activation_precision']}": one["activation_precision"] != "bf16",
         f"moments in {one['moment_precision']}": one["moment_precision"] != "fp32",
+        f"optimiser {one['optimizer']}": one["optimizer"] != "adamw",
+        f"{one['offload'].replace(',', ' and ')} in host memory": bool(one["offload"]),
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
     }
     return ", ".join(text for text, holds in said.items() if holds)
@@ -145,6 +149,10 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
         out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+    if document["recompute"] == REVERSIBLE:
+        out.append(
+            f"reversible layers are another architecture: {model_words(document['model'])} has none as published"
+        )
     if "problem" in document.get("step", {}).get("timeline", {}):
         out.append(document["step"]["timeline"]["problem"])
     return out
@@ -165,6 +173,10 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "step" in document:
         out.append(phases_fact(document["step"]))
     out.append(memory_fact(document["memory_bytes"], _fit_words(document)))
+    if "host_bytes" in document:
+        held, room = (words(document[key], "B") for key in ("host_bytes", "host_usable_bytes"))
+        fits = "fits" if document["host_bytes"] <= document["host_usable_bytes"] else "DOES NOT FIT"
+        out.append(("Host memory per GPU", f"{held} of {room}; {fits}"))
     if not document["advice"]:
         out.append(("Changes", "nothing that was tried gains more than 1 %"))
     return out
@@ -270,6 +282,22 @@ def _remedies(document: Mapping[str, Any]) -> Table:
 def _advice(advice: Sequence[Mapping[str, Any]]) -> Table:
     rows = [[one["change"], f"+{percent(one['gain_fraction'])}", one["remark"]] for one in advice[:_CHANGES]]
     return Table("What would change it (medians, same model)", ("change", "tokens/s #", "remark"), rows, "step_s")
+
+
+def _levers(document: Mapping[str, Any]) -> Table:
+    rows = []
+    for one in document["levers"]:
+        freed = format_si(abs(one["freed_bytes"]), "B")
+        is_now = one is document["levers"][0]
+        change = "" if is_now or freed == "0 B" else f"{'−' if one['freed_bytes'] > 0 else '+'}{freed}"
+        slower = "" if is_now else f"{100 * (one['step_ratio'] - 1):+.1f} %".replace("-", "\u2212")
+        away = words(one["host_bytes"], "B") if one["host_bytes"] else ""
+        rows.append([one["lever"], one["value"], words(one["memory_bytes"], "B"), change, away, slower,
+                     "" if one["fits"] else "no"])  # fmt: skip
+    usable = words(document["memory_bytes"]["usable"], "B")
+    note = f"{usable} per GPU are usable; each row changes one thing; reversible layers are another model"
+    columns = ("lever", "to", "memory #", "change #", "host #", "step #", "fits")
+    return Table("What each lever of memory frees, and its price", columns, rows, "memory_bytes", note)
 
 
 def _layouts(document: Mapping[str, Any]) -> Table:

@@ -171,6 +171,29 @@ def same_dies(chip: Accelerator) -> list[str]:
     return found
 
 
+def same_boards(chip: Accelerator) -> list[str]:
+    """Name a chip and those that differ from it in nothing but their links: the same dies at the same power.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        Any.
+
+    Returns
+    -------
+    list of str
+        Ids of accelerators, the chip's own first.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> [same_boards(load_accelerator(one))[1:] for one in ("h800-sxm5-80gb", "a100-pcie-80gb")]
+    [['h100-sxm5-80gb'], []]
+    """
+    power = chip.chip_tdp_w.value
+    return [one for one in same_dies(chip) if load_accelerator(one).chip_tdp_w.value == power]
+
+
 def _kernels_of(chip: Accelerator, kind: str) -> Sequence[Achieved]:
     """What was measured on a chip, else on one of the same dies; nothing for a chip of the fit."""
     measured, alike = measured_kernels(kind), same_dies(chip)

@@ -13,14 +13,15 @@ from computeledger.errors import InputError, nearest
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout
 
-#: What any model can do; ``reversible`` needs layers made for it, so no search proposes it.
-RECOMPUTE = ("none", "selective", "full")
+#: What any model can do, and what needs layers made for it, so that no search proposes it.
+RECOMPUTE, REVERSIBLE = ("none", "selective", "full"), "reversible"
 #: Operations that may be named instead of a mode, as Megatron Core names them: attention between its products, norms,
 #: MLA's up-projections, and what stands between the two products of an expert.
 RECOMPUTED = ("core_attn", "layernorm", "mla_up_proj", "moe_act")
 #: Every mode, and every set of operations.
 RECOMPUTE_CHOICES = (
     *RECOMPUTE,
+    REVERSIBLE,
     *(",".join(some) for n in range(1, len(RECOMPUTED) + 1) for some in combinations(RECOMPUTED, n)),
 )
 #: What data-parallel ranks divide among them: the optimiser, gradients as well, weights as well.
@@ -67,6 +68,10 @@ class Stack:
         Of what products keep for the backward pass, and of tokens on their way to experts: ``bf16`` or ``fp8``.
     moment_precision : str
         Of the optimiser's two moments: ``fp32`` or ``bf16``.
+    optimizer : str
+        One of :data:`~computeledger.physics.training.optimizers.OPTIMIZERS`.
+    offload : str
+        What stays in the host's memory, of :data:`~computeledger.physics.training.host.OFFLOADS`, joined by commas.
     gradient_bytes : float or ndarray
         Of one gradient while it is accumulated [byte].
     sequence_parallel : bool
@@ -96,6 +101,8 @@ class Stack:
     mtp_layers: int = 0
     activation_precision: str = "bf16"
     moment_precision: str = "fp32"
+    optimizer: str = "adamw"
+    offload: str = ""
     gradient_bytes: Num = GRADIENT_BYTES
     sequence_parallel: bool = True
     fused_loss: bool = True
@@ -153,9 +160,19 @@ class Batch:
         )  # fmt: skip
 
     @property
+    def offloaded(self) -> frozenset[str]:
+        """What stays in the host's memory."""
+        return frozenset(self.stack.offload.split(",")) - {""}
+
+    @property
+    def shared_master(self) -> bool:
+        """Whether gradients or weights are sharded too, as DeepSpeed has it where the optimiser leaves the GPU."""
+        return self.sharded_weights or self.stack.sharded_gradients
+
+    @property
     def forward_again(self) -> float:
         """Forward passes of the layers run once more in backward [-]."""
-        return 1.0 if self.recompute in {"full", "reversible"} else 0.0
+        return self.stack.forward_again if self.recompute in {"full", REVERSIBLE} else 0.0
 
     def recomputes(self, operation: str) -> bool:
         """Whether an operation runs once more in backward.
@@ -212,7 +229,7 @@ def parse_recompute(text: str) -> str:
     Returns
     -------
     str
-        A mode of :data:`RECOMPUTE`, or operations in the order of :data:`RECOMPUTED`.
+        A mode of :data:`RECOMPUTE`, :data:`REVERSIBLE`, or operations in the order of :data:`RECOMPUTED`.
 
     Raises
     ------
@@ -224,10 +241,10 @@ def parse_recompute(text: str) -> str:
     >>> parse_recompute("moe_act, layernorm")
     'layernorm,moe_act'
     """
-    if text in RECOMPUTE:
+    if text in (*RECOMPUTE, REVERSIBLE):
         return text
     named = [one.strip() for one in text.split(",")]
     for one in named:
         if one not in RECOMPUTED:
-            raise InputError(f"recompute {one!r}: {nearest(one, (*RECOMPUTE, *RECOMPUTED))}")
+            raise InputError(f"recompute {one!r}: {nearest(one, (*RECOMPUTE, REVERSIBLE, *RECOMPUTED))}")
     return ",".join(one for one in RECOMPUTED if one in named)

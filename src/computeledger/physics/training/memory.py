@@ -14,10 +14,12 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
+from computeledger.physics.training.host import STAYING_LAYERS, Copies
+from computeledger.physics.training.optimizers import load_optimizer, update_of
 
-#: Mixed-precision Adam: bf16 weight, fp32 gradient, fp32 master copy.
+#: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
 WEIGHT_BYTES, MASTER_BYTES = 2.0, 4.0
 #: Of one moment of the optimiser, by its precision.
 MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
@@ -38,13 +40,14 @@ class LocalParams:
 
     Attributes
     ----------
-    dense, experts : float or ndarray
-        Of mixers, dense parts and tables; of routed experts [-].
+    dense, tables, experts : float or ndarray
+        Of mixers, dense parts and tables; of these the tables; of routed experts [-].
     dense_replicas, expert_replicas : float or ndarray
         GPUs that hold the same [-].
     """
 
     dense: Num
+    tables: Num
     experts: Num
     dense_replicas: Num
     expert_replicas: Num
@@ -124,8 +127,10 @@ def _params(model: Model, batch: Batch, layout: Layout, load: _Load) -> LocalPar
     plain, routed = (layer_counts(layers, model.hidden_size) for layers in _kinds(model, batch))
     spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
     dense = plain.dense_params * load.plain + routed.dense_params * load.routed
+    tables = load.tables * model.vocab_size * model.hidden_size
     return LocalParams(
-        dense=(dense + load.tables * model.vocab_size * model.hidden_size) / layout.tp,
+        dense=(dense + tables) / layout.tp,
+        tables=tables / layout.tp,
         experts=routed.stored_params / spread * load.routed,
         dense_replicas=np.asarray(layout.dp * layout.cp, float) * load.copies,
         expert_replicas=np.maximum(layout.n_gpus_per_stage / spread, 1.0) * load.copies,
@@ -140,6 +145,8 @@ class TrainingMemory:
     ----------
     weights_bytes, gradients_bytes, optimizer_bytes, activations_bytes, logits_bytes, workspace_bytes : float or ndarray
         Tenants [byte].
+    host_bytes : float or ndarray
+        What lies in the host's memory instead [byte].
     """
 
     weights_bytes: Num
@@ -148,6 +155,7 @@ class TrainingMemory:
     activations_bytes: Num
     logits_bytes: Num
     workspace_bytes: Num
+    host_bytes: Num = 0.0
 
     @property
     def total_bytes(self) -> Num:
@@ -242,7 +250,7 @@ def _alive(batch: Batch, layout: Layout, place: int) -> Num:
     Stage ``r`` of 1F1B keeps ``pp - r``; with ``v`` interleaved chunks ``(2 (pp - r - 1) + (v - 1) pp + 1) / v``;
     reversible layers keep one.
     """
-    if batch.recompute == "reversible":
+    if batch.recompute == REVERSIBLE:
         return 1.0
     pp, chunks = np.asarray(layout.pp, float), np.maximum(batch.virtual_stages, 1.0)
     rank = pp - 1 if place == 2 else np.minimum(float(place), pp - 1)
@@ -269,18 +277,125 @@ def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> Trainin
     logit_bytes = LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES
     logits = tokens * model.vocab_size * logit_bytes / layout.tp * load.heads
     again = tokens * kept.again_per_token(model, layout, stack.attention == "unfused", batch.sequence_tokens)
-    return TrainingMemory(
+    moments = state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
+    found = TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
-        optimizer_bytes=local.optimizer_shard
-        * (MASTER_BYTES + 2 * MOMENT_BYTES[stack.moment_precision])
-        * stack.trained_fraction,
+        optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * MASTER_BYTES + moments),
         # a layer is computed again when the logits are gone
         activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive)
         + np.maximum(again - logits, 0.0),
         logits_bytes=logits,
         workspace_bytes=loose,
     )
+    if not batch.offloaded:
+        return found
+    running = tokens * (plain * load.plain + routed * load.routed)
+    return _offloaded(model, batch, (load, local, running), found)
+
+
+def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], found: TrainingMemory) -> TrainingMemory:
+    """Move what a job keeps in the host's memory off the GPU.
+
+    Megatron Core, which shards the optimiser alone, leaves the master copy on the GPU; DeepSpeed moves it and the
+    gradients, so that sharded weights then stand there in 16 bits.
+
+    References
+    ----------
+    deepspeed; Megatron Bridge (docs/training/cpu-offloading.md).
+    """
+    load, local, running = on
+    shard, away = local.optimizer_shard * batch.stack.trained_fraction, batch.offloaded
+    weights, gradients, optimizer = found.weights_bytes, found.gradients_bytes, found.optimizer_bytes
+    activations, host = found.activations_bytes, np.asarray(0.0)
+    if "optimizer" in away:
+        host = host + optimizer + shard * GRADIENT_BYTES
+        if batch.shared_master:
+            optimizer, gradients = 0.0 * optimizer, 0.0 * gradients
+        else:
+            optimizer = shard * MASTER_BYTES
+        if batch.sharded_weights and "weights" not in away:
+            weights = weights + local.optimizer_shard * WEIGHT_BYTES
+    if "weights" in away:
+        host = host + local.optimizer_shard * WEIGHT_BYTES
+    if "activations" in away:
+        plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
+        layers = np.maximum(load.plain * plain + load.routed * routed, 1.0)
+        stays = np.minimum(running * STAYING_LAYERS / layers, activations)
+        host, activations = host + activations - stays, stays
+    return replace(
+        found, weights_bytes=weights, gradients_bytes=gradients, optimizer_bytes=optimizer,
+        activations_bytes=activations, host_bytes=host,
+    )  # fmt: skip
+
+
+def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
+    """Count what a microbatch moves between a GPU of an average stage and its host.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        With what stays in the host's memory.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    Copies
+        Of one microbatch.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.physics.training.batch import Stack
+    >>> batch = Batch(8192, 128, recompute="full", stack=Stack(offload="activations"))
+    >>> copies_of(load_model("llama-3.1-8b"), batch, Layout(dp=8)).activations_bytes == 32 * 8192 * 4096 * 2
+    True
+    """
+    away, local = batch.offloaded, local_params(model, batch, layout)
+    kept = _Kept(model.hidden_size, batch.recompute, batch.stack.activation_precision, batch.stack.sequence_parallel)
+    tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.pp
+    moved = sum(kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
+    streams = "optimizer" in away and batch.shared_master
+    sixteen = local.optimizer_shard * WEIGHT_BYTES
+    return Copies(
+        activations_bytes=tokens * moved if "activations" in away else 0.0,
+        weights_bytes=sixteen if "weights" in away else 0.0,
+        gradients_bytes=sixteen * batch.stack.trained_fraction if streams else 0.0,
+    )
+
+
+def state_values(model: Model, batch: Batch, local: LocalParams) -> Num:
+    """Count the values that an optimiser keeps on one GPU beside its master copy.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        With its optimiser.
+    local : LocalParams
+        On one GPU.
+
+    Returns
+    -------
+    float or ndarray
+        Values [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> model, batch, layout = load_model("llama-3.1-8b"), Batch(8192, 128), Layout()
+    >>> local = local_params(model, batch, layout)
+    >>> bool(state_values(model, batch, local) == 2 * local.optimizer_shard)
+    True
+    """
+    name, layers = batch.stack.optimizer, trained_layers(model, batch.stack.mtp_layers)
+    dense, experts = (update_of(name, layers, model.hidden_size, routed).state_values for routed in (False, True))
+    held = (local.dense - local.tables) * dense + local.tables * load_optimizer(name).n_moments_elsewhere
+    return held / local.dense_replicas + local.experts * experts / local.expert_replicas
 
 
 def _gathered_bytes(model: Model, batch: Batch, layout: Layout) -> Num:
@@ -321,8 +436,11 @@ class _Kept:
         return cut / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
 
     def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
-        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers."""
-        if self.recompute != "full":
+        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers.
+
+        Reversible layers hold both halves of their output besides, from which the input is computed back.
+        """
+        if self.recompute not in ("full", REVERSIBLE):
             return 0.0
         most: Num = 0.0
         for group in model.layers:
@@ -330,7 +448,8 @@ class _Kept:
             scores = SCORE_BYTES * group.attention.n_query_heads * sequence_tokens if unfused else 0.0
             one = (cut + scores) / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
             most = np.maximum(most, one)
-        return most
+        halves = 2.0 * self.hidden_size * ACTIVATION_BYTES if self.recompute == REVERSIBLE else 0.0
+        return most + halves / (layout.tp if self.sequence_parallel else 1.0)
 
 
 #: Of one score of attention: itself, its softmax and a mask, as they are kept (Korthikanti et al. 2022).
@@ -343,8 +462,8 @@ def _kept_bytes(
 ) -> tuple[float, float]:
     """Bytes per token kept for backward, all layers: norms, then inputs of products, activations and attention.
 
-    ``full`` keeps the inputs of layers; reversible layers keep those of two. What attention's own backward needs and
-    the residual stream stay in bf16.
+    ``full`` keeps the inputs of layers, reversible layers none. What attention's own backward needs and the residual
+    stream stay in bf16.
 
     References
     ----------
@@ -352,8 +471,8 @@ def _kept_bytes(
     """
     if recompute == "full":
         return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES), 0.0
-    if recompute == "reversible":
-        return 2.0 * hidden_size * ACTIVATION_BYTES if layers else 0.0, 0.0
+    if recompute == REVERSIBLE:
+        return 0.0, 0.0
     again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
     whole = cut = 0.0
     for group in layers:

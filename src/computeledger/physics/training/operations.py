@@ -23,6 +23,8 @@ from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.training.batch import GRADIENT_BYTES, Batch
 from computeledger.physics.training.counts import LayerCounts, layer_counts, trained_layers
 from computeledger.physics.training.exchange import exchange_s, overlapped_s
+from computeledger.physics.training.host import exposed_s, host_of
+from computeledger.physics.training.memory import copies_of
 from computeledger.physics.transformer import kv_bytes_per_token
 
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
@@ -82,6 +84,10 @@ def microbatch(model: Model, batch: Batch, layout: Layout, precision: Precision,
     work = _Work(model, batch, layout, counts, tokens, machine)
     computing = [*_products(work, precision), *_attention(work), _elementwise(work, precision)]
     operations = [*computing, *_network(work, total_s(computing))]
+    if batch.offloaded:
+        copies, host = copies_of(model, batch, layout), host_of(machine.system, layout)
+        waits = exposed_s(copies, total_s(operations), 1 / work.passes, host)
+        operations.append(Operation(Kind.HOST_COPIES, network_s=waits))
     return [*operations, _uneven(work, operations)]
 
 

@@ -18,15 +18,18 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
 from computeledger.physics.training.batch import BUBBLE_RATIOS, GRADIENT_BYTES, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
+from computeledger.physics.training.host import host_of, update_s
 from computeledger.physics.training.memory import (
+    MASTER_BYTES,
+    MOMENT_BYTES,
     WEIGHT_BYTES,
     LocalParams,
     local_params,
+    state_values,
 )
 from computeledger.physics.training.operations import microbatch
+from computeledger.physics.training.optimizers import DECOMPOSITION_FRACTION, load_optimizer, update_of
 
-#: Optimiser traffic per parameter: read and write of gradient, master copy, two moments.
-OPTIMIZER_TRAFFIC_BYTES = 32.0
 #: Share of host time that stays where a microbatch is one captured graph (assumption).
 GRAPH_RATIO = 0.3
 
@@ -104,12 +107,10 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
     host = _host_s(model, batch, layout, machine)
     one = _with_host(total_s(operations), host)
     average = _with_host(total_s(operations[:-1]), host)
-    gradients = _exchange_s(local_params(model, batch, layout), batch, layout, machine, one)
+    local = local_params(model, batch, layout)
+    gradients = _exchange_s(local, batch, layout, machine, one)
     one = ratio * one
     n_micro = batch.microbatches(layout)
-    local = local_params(model, batch, layout)
-    bandwidth = machine.system.accelerator.hbm_bytes_per_s.value * eff.training_bandwidth_fraction
-    trained = local.optimizer_shard * batch.stack.trained_fraction
     return StepTime(
         operations=operations,
         ratio=ratio,
@@ -117,9 +118,40 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
         microbatches=n_micro,
         bubble_s=ratio * average * BUBBLE_RATIOS[batch.stack.schedule] * (layout.pp - 1) / batch.virtual_stages,
         gradients_s=ratio * gradients,
-        optimizer_s=ratio * trained * OPTIMIZER_TRAFFIC_BYTES / bandwidth,
+        optimizer_s=ratio * batch.stack.trained_fraction * _optimizer_s(model, batch, layout, machine, local),
         fixed_s=ratio * eff.training_step_s,
     )
+
+
+def _optimizer_s(model: Model, batch: Batch, layout: Layout, machine: Machine, local: LocalParams) -> Num:
+    """Time of the update: traffic over gradient, master copy and moments, and work on whole matrices.
+
+    Matrices are gathered in 16 bits over the ranks that share them; each is computed by one data-parallel rank, and by
+    all tensor-parallel ranks alike (Megatron-LM's ``duplicated``).
+    """
+    eff, chip, name = machine.training, machine.system.accelerator, batch.stack.optimizer
+    kept = state_values(model, batch, local) * MOMENT_BYTES[batch.stack.moment_precision]
+    traffic = local.optimizer_shard * (GRADIENT_BYTES + MASTER_BYTES) + kept
+    if "optimizer" in batch.offloaded:
+        late = 0.0 if batch.shared_master else local.optimizer_shard * WEIGHT_BYTES
+        each = traffic / local.optimizer_shard
+        return update_s(local.optimizer_shard, each, late, host_of(machine.system, layout))
+    spent: Num = 2 * traffic / (chip.hbm_bytes_per_s.value * eff.training_bandwidth_fraction)
+    if not load_optimizer(name).needs_matrices:
+        return spent
+    layers = trained_layers(model, batch.stack.mtp_layers)
+    rate = chip.peak("bf16") * eff.gemm_fraction(chip, "bf16") * eff.power_ratio(chip)
+    stride, whole = layout.tp * np.ones_like(layout.ep), np.maximum(layout.tp / layout.ep, 1.0)
+    dense = local.dense - local.tables, local.dense_replicas, layout.tp, stride
+    experts = local.experts, local.expert_replicas, whole, np.maximum(layout.ep, stride)
+    for routed, (held, replicas, cut, apart) in ((False, dense), (True, experts)):
+        update = update_of(name, layers, model.hidden_size, routed)
+        own = held * cut / replicas
+        spent = spent + np.maximum(own * update.flop, update.largest_flop) / rate
+        spent = spent + own * update.decomposition_flop / (DECOMPOSITION_FRACTION * machine.bf16_flop_per_s)
+        spent = spent + _ring_s(held * WEIGHT_BYTES, replicas, apart, machine)
+        spent = spent + _ring_s(own * WEIGHT_BYTES, cut, np.ones_like(cut), machine)
+    return spent
 
 
 def _with_host(gpu_s: Num, host_s: Num) -> Num:

@@ -111,7 +111,7 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
 def _memory(scenario: PretrainingScenario, now: PretrainingResult, machine: Machine) -> Iterator[Advice]:
     if scenario.batch.recompute == "none":
         return
-    less = "selective" if scenario.batch.recompute == "full" else "none"
+    less = "selective" if scenario.batch.forward_again else "none"
     then = estimate_pretraining(replace(scenario, batch=replace(scenario.batch, recompute=less)), machine)
     needed, usable = median(then.memory.total_bytes), now.capacity_bytes
     room = (

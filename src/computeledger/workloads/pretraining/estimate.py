@@ -17,6 +17,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts
+from computeledger.physics.training.host import host_of
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, TrainingMemory, training_memory
 from computeledger.physics.training.step import StepTime, step_time
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
@@ -92,6 +93,8 @@ class PretrainingResult(Displayed):
         Dense bf16 peak of one GPU [FLOP/s].
     capacity_bytes : float
         HBM that a job may fill [byte].
+    host_capacity_bytes : float or ndarray
+        Its share of the host's memory [byte].
     """
 
     scenario: PretrainingScenario
@@ -101,6 +104,7 @@ class PretrainingResult(Displayed):
     executed_flop_per_token: Num
     peak_flop_per_s: float
     capacity_bytes: float
+    host_capacity_bytes: Num
 
     @property
     def step_s(self) -> Num:
@@ -144,8 +148,13 @@ class PretrainingResult(Displayed):
 
     @property
     def fits(self) -> bool | NDArray[np.bool_]:
-        """Whether the busiest GPU holds it."""
-        return self.memory.total_bytes <= self.capacity_bytes
+        """Whether the busiest GPU holds it, and its host what is kept there."""
+        return (self.memory.total_bytes <= self.capacity_bytes) & self.host_fits
+
+    @property
+    def host_fits(self) -> bool | NDArray[np.bool_]:
+        """Whether the host holds what is kept there."""
+        return np.asarray(self.memory.host_bytes <= self.host_capacity_bytes)
 
     @property
     def components_s(self) -> dict[str, Num]:
@@ -205,6 +214,7 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
         executed_flop_per_token=flop + recomputed_flop_per_token(model, batch),
         peak_flop_per_s=machine.bf16_flop_per_s,
         capacity_bytes=TRAINING_HBM_FRACTION * machine.system.accelerator.usable_bytes,
+        host_capacity_bytes=host_of(machine.system, layout).bytes,
     )
 
 

@@ -12,30 +12,34 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.training.batch import RECOMPUTE
+from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE, Batch
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
-FRAMEWORKS = ("megatron",)
+#: Optimisers that it has: the usual one by another name.
+OPTIMIZERS = ("adamw", "sgd", "lion", "muon", "soap")
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Arguments of a framework."""
+    """What a framework is told."""
 
     framework: str
     script: str
     arguments: tuple[tuple[str, str], ...]
     remarks: tuple[str, ...]
+    body: str = ""
 
     @property
     def text(self) -> str:
-        """What can be pasted into a shell: remarks as comments, a line each, and the command."""
+        """What can be pasted into a shell or a file: remarks as comments, a line each, and the command or the file."""
         return "\n".join([*(f"# {remark}" for remark in self.remarks), self.command])
 
     @property
     def command(self) -> str:
-        """The command, one argument per line."""
+        """The command, one argument per line, or what stands in the file."""
+        if self.body:
+            return self.body
         lines = [f"{name} {value}".strip() for name, value in self.arguments]
         return " \\\n    ".join([f"torchrun $LAUNCH {self.script}", *lines])
 
@@ -57,6 +61,11 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
         raise InputError(
             f"--emit megatron: Megatron-LM has no {scenario.schedule} schedule; it runs 1f1b and interleaved"
         )
+    if scenario.batch.recompute == REVERSIBLE:
+        raise InputError("--emit megatron: Megatron-LM has no reversible layers; it recomputes none, selective or full")
+    if scenario.batch.stack.optimizer not in OPTIMIZERS:
+        known = ", ".join(OPTIMIZERS)
+        raise InputError(f"--emit megatron: Megatron-LM has no {scenario.batch.stack.optimizer}; it has {known}")
     arguments = [*_parallel(scenario), *_batch(scenario), *_recompute(scenario), *_precision(scenario, fp8_recipe)]
     arguments += _shape(scenario.model)
     return Launch("megatron", "pretrain_gpt.py", tuple(arguments), tuple(_remarks(scenario)))
@@ -87,12 +96,28 @@ def _parallel(scenario: PretrainingScenario) -> Arguments:
         shared = "optim_grads_params" if batch.sharded_weights else "optim_grads"
         yield "--data-parallel-sharding-strategy", shared
     yield "--use-distributed-optimizer", ""
+    if batch.stack.optimizer != "adamw":
+        yield "--optimizer", batch.stack.optimizer
     if batch.stack.moment_precision == "bf16":
         yield "--use-precision-aware-optimizer", ""
         yield "--exp-avg-dtype", "bf16"
         yield "--exp-avg-sq-dtype", "bf16"
+    yield from _away(batch)
     yield "--overlap-grad-reduce", ""
     yield "--overlap-param-gather", ""
+
+
+def _away(batch: Batch) -> Arguments:
+    """What stays in the host's memory."""
+    if "optimizer" in batch.offloaded:
+        yield "--optimizer-cpu-offload", ""
+        yield "--optimizer-offload-fraction", "1.0"
+        yield "--overlap-cpu-optimizer-d2h-h2d", ""
+        if batch.stack.moment_precision == "fp32":
+            yield "--use-precision-aware-optimizer", ""
+    if "activations" in batch.offloaded and batch.recompute != "full":
+        yield "--fine-grained-activation-offloading", ""
+        yield "--offload-modules", "core_attn attn_proj"
 
 
 def stage_layout(model: Model, n_pieces: int) -> str:
@@ -228,5 +253,9 @@ def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
         yield "8-bit activations: Transformer Engine keeps what fp8 products need in 8 bits; dispatch in bf16 stays"
     if len(kinds) > 1 or len(windows) > 1 or not all(mixer.attends for mixer in mixers):
         yield f"{scenario.model.id} mixes or uses kinds of layers that these arguments do not describe: check its shape"
+    if "weights" in scenario.batch.offloaded:
+        yield "cannot be expressed here: weights in host memory"
+    if "activations" in scenario.batch.offloaded:
+        yield "cannot be expressed here: all activations in host memory: --offload-modules names some"
     if scenario.lora is not None:
         yield "Megatron-LM has no LoRA of its own: adapters come from Megatron Bridge or NeMo"

@@ -13,7 +13,7 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.training.batch import BUBBLE_RATIOS, Batch
+from computeledger.physics.training.batch import BUBBLE_RATIOS, REVERSIBLE, Batch
 from computeledger.physics.training.step import StepTime
 
 #: Names of pipeline schedules.
@@ -47,7 +47,7 @@ def passes(recompute: str, frozen: bool = False) -> Passes:
     Parameters
     ----------
     recompute : str
-        ``none``, ``selective`` or ``full``; the little that ``selective`` adds is left out.
+        As :class:`~computeledger.physics.training.batch.Batch` has it; what ``selective`` adds is left out.
     frozen : bool
         Whether the weights are frozen, so that they get no gradients.
 
@@ -61,7 +61,7 @@ def passes(recompute: str, frozen: bool = False) -> Passes:
     >>> passes("none").backward == 2 / 3, passes("full").forward
     (True, 0.25)
     """
-    again, weights = float(recompute == "full"), float(not frozen)
+    again, weights = float(recompute in ("full", REVERSIBLE)), float(not frozen)
     whole = 2 + again + weights
     return Passes(1 / whole, (1 + again + weights) / whole, weights / whole)
 

@@ -14,6 +14,7 @@ from computeledger.physics.calibration.training import framework_ratio, load_all
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
+from computeledger.physics.training.host import parse_offload
 from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
@@ -49,6 +50,8 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
             mtp_layers=question.mtp_layers or 0,
             activation_precision=question.activation_precision,
             moment_precision=question.moment_precision,
+            optimizer=question.optimizer,
+            offload="" if question.offload is None else parse_offload(question.offload),
             sharded_gradients=_sharding(question) == "zero-2",
         ),
     )

@@ -124,11 +124,13 @@ def evaluate(scenario: PretrainingScenario, every: Candidates, machine: Machine)
         rows = np.flatnonzero(kinds == kind)
         for piece in blocks(len(rows)):
             result = estimate_pretraining(configured(scenario, every.take(rows[piece])), machine)
-            for column, value in zip(out, (result.step_s, result.mfu_fraction, result.memory.total_bytes), strict=True):
+            # what its host does not hold, a GPU does not either
+            held = np.where(result.host_fits, result.memory.total_bytes, np.inf)
+            for column, value in zip(out, (result.step_s, result.mfu_fraction, held), strict=True):
                 column[rows[piece]] = value
             capacity = result.capacity_bytes
-    step_s, mfu, held = out
-    return Swept(every, step_s, mfu, held, capacity)
+    step_s, mfu, needed = out
+    return Swept(every, step_s, mfu, needed, capacity)
 
 
 def chosen(scenario: PretrainingScenario, option: PretrainingOption) -> PretrainingScenario:
@@ -203,6 +205,11 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
     swept = evaluate(scenario, every, machine)
     if not swept.fits.any():
         chip = machine.system.accelerator
+        if np.isinf(swept.memory_bytes).all():
+            raise DoesNotFitError(
+                f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the memory of their hosts does not hold "
+                f"{scenario.batch.stack.offload.replace(',', ' and ')}"
+            )
         raise DoesNotFitError(
             f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the leanest layout needs "
             f"{float(swept.memory_bytes.min()) / GIGA:.0f} GB per GPU of {chip.usable_bytes / GIGA:.0f} GB"

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from computeledger.errors import InputError
 from computeledger.fields import asked
 from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
-from computeledger.workloads.frameworks import USUAL_STACK, framework_ids
+from computeledger.physics.training.host import parse_offload
+from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
+from computeledger.workloads.frameworks import USUAL_STACK, framework_ids, load_framework
 from computeledger.workloads.questions.setup import OnSystem
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 OBJECTIVES = ("time", "gpu-hours")
+#: Frameworks that a layout is written for.
+EMITTED = ("megatron", "megatron-bridge", "torchtitan", "maxtext", "deepspeed", "fsdp2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +59,8 @@ class PretrainQuestion(OnSystem):
         aliases=("microbatch",),
     )
     recompute: str | None = asked(
-        "text", "none, selective, full, or operations: core_attn, layernorm, mla_up_proj, moe_act.", metavar="WHAT",
+        "text", "none, selective, full, reversible (layers made for it), or operations: core_attn, layernorm, "
+        "mla_up_proj, moe_act.", metavar="WHAT",
         label="Recompute", group="How", blank="searched",
     )  # fmt: skip
     virtual_stages: int | None = asked(
@@ -77,6 +82,14 @@ class PretrainQuestion(OnSystem):
         "text", "Precision of the optimiser's two moments.", "fp32", choices=("fp32", "bf16"),
         label="Optimiser's moments",
         group="How",
+    )  # fmt: skip
+    optimizer: str = asked(
+        "text", "What updates the weights: its memory, arithmetic and traffic.", "adamw", choices=OPTIMIZERS,
+        label="Optimiser", group="How",
+    )  # fmt: skip
+    offload: str | None = asked(
+        "text", "What stays in the host's memory: activations, optimizer, weights.", metavar="WHAT,...",
+        label="In host memory", group="How", blank="nothing",
     )  # fmt: skip
     recipe: str = asked(
         "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", "tensor",
@@ -112,10 +125,14 @@ class PretrainQuestion(OnSystem):
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
     scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
     growing_batch: bool = asked("switch", "A batch that grows with the critical batch, phase by phase.", False)
+    levers: bool = asked("switch", "What each lever of memory frees, and its price in time.", False, label="Levers",
+                         group="Run")  # fmt: skip
     anchor: str | None = asked(
         "text", "Your own measurement, such as tokens_per_s_per_gpu=4200,layout=...", metavar="KEY=VALUE,..."
     )
-    emit: str | None = asked("text", "Print the arguments that launch the layout.", choices=("megatron",))
+    emit: str | None = asked(
+        "text", "Print the arguments or the file that tells a framework the layout.", choices=EMITTED
+    )
 
     def check(self) -> None:
         """Refuse fields that contradict one another."""
@@ -123,5 +140,13 @@ class PretrainQuestion(OnSystem):
             raise InputError("--objective gpu-hours searches the number of GPUs: it does not go with --layout")
         if self.schedule not in ("1f1b", "any") and (self.virtual_stages or 1) > 1:
             raise InputError(f"--virtual-stages: a {self.schedule} schedule has no virtual stages")
+        if self.offload is not None:
+            away = parse_offload(self.offload)
+            if "weights" in away and (self.sharding or load_framework(self.framework).sharding) != "zero-3":
+                raise InputError("--offload weights: they are fetched layer by layer: it needs --sharding zero-3")
+            if "optimizer" in away and load_optimizer(self.optimizer).needs_matrices:
+                raise InputError(
+                    f"--offload optimizer: {self.optimizer} computes on whole matrices, which hosts do not"
+                )
         if self.lora_targets is not None and self.lora_rank is None:
             raise InputError("--lora-targets needs --lora-rank")

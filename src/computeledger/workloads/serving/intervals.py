@@ -14,7 +14,7 @@ from computeledger.arrays import Range
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.facts.shape_rule import shape_rule
-from computeledger.physics.calibration.achieved import same_dies
+from computeledger.physics.calibration.achieved import same_boards
 from computeledger.physics.calibration.local import is_measured_kind, load_local, local_engines
 from computeledger.physics.calibration.serving import DEFAULT_TUNING, calibrated_engines, load_calibration
 
@@ -171,7 +171,7 @@ def deployment(model: Model, weights: str, system_id: str, backend: str) -> str:
 
 
 def is_measured_chip(system: System) -> bool:
-    """Say whether serving was fitted on a system's chip or its dies, by the public recipes or by other sources.
+    """Say whether serving was fitted on a system's chip or one of its kind, by the public recipes or by other sources.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def is_measured_chip(system: System) -> bool:
     (True, False)
     """
     fit = load_calibration()
-    return not (fit.chips | fit.usual_chips).isdisjoint(same_dies(system.accelerator))
+    return not (fit.chips | fit.usual_chips).isdisjoint(same_boards(system.accelerator))
 
 
 def interval_class(
@@ -246,7 +246,7 @@ def interval_class(
         return {"spread": ENGINE_SPREAD, "disaggregated": ENGINE_POOLS, "aggregated": ENGINE}.get(kind, INCOMPLETE)
     if not is_measured_chip(system):
         return {"spread": CHIP_SPREAD, "disaggregated": CHIP_POOLS, "aggregated": CHIP}.get(kind, INCOMPLETE)
-    if tuning != "recipe" or load_calibration().chips.isdisjoint(same_dies(system.accelerator)):
+    if tuning != "recipe" or load_calibration().chips.isdisjoint(same_boards(system.accelerator)):
         return {"spread": USUAL_SPREAD, "disaggregated": USUAL_POOLS, "aggregated": USUAL}.get(kind, INCOMPLETE)
     if kind != "aggregated":
         return {"spread": SPREAD, "disaggregated": POOLS}.get(kind, INCOMPLETE)

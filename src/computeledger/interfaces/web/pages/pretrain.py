@@ -21,13 +21,16 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "precision": {"kind": "choice", "choices": ("bf16", "fp8"), "default": "fp8", "follows": "model",
                   "otherwise": "bf16"},
     "recompute": {"default": "layernorm,mla_up_proj,moe_act", "follows": "model|system|gpus|layout",
-                  "help": "none, selective, full, or operations such as layernorm, moe_act; empty: searched."},
+                  "help": "none, selective, full, reversible, or operations such as moe_act; empty: searched."},
     "schedule": {"default": "dualpipe", "follows": "model", "otherwise": "1f1b"},
     "sharding": {"choices": ("", "zero-1", "zero-2", "zero-3"), "default": "zero-1", "follows": "model"},
     "activation_precision": {"default": "fp8", "follows": "model", "otherwise": "bf16"},
     "moment_precision": {"default": "bf16", "follows": "model", "otherwise": "fp32"},
+    "optimizer": {},
+    "offload": {"help": "activations, optimizer, weights; empty: nothing."},
     "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
     "mtp_layers": {"default": "1", "follows": "model"},
+    "levers": {},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
 })  # fmt: skip
 

@@ -12,7 +12,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
-from computeledger.physics.training.batch import RECOMPUTE, Batch
+from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE, Batch
 from computeledger.units import format_si
 from computeledger.workloads.anchor import Anchored, AnchorKey, anchor, parse_anchor, spread_of
 from computeledger.workloads.pretraining.estimate import (
@@ -79,8 +79,8 @@ def _configuration(said: Mapping[str, float | str], scenario: PretrainingScenari
         raise InputError(f"anchor gpus={gpus}: give the layout that was measured as well")
     batch = scenario.batch
     recompute = str(said.get("recompute", batch.recompute))
-    if recompute != batch.recompute and recompute not in RECOMPUTE:
-        raise InputError(f"anchor recompute={recompute}: expected {', '.join(RECOMPUTE)}")
+    if recompute != batch.recompute and recompute not in (*RECOMPUTE, REVERSIBLE):
+        raise InputError(f"anchor recompute={recompute}: expected {', '.join((*RECOMPUTE, REVERSIBLE))}")
     sequence = float(said.get("sequence", median(batch.sequence_tokens)))
     held = median(batch.global_sequences * batch.sequence_tokens)
     batch = replace(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.fields import Given
@@ -22,7 +24,9 @@ from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.pretraining.advice import Advice, Remedy, advise, larger_job, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
-from computeledger.workloads.pretraining.megatron import Launch, megatron_launch
+from computeledger.workloads.pretraining.launches import launch
+from computeledger.workloads.pretraining.levers import Lever, levers
+from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.run import EffectiveRun, estimate_run
 from computeledger.workloads.pretraining.scaling import (
     GrownPhase,
@@ -70,6 +74,7 @@ class PretrainAnswer(Answer):
     remedies: tuple[Remedy | str, ...] = ()
     scaling: Mapping[str, tuple[Scaled, ...]] = field(default_factory=dict)
     growing_batch: GrowingBatch | None = None
+    levers: tuple[Lever, ...] = ()
     launch: Launch | None = None
 
     @property
@@ -181,6 +186,8 @@ def _beside(answer: PretrainAnswer) -> dict[str, Any]:
     if answer.growing_batch is not None:
         grown = answer.growing_batch
         out["growing_batch"] = documents.grown_document(list(grown.phases), grown.n_scale_up, grown.n_scale_up_larger)
+    if answer.levers:
+        out["levers"] = [documents.lever_document(one, answer.levers[0]) for one in answer.levers]
     if answer.launch is not None:
         out["launch"] = documents.launch_document(answer.launch)
     return out
@@ -230,7 +237,7 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         result, held, measured = anchored_result(question.anchor, scenario, setting.machine)
     within = spread_of(scenario.model.is_moe).within
     best = swept.best(question.top) if swept is not None else []
-    does_fit = bool(median(result.memory.total_bytes) <= result.capacity_bytes)
+    does_fit = bool(np.all(result.fits))
     return PretrainAnswer(
         question=question,
         setting=setting,
@@ -244,7 +251,8 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         remedies=() if does_fit else _remedies(setting),
         scaling=_scaling(setting) if question.scaling else {},
         growing_batch=_growing(setting) if question.growing_batch else None,
-        launch=_launch(setting) if question.emit is not None else None,
+        levers=tuple(levers(scenario, setting.typical)) if question.levers else (),
+        launch=_launch(setting, question.emit) if question.emit is not None else None,
     )
 
 
@@ -302,6 +310,7 @@ def _growing(setting: Setting) -> GrowingBatch:
     return GrowingBatch(tuple(grow(setting.scenario, setting.n_gpus, phases, around, larger)), domain, larger)
 
 
-def _launch(setting: Setting) -> Launch:
-    has_fp4 = "fp4" in setting.machine.system.accelerator.peak_flop_per_s
-    return megatron_launch(setting.scenario, "mxfp8" if has_fp4 else "blockwise")
+def _launch(setting: Setting, framework: str) -> Launch:
+    system = setting.machine.system
+    recipe = "mxfp8" if "fp4" in system.accelerator.peak_flop_per_s else "blockwise"
+    return launch(framework, setting.scenario, int(system.n_gpus_scale_up.value), recipe)

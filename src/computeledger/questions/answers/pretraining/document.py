@@ -22,6 +22,7 @@ from computeledger.workloads.frameworks import load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario
+from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.pipeline import passes
@@ -53,6 +54,8 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
         "sharded_gradients": batch.stack.sharded_gradients,
         "activation_precision": batch.stack.activation_precision,
         "moment_precision": batch.stack.moment_precision,
+        "optimizer": batch.stack.optimizer,
+        "offload": batch.stack.offload,
         "mtp_layers": batch.stack.mtp_layers,
         "recipe": batch.stack.recipe,
         "precision": scenario.precision.name,
@@ -76,6 +79,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
+        **_host(result),
         "memory_ratio": _memory_ratio(batch.sharded_weights),
         "fits": bool(np.all(result.fits)),
         "anchored": held is not None,
@@ -87,6 +91,13 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
             "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
         }
     return out
+
+
+def _host(result: PretrainingResult) -> dict[str, Any]:
+    """What lies in the host's memory, where anything does."""
+    if not result.scenario.batch.offloaded:
+        return {}
+    return {"host_bytes": median(result.memory.host_bytes), "host_usable_bytes": median(result.host_capacity_bytes)}
 
 
 def _quantities(run: EffectiveRun) -> dict[str, Any]:
@@ -179,6 +190,11 @@ def advice_document(one: Advice) -> dict[str, Any]:
 def remedy_document(one: Remedy) -> dict[str, Any]:
     """A configuration that fits instead."""
     return {"change": one.change, **option_document(one.option), "slower_ratio": one.slower_ratio}
+
+
+def lever_document(one: Lever, now: Lever) -> dict[str, Any]:
+    """A change, what it frees on the GPU and how much longer a step takes."""
+    return {**asdict(one), "freed_bytes": now.memory_bytes - one.memory_bytes, "step_ratio": one.step_s / now.step_s}
 
 
 def anchor_document(held: Anchored, said: Mapping[str, Any]) -> dict[str, Any]:
