@@ -172,7 +172,7 @@ class Batch:
     @property
     def forward_again(self) -> float:
         """Forward passes of the layers run once more in backward [-]."""
-        return self.stack.forward_again if self.recompute in {"full", REVERSIBLE} else 0.0
+        return 1.0 if self.recompute in {"full", REVERSIBLE} else 0.0
 
     def recomputes(self, operation: str) -> bool:
         """Whether an operation runs once more in backward.
