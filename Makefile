@@ -6,6 +6,7 @@
 # make bench     the benchmarks
 # make docs     build the documentation site into site/
 # make docs-pages  write docs/sources.md, docs/cli.md and the file tree, and what the pages' blocks and commands print
+# make accuracy DATA=FOLDER  predict every published measurement anew, sources left out, and write the table
 # make wheel     source distribution and wheel, in dist/
 # make clean     remove what the above made
 #
@@ -22,7 +23,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments test lint format stress bench docs docs-pages wheel clean
+.PHONY: run rntp experiments test lint format stress bench accuracy docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -83,6 +84,11 @@ bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 
 docs: $(VENV)/.installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
+# the published table of accuracy, and the page that shows it: what other constants or tables have changed
+accuracy: $(VENV)/.installed
+	$(BIN)/computeledger accuracy --data $(DATA) --write src/computeledger/validation/accuracy
+	$(BIN)/python docs/outputs.py docs/validation.md
 
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py

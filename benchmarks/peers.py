@@ -70,11 +70,11 @@ def peer_python(folder: Path) -> Path:
     return python
 
 
-def ask_peer(rows: Sequence[Row], folder: Path) -> list[dict[str, Any]]:
-    """The peer's answers, in the order of the rows."""
+def ask(questions: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
+    """The peer's answers, in the order of the questions; a list is one question in several wordings."""
     python = peer_python(folder)
     asked, answered = folder / "questions.json", folder / "answers.json"
-    asked.write_text(json.dumps([question(row) for row in rows]), "utf-8")
+    asked.write_text(json.dumps(questions), "utf-8")
     script = Path(__file__).with_name("peers_aiconfigurator.py")
     subprocess.run([python, script, asked, answered], check=True, stderr=subprocess.DEVNULL)  # noqa: S603 (own script)
     answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
@@ -109,7 +109,7 @@ def ours(rows: Sequence[Row]) -> tuple[dict[str, dict[str, float]], dict[str, fl
 def compare(rows: Sequence[Row], folder: Path) -> dict[str, Any]:
     """Both tools on the same rows; errors over the rows that both answered."""
     mine, rate = ours(rows)
-    answers = ask_peer(rows, folder)
+    answers = ask([question(row) for row in rows], folder)
     both = [(row, one) for row, one in zip(rows, answers, strict=True) if "tpot_ms" in one and row["id"] in mine]
     refused: dict[str, int] = {}
     for one in answers:

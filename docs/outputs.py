@@ -67,8 +67,9 @@ def with_printed(text: str) -> str:
 
 
 def main() -> None:
-    """Write every page that shows what is printed; blocks run in a folder that looks like the repository's root."""
-    pages = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+    """Write every page that shows what is printed, or those named; blocks run in a copy of the root by links."""
+    every = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+    pages = [Path(name).resolve() for name in sys.argv[1:]] or every
     with tempfile.TemporaryDirectory() as folder:
         for one in DOCS.parent.iterdir():
             if not one.name.startswith("."):

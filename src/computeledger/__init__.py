@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout, parse_layout
     from computeledger.physics.roofline import Machine, Precision, parse_precision
     from computeledger.physics.training.batch import Batch
+    from computeledger.questions.accuracy import AccuracyQuestion
     from computeledger.questions.allocate import AllocateQuestion
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
@@ -93,6 +94,8 @@ _HOMES = {
     "facts.editions": ("load_ownership", "load_prices", "load_tiers"),
     "facts.load": ("load_accelerator", "load_model", "load_system"),
     "facts.schema": ("Accelerator", "Fact", "System"),
+    "questions.accuracy": ("AccuracyQuestion",),
+    "questions.answers.accuracy": ("accuracy",),
     "questions.answers.pretraining.answer": ("pretrain",),
     "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl.answer": ("rl",),
@@ -162,6 +165,7 @@ _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accelerator",
+    "AccuracyQuestion",
     "AllocateQuestion",
     "BacktestQuestion",
     "Batch",
@@ -210,6 +214,7 @@ __all__ = [
     "System",
     "SystemsQuestion",
     "ValidateQuestion",
+    "accuracy",
     "allocate",
     "backtest",
     "bibtex",

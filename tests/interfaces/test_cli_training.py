@@ -113,6 +113,23 @@ def test_what_is_in_host_memory_is_asked_and_shown(capsys: pytest.CaptureFixture
     assert code == 0 and "Host memory per GPU" in out and "optimizer in host memory" in " ".join(out.split())
 
 
+def test_uneven_routing_costs_what_capacity_allows(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--model", "qwen3-30b-a3b", "--gpus", "16", "--layout", "tp1-dp16-ep8", "--microbatch-sequences", "1",
+             "--recompute", "none")  # fmt: skip
+    even, uneven, dropped = (
+        answer(capsys, *given, *more)
+        for more in ((), ("--expert-imbalance", "1.6"), ("--expert-imbalance", "1.6", "--capacity-factor", "1.2"))
+    )
+    assert even["step_s"]["p50"] < dropped["step_s"]["p50"] < uneven["step_s"]["p50"]
+    held = [one["memory_bytes"]["activations"] for one in (even, dropped, uneven)]
+    assert held == sorted(held) and held[0] < held[2] < 1.6 * held[0]
+    assert even["expert_imbalance"] == 1 and "dropped_fraction" not in uneven
+    assert 0 < dropped["dropped_fraction"] < 0.2
+    assert "expert_imbalance" not in answer(capsys, "--layout", "dp8")
+    code, out, _ = run(capsys, *given, "--expert-imbalance", "1.6", "--capacity-factor", "1.2")
+    assert code == 0 and "of the routed tokens" in " ".join(out.split())
+
+
 def test_least_gpu_hours_takes_no_more_than_least_time(capsys: pytest.CaptureFixture[str]) -> None:
     fast = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K")
     lean = answer(capsys, "--gpus", "512", "--global-batch-tokens", "512K", "--objective", "gpu-hours")

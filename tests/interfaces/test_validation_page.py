@@ -16,7 +16,9 @@ from computeledger.interfaces.cli import cli
 from computeledger.interfaces.plots.validation import slices_figure
 from computeledger.validation.compare import Comparison
 
-SUMMARY = {"n", "median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage_80", "coverage_90"}
+SUMMARY = {
+    "n", "median_abs_error", "mean_abs_error", "p90_abs_error", "bias", "coverage_80", "coverage_90", "width_90"
+}  # fmt: skip
 COLUMNS = "mode,model_path,system,backend,precision"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from computeledger.physics.calibration.training import load_training_factors, tr
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.physics.training.batch import Batch, Stack
-from computeledger.physics.training.exchange import EXCHANGE_FRACTION, exchange_s, overlapped_s
+from computeledger.physics.training.exchange import EXCHANGE_FRACTION, dropped_fraction, exchange_s, overlapped_s
 from computeledger.physics.training.operations import microbatch
 from computeledger.units import KILO
 
@@ -59,3 +60,29 @@ def test_a_chunk_of_deepseeks_trace_lies_in_the_interval() -> None:
     chunk = sum(float(part) for name, part in parts.items() if name not in {"output head", "uneven stages"})
     ratio = load_training_factors()["training_expert_ratio"].value
     assert ratio.low < 129.012 / KILO / chunk < ratio.high
+
+
+def test_dropped_tokens_are_what_lies_above_the_capacity() -> None:
+    """Against loads drawn from the same normal distribution; nothing is dropped beyond the busiest, more below it."""
+    n_ranks, imbalance = 64, 1.4
+    spread = (imbalance - 1) / np.sqrt(2 * np.log(n_ranks))
+    loads = np.random.default_rng(0).normal(1.0, spread, 400_000)
+    for capacity in (1.0, 1.1, 1.25):
+        drawn = np.maximum(loads - capacity, 0.0).mean()
+        assert dropped_fraction(imbalance, capacity, n_ranks) == pytest.approx(drawn, rel=0.05, abs=1e-4)
+    assert dropped_fraction(imbalance, imbalance, n_ranks) < 1e-3
+    assert dropped_fraction(1.0, 1.25, n_ranks) == 0.0 and dropped_fraction(1.0, 0.9, n_ranks) == pytest.approx(0.1)
+
+
+def test_uneven_routing_stretches_experts_and_their_traffic_alone() -> None:
+    layout = Layout(dp=64, ep=64)
+    even, uneven = (
+        {
+            one.name: float(np.asarray(one.time_s))
+            for one in microbatch(DEEPSEEK, batch, layout, parse_precision("fp8"), IDEAL)
+        }
+        for batch in (BATCH, replace(BATCH, stack=replace(STACK, imbalance=1.5, schedule="1f1b")))
+    )
+    assert uneven["routed experts"] > even["routed experts"]
+    assert uneven["matrix products"] == even["matrix products"] and uneven["attention"] == even["attention"]
+    assert 1.4 < wire(imbalance=1.5) / wire() <= 1.5

@@ -48,6 +48,7 @@ def test_copies_of_experts_are_held_and_not_multiplied() -> None:
         ({"model": "qwen3-8b"}, "has no routed experts to copy"),
         ({"emit": "sglang", "backend": None}, "launch commands have no two_batches"),
         ({"batch": 40000}, "largest batch that fits is"),
+        ({"gpus": 200}, "at least 240 can, each keeping up"),
     ],
 )
 def test_what_contradicts_itself_is_refused(changes: dict[str, Any], said: str) -> None:

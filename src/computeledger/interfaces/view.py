@@ -59,11 +59,12 @@ class Table:
     note: str = ""
     strong: tuple[int, ...] = ()
     is_stacked: bool = False
+    is_sortable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An answer as it is shown."""
+    """An answer as it is shown; ``links`` are addresses of the app with their words, which only the app shows."""
 
     headline: str
     tiles: tuple[Tile, ...] = ()
@@ -82,6 +83,7 @@ class View:
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     tile_heading: str = "median and 90 % interval"
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def tile(

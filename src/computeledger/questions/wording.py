@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import parse_layout
 from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, YEAR_S, format_percent, format_si, format_usd
 
@@ -146,7 +147,20 @@ def alike_words(alike: Mapping[str, Any]) -> str:
     where = " on ".join(rest)
     of = f" of {where}" if where else ""
     sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    return f"{alike['n']:,} {whose}{of}{sources}, left out of the fit: median error {errors}"
+    said = f"{alike['n']:,} {whose}{of}{sources}, left out of the fit: median error {errors}"
+    return f"{said}; `{accuracy_command(alike)}` lists them"
+
+
+def accuracy_slice(alike: Mapping[str, Any]) -> dict[str, str]:
+    """Measurements like a question as the fields of the question of their accuracy."""
+    shared = dict(zip(("tuning", "engine", "accelerator"), alike["what"].split(), strict=False))
+    return {"workload": alike["workload"], **shared, "load": "clients"}
+
+
+def accuracy_command(alike: Mapping[str, Any]) -> str:
+    """The command that lists measurements like a question."""
+    given = {name: value for name, value in accuracy_slice(alike).items() if value not in ("serving", DEFAULT_TUNING)}
+    return " ".join(["computeledger accuracy", *(f"--{name} {value}" for name, value in given.items())])
 
 
 def burst_words(document: Mapping[str, Any]) -> str:

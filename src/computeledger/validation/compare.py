@@ -24,7 +24,10 @@ MOST_MEASURED = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Errors over a set of measurements, as fractions; all but the count are None where nothing was measured."""
+    """Errors over a set of measurements, as fractions; all but the count are None where nothing was measured.
+
+    ``width_90`` is the factor between the ends of the 90 % interval, in the median.
+    """
 
     n: int
     median_abs_error: float | None = None
@@ -33,6 +36,7 @@ class Summary:
     bias: float | None = None
     coverage_80: float | None = None
     coverage_90: float | None = None
+    width_90: float | None = None
 
 
 def summarize(predicted: Array, measured: Array) -> Summary:
@@ -59,6 +63,7 @@ def summarize(predicted: Array, measured: Array) -> Summary:
         bias=float(np.median(ratio)),
         coverage_80=float(np.mean((low_80 <= measured) & (measured <= high_80))),
         coverage_90=float(np.mean((low_90 <= measured) & (measured <= high_90))),
+        width_90=float(np.median(high_90[low_90 > 0] / low_90[low_90 > 0])) if np.any(low_90 > 0) else None,
     )
 
 

@@ -27,6 +27,11 @@ def shipped_names() -> list[str]:
     return sorted(file.name for file in _SHIPPED.iterdir() if file.name.endswith(".csv"))
 
 
+def shipped_text(name: str) -> str:
+    """The text of one of the shipped tables."""
+    return _SHIPPED.joinpath(name).read_text("utf-8")
+
+
 def curated_rows(name: str) -> list[dict[str, str]]:
     """Read one of the shipped tables.
 
@@ -35,8 +40,7 @@ def curated_rows(name: str) -> list[dict[str, str]]:
     >>> {row["licence"] for row in curated_rows("serving_curated.csv")}
     {'Apache-2.0'}
     """
-    text = _SHIPPED.joinpath(name).read_text("utf-8")
-    table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    table = csv.DictReader(io.StringIO(shipped_text(name), newline=""), strict=True)
     return [{name: cell.strip() for name, cell in row.items()} for row in table]
 
 

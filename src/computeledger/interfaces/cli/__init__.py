@@ -30,6 +30,7 @@ COMMANDS = {
     "invert": (f"{_HOME}.money:invert", "What a price sheet reveals about the model behind it"),
     "route": (f"{_HOME}.money:route", "Cost, time and success of a finished task"),
     "frontier": (f"{_HOME}.frontier:frontier", "What power and money can train, and when"),
+    "accuracy": (f"{_HOME}.validate:accuracy", "How far off answers are, by source, chip, engine and load"),
     "validate": (f"{_HOME}.validate:validate", "Predicted against measured: errors and coverage"),
     "fit": (f"{_HOME}.fit:fit", "Derive a shipped calibration again from measured tables"),
     "reconcile": (f"{_HOME}.reconcile:reconcile", "Budget against actuals of a run, by phase"),

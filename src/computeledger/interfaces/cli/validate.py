@@ -1,4 +1,4 @@
-"""The commands ``validate`` and ``claims``."""
+"""The commands ``accuracy``, ``validate`` and ``claims``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
 from computeledger.interfaces.options import json_option
+from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.claims import ClaimsQuestion
 from computeledger.questions.validate import ValidateQuestion
 
@@ -25,6 +26,21 @@ def validate(**options: Any) -> None:
     from computeledger.questions.answers.validate import answer_validate
 
     show_answer(answer_validate(asked_by(ValidateQuestion, options)), options)
+
+
+@click.command()
+@question_options(AccuracyQuestion)
+@report_option
+@json_option
+def accuracy(**options: Any) -> None:
+    """How far answers are off what they were not fitted on: errors, coverage and width of intervals, by slice.
+
+    The published table: every measured figure, predicted with its whole source left out where that is what an interval
+    promises, beside aiconfigurator on the same rows. `--data FOLDER` predicts and writes it anew.
+    """
+    from computeledger.questions.answers.accuracy import answer_accuracy
+
+    show_answer(answer_accuracy(asked_by(AccuracyQuestion, options)), options)
 
 
 @click.command()

@@ -29,6 +29,8 @@ _QUANTITIES = {
     "ttft": "time to first token",
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "input_tokens_per_s_per_gpu": "input tokens/s per GPU",
+    "total_tokens_per_s_per_gpu": "all tokens/s per GPU",
+    "decode_output_tokens_per_s_per_gpu": "decode tokens/s per GPU",
     "memory_bytes": "memory of serving",
     "memory": "peak memory of training",
     "n_nodes": "nodes",
@@ -40,8 +42,10 @@ def quantity_words(name: str) -> str:
     return _QUANTITIES.get(name, name.replace("_", " "))
 
 
-def scatter_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
+def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typical: bool = False) -> Spec:
     """Predicted over measured, log-log, a colour and a mark per value of a column, intervals as whiskers.
+
+    A typical interval is one band around the diagonal instead: what lies in it, an interval of that width holds.
 
     Examples
     --------
@@ -54,14 +58,17 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
     axis = parts.log_axis(ends, lambda value: words(value, unit), 0.08)
     groups = _groups(comparison, found, column)
-    band, line = _diagonal(*axis["range"])
+    factors = _typical(found) if is_typical else (0.8, 1.2)
+    low, high = axis["range"]
+    band, line = _diagonal(low, high, factors)
     data = [band]
     for place, (name, members) in enumerate(groups.items()):
-        data.append(_points(comparison, members, unit, (name, place, len(found))))
+        points = _points(comparison, members, unit, (name, place, len(found)))
+        data.append({key: part for key, part in points.items() if key != "error_y" or not is_typical})
     data.append(line)
     layout = parts.layout(
         PLOT_HEIGHT,
-        [parts.corner("predicted ↑"), _band_note(axis["range"][1])],
+        [parts.corner("predicted ↑"), _band_note(axis["range"][1], "90 % interval" if is_typical else "± 20 %")],
         xaxis=axis | {"title": {"text": f"measured: {quantity_words(quantity)}"}, "constrain": "domain"},
         yaxis=dict(axis),
         showlegend=len(groups) > 1,
@@ -84,9 +91,16 @@ def _groups(comparison: Comparison, found: Sequence[Deviation], column: str) -> 
     return out
 
 
-def _diagonal(low: float, high: float) -> list[Spec]:
+def _typical(found: Sequence[Deviation]) -> tuple[float, float]:
+    """How far above and below what was measured the predicted median may lie for its interval to hold it."""
+    middle = np.array([one.predicted[2] for one in found])
+    low, high = (np.array([one.predicted[end] for one in found]) for end in (0, 4))
+    return float(np.median(middle / high)), float(np.median(middle / low))
+
+
+def _diagonal(low: float, high: float, factors: tuple[float, float]) -> list[Spec]:
     ends = [10**low, 10**high]
-    band = [end * factor for factor, order in ((1.2, 1), (0.8, -1)) for end in ends[::order]]
+    band = [end * factor for factor, order in zip(factors[::-1], (1, -1), strict=True) for end in ends[::order]]
     return [
         {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded(band), "fill": "toself",
          "fillcolor": parts.faint(NEUTRAL, 0.14), "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False},
@@ -95,8 +109,8 @@ def _diagonal(low: float, high: float) -> list[Spec]:
     ]  # fmt: skip
 
 
-def _band_note(high: float) -> Spec:
-    return {"text": "± 20 %", "x": high, "y": high, "xanchor": "right", "yanchor": "top", "yshift": -18, "xshift": -6,
+def _band_note(high: float, text: str) -> Spec:
+    return {"text": text, "x": high, "y": high, "xanchor": "right", "yanchor": "top", "yshift": -18, "xshift": -6,
             "showarrow": False, "font": {"size": 12}}  # fmt: skip
 
 

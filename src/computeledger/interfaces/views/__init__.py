@@ -12,6 +12,7 @@ from computeledger.questions.answer import Answer
 
 #: Module of this folder that makes the view of each kind of answer.
 _MODULES = {
+    "AccuracyAnswer": "accuracy",
     "AllocateAnswer": "allocate",
     "BacktestAnswer": "frontier",
     "ClaimsAnswer": "claims",

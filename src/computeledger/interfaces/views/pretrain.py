@@ -128,6 +128,8 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"moments in {one['moment_precision']}": one["moment_precision"] != "fp32",
         f"optimiser {one['optimizer']}": one["optimizer"] != "adamw",
         f"{one['offload'].replace(',', ' and ')} in host memory": bool(one["offload"]),
+        f"busiest experts {one.get('expert_imbalance', 1.0):.3g} x the mean": one.get("expert_imbalance", 1.0) > 1,
+        f"capacity factor {one.get('capacity_factor', 0.0):g}": "capacity_factor" in one,
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
     }
     return ", ".join(text for text, holds in said.items() if holds)
@@ -149,6 +151,10 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
         out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+    if "dropped_fraction" in document:
+        out.append(
+            f"experts drop {format_percent(document['dropped_fraction'])} of the routed tokens, if loads are normal"
+        )
     if document["recompute"] == REVERSIBLE:
         out.append(
             f"reversible layers are another architecture: {model_words(document['model'])} has none as published"

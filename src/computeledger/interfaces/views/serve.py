@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
+from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.tiers import tier_tables
@@ -46,7 +47,7 @@ _STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share
 def view(answer: Answer, working: bool) -> View:
     """Of an answer by one pool of replicas or by two."""
     document = answer.to_dict(working=working)
-    limit = document["physical_limit"]
+    limit, alike = document["physical_limit"], document.get("measured_alike")
     return View(
         title=_title(document),
         asked=_asked(document),
@@ -55,13 +56,14 @@ def view(answer: Answer, working: bool) -> View:
         reference="physical limit",
         facts=tuple(_facts(document)),
         plots=_plots(document),
-        tables=tuple(_tables(document)),
+        tables=(*_tables(document), *([alike_table(alike)] if working and alike else [])),
         notes=tuple(_notes(document)),
         grounds=tuple(_grounds(document)),
         blocks=_blocks(document),
         working=tuple(working_view(document)) if working else (),
         chosen={**rent_taken(document["price"]), **_searched(document)},
         overline="serve",
+        links=(("Accuracy of measurements like this one, by source", accuracy_address(alike)),) if alike else (),
     )
 
 

@@ -19,8 +19,11 @@ _WORST, _WORST_IN_REPORT = 5, 12
 _FEWEST_PLOTTED = 3
 #: Parts of a prediction that are named.
 _MOST_PARTS = 5
-_ERRORS = ("n #", "median error #", "mean #", "p90 #", "bias #", "in 80 % #", "in 90 % #")
-_MEANING = "error = |predicted / measured - 1|; bias = median of predicted / measured; in N % = inside that interval"
+_ERRORS = ("n #", "median error #", "p90 #", "bias #", "in 90 % #", "width #")
+_MEANING = (
+    "error = |predicted / measured - 1|; bias = median of predicted / measured; in 90 % = share inside the 90 % "
+    "interval; width = its high end over its low end, in the median"
+)
 _FITTED = (
     "Constants of serving and of training were fitted on the published tables that their calibration names; "
     "docs/LOG.md has the errors on what a fit had not seen."
@@ -97,9 +100,13 @@ def _cells(one: Document) -> list[str]:
     """Count, errors, bias and coverage of a summary."""
     if not one["n"]:
         return ["0", *[""] * (len(_ERRORS) - 1)]
-    others = (percent(one["mean_abs_error"]), percent(one["p90_abs_error"]), f"{one['bias']:.2f}")
-    cover = (percent(one["coverage_80"]), percent(one["coverage_90"]))
-    return [str(one["n"]), percent(one["median_abs_error"]), *others, *cover]
+    others = (percent(one["p90_abs_error"]), f"{one['bias']:.2f}", percent(one["coverage_90"]))
+    return [str(one["n"]), percent(one["median_abs_error"]), *others, width_words(one["width_90"])]
+
+
+def width_words(width: float | None) -> str:
+    """The factor between an interval's ends."""
+    return "" if width is None else f"{width:.3g}"
 
 
 def _errors(title: str, heads: Sequence[str], rows: Sequence[tuple[Sequence[str | Cell], Document]]) -> Table:
@@ -123,8 +130,8 @@ def _doubtful(document: Document) -> tuple[Table, ...]:
     table = _errors("In doubt: counted above, reported apart", ["group"], rows)
     with_, without = (_cells(held[first]) for held in (document, suspects["without"]))
     note = (
-        f"{quantity_words(first)}: median {with_[1]}, p90 {with_[3]} with these {suspects['n']} rows; "
-        f"{without[1]}, {without[3]} without"
+        f"{quantity_words(first)}: median {with_[1]}, p90 {with_[2]} with these {suspects['n']} rows; "
+        f"{without[1]}, {without[2]} without"
     )
     return (Table(table.title, table.columns, table.rows, note=note, is_stacked=True),)
 

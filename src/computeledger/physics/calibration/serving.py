@@ -20,7 +20,7 @@ GENERIC = "generic"
 TUNINGS = ("usual", "recipe")
 DEFAULT_TUNING = TUNINGS[0]
 #: Tables of the file that hold no engine's constants.
-_OTHER_TABLES = ("about", "shared", "makers", "sources", "slices", "intervals", "deployments")
+_OTHER_TABLES = ("about", "shared", "makers", "sources", "intervals", "deployments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,6 @@ class Calibration:
     makers, sources : mapping of str to mapping
         Of other makers' chips and of each other source: figures ``n``, the ``effect``, measured over predicted time of
         a step, and the ``sd`` of its logarithm.
-    slices : mapping of str to mapping
-        Of what was left out, by tuning, engine and chip: measurements ``n``, ``sources``, median errors by time.
     intervals : mapping of str to mapping
         Quantiles of measured over predicted by class.
     deployments : frozenset of str
@@ -86,7 +84,6 @@ class Calibration:
     constants: tuple[Constant, ...]
     makers: Mapping[str, Mapping[str, float]]
     sources: Mapping[str, Mapping[str, float]]
-    slices: Mapping[str, Mapping[str, float]]
     intervals: Mapping[str, Mapping[str, Any]]
     deployments: frozenset[str]
     chips: frozenset[str]
@@ -208,7 +205,6 @@ def load_calibration() -> Calibration:
         constants=constants,
         makers=table["makers"],
         sources=table["sources"],
-        slices=table["slices"],
         intervals=table["intervals"],
         deployments=frozenset(table["deployments"]["fitted"]),
         chips=frozenset(table["deployments"]["chips"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from computeledger.arrays import Num
@@ -105,6 +107,40 @@ def exchange_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> 
         waited = np.maximum(near, far)
     else:
         waited = near * EXPERT_EXPOSED + far * machine.training.training_exposed_expert_fraction
-    one = np.where(ep > 1, sent * waited + latency_s(ep, machine), 0.0)
+    # the busiest rank takes more than its share, and the others wait for it
+    one = np.where(ep > 1, sent * waited * stack.imbalance + latency_s(ep, machine), 0.0)
     passes: Num = counts.n_moe / layout.pp * one * (4 + 2 * batch.forward_again)
     return passes
+
+
+def dropped_fraction(imbalance: float, capacity: float, n_ranks: int) -> float:
+    """Share of routed tokens that experts of limited capacity drop.
+
+    Loads are taken as normal over ``n`` ranks, whose largest is expected at ``mean + s sqrt(2 ln n)`` (assumption):
+    ``s phi(z) - (c - 1) (1 - Phi(z))`` with ``z = (c - 1) / s``.
+
+    Parameters
+    ----------
+    imbalance : float
+        Busiest rank's routed tokens over the mean [-].
+    capacity : float
+        What a rank's experts take at most, over the mean [-].
+    n_ranks : int
+        Ranks that share the experts [-].
+
+    Returns
+    -------
+    float
+        Of all routed tokens [-].
+
+    Examples
+    --------
+    >>> dropped_fraction(1.0, 1.0, 8), dropped_fraction(1.5, 1.5, 8) < 0.01 < dropped_fraction(1.5, 1.0, 8)
+    (0.0, True)
+    """
+    spread = (imbalance - 1) / math.sqrt(2 * math.log(max(n_ranks, 2)))
+    if spread <= 0:
+        return max(1 - capacity, 0.0)
+    z = (capacity - 1) / spread
+    density, above = math.exp(-z * z / 2) / math.sqrt(2 * math.pi), math.erfc(z / math.sqrt(2)) / 2
+    return spread * density - (capacity - 1) * above

@@ -271,7 +271,7 @@ def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> Trainin
         gradients = np.where(piped, gradients, held)
     if stack.sharded_gradients:
         gradients = np.minimum(held, held / np.maximum(batch.virtual_stages, 1.0) + local.optimizer_shard)
-    kept = _Kept(model.hidden_size, batch.recompute, stack.activation_precision, stack.sequence_parallel)
+    kept = _kept(model, batch)
     plain, routed = (kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
     loose = LOOSE_GRADIENT_BYTES * stack.trained_fraction * _largest_product(model) / layout.tp
     logit_bytes = LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES
@@ -355,7 +355,7 @@ def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
     True
     """
     away, local = batch.offloaded, local_params(model, batch, layout)
-    kept = _Kept(model.hidden_size, batch.recompute, batch.stack.activation_precision, batch.stack.sequence_parallel)
+    kept = _kept(model, batch)
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.pp
     moved = sum(kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
     streams = "optimizer" in away and batch.shared_master
@@ -429,10 +429,11 @@ class _Kept:
     recompute: str
     precision: str
     sequence_parallel: bool
+    imbalance: float
 
     def bytes_per_token(self, layers: tuple[LayerGroup, ...], layout: Layout) -> Num:
         """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole."""
-        whole, cut = _kept_bytes(layers, self.hidden_size, self.recompute, self.precision)
+        whole, cut = _kept_bytes(layers, self.hidden_size, self.recompute, self.precision, self.imbalance)
         return cut / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
 
     def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
@@ -444,12 +445,19 @@ class _Kept:
             return 0.0
         most: Num = 0.0
         for group in model.layers:
-            whole, cut = _kept_bytes((replace(group, count=1),), self.hidden_size, "none", self.precision)
+            one_layer = (replace(group, count=1),)
+            whole, cut = _kept_bytes(one_layer, self.hidden_size, "none", self.precision, self.imbalance)
             scores = SCORE_BYTES * group.attention.n_query_heads * sequence_tokens if unfused else 0.0
             one = (cut + scores) / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
             most = np.maximum(most, one)
         halves = 2.0 * self.hidden_size * ACTIVATION_BYTES if self.recompute == REVERSIBLE else 0.0
         return most + halves / (layout.tp if self.sequence_parallel else 1.0)
+
+
+def _kept(model: Model, batch: Batch) -> _Kept:
+    stack = batch.stack
+    busy = float(np.median(np.asarray(stack.imbalance)))
+    return _Kept(model.hidden_size, batch.recompute, stack.activation_precision, stack.sequence_parallel, busy)
 
 
 #: Of one score of attention: itself, its softmax and a mask, as they are kept (Korthikanti et al. 2022).
@@ -458,7 +466,7 @@ SCORE_BYTES = 5.0
 
 @functools.cache
 def _kept_bytes(
-    layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str
+    layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str, imbalance: float
 ) -> tuple[float, float]:
     """Bytes per token kept for backward, all layers: norms, then inputs of products, activations and attention.
 
@@ -480,19 +488,31 @@ def _kept_bytes(
         normed = 0.0 if "layernorm" in again else narrow
         whole += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
         cut += group.count * mixer_of(group.attention).kept_bytes(again, narrow)
-        cut += group.count * _feed_forward_bytes(group.feed_forward, hidden_size, again, narrow)
+        part = group.feed_forward
+        cut += group.count * (
+            _dense_bytes(part, again, narrow) + imbalance * _routed_bytes(part, hidden_size, again, narrow)
+        )
     return whole, cut
 
 
-def _feed_forward_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:
-    """Inputs and output of the activation; of experts also each copy of a token.
+def _dense_bytes(part: FeedForward, again: frozenset[str], narrow: float) -> float:
+    """Inputs and output of the activation, of a dense MLP and of shared experts."""
+    wide = max(part.n_matrices - 1, 1)
+    shared = part.n_shared_experts * part.shared_width if part.n_experts else 0
+    return part.width * (wide * ACTIVATION_BYTES + narrow) + shared * _expert_bytes(part, again, narrow)
+
+
+def _routed_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:
+    """Inputs and output of the activation of experts, and each copy of a token.
 
     The router's weights enter before an expert's second product, so that nothing of its output is kept.
     """
-    wide = max(part.n_matrices - 1, 1)
-    dense = part.width * (wide * ACTIVATION_BYTES + narrow)
     if not part.n_experts:
-        return dense
-    widths = part.n_shared_experts * part.shared_width + part.n_experts_active * part.expert_width
-    out = 0.0 if "moe_act" in again else narrow
-    return dense + widths * (wide * narrow + out) + part.n_experts_active * (part.latent_width or hidden_size) * narrow
+        return 0.0
+    copies = part.n_experts_active
+    each = part.expert_width * _expert_bytes(part, again, narrow)
+    return copies * (each + (part.latent_width or hidden_size) * narrow)
+
+
+def _expert_bytes(part: FeedForward, again: frozenset[str], narrow: float) -> float:
+    return max(part.n_matrices - 1, 1) * narrow + (0.0 if "moe_act" in again else narrow)

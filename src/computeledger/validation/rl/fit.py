@@ -90,6 +90,14 @@ def _folds(labels: Sequence[str]) -> NDArray[np.int64]:
     return np.array([order[label] for label in labels], dtype=np.int64)
 
 
+def read_runs(data_folder: str | Path) -> tuple[list[RLRun], int]:
+    """Runs of a folder that state their inputs, and how many; behind them those at an assumed split of GPUs."""
+    rows = read_rows(Path(data_folder) / TABLE)
+    stated, _ = rl_runs(rows)
+    every, _ = rl_runs(rows, ASSUMED_TRAINING_FRACTION)
+    return [*stated, *(run for run in every if not run.scenario.split.is_colocated)], len(stated)
+
+
 def fit_rl(data_folder: str | Path) -> RLFit:
     """Fit RL's constants to a folder of measurements and cross-validate them.
 
@@ -101,11 +109,8 @@ def fit_rl(data_folder: str | Path) -> RLFit:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere/measured/rl.csv: no such file
     """
-    rows = read_rows(Path(data_folder) / TABLE)
-    stated, _ = rl_runs(rows)
-    every, _ = rl_runs(rows, ASSUMED_TRAINING_FRACTION)
-    runs = [*stated, *(run for run in every if not run.scenario.split.is_colocated)]
-    fit = rl_fit(runs, len(stated))
+    runs, n_stated = read_runs(data_folder)
+    fit = rl_fit(runs, n_stated)
     fitted = fit_constants(fit)
     ideal = np.log(predict_runs(runs, RLFactors(), 1))[:, 0] - np.log([run.step_s for run in runs])
     residuals = {
@@ -114,16 +119,17 @@ def fit_rl(data_folder: str | Path) -> RLFit:
         "no constants": ideal,
     }
     labels = {
-        "run": [_configuration(run) for run in runs],
+        "run": [configuration(run) for run in runs],
         "model": [run.scenario.engine.model.id for run in runs],
         "chip": [run.system.id for run in runs],
     }
     for name, groups in labels.items():
         residuals[name] = cross_validate(fit, _folds(groups), fitted.change)
-    return RLFit(runs, len(stated), fitted, residuals)
+    return RLFit(runs, n_stated, fitted, residuals)
 
 
-def _configuration(run: RLRun) -> str:
+def configuration(run: RLRun) -> str:
+    """What is left out together: two releases of a framework are of one configuration."""
     one = run.scenario
     lag, gpus = one.split.max_lag, one.split.n_gpus
     return f"{one.engine.model.id} {run.system.id} {gpus} {lag} {one.engine.precision.name}"

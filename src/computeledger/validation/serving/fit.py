@@ -309,7 +309,6 @@ def calibration_text(found: ServingFit, source: str = "aiconfigurator") -> str:
             if one.engine == engine:
                 lines.append(_constant_line(one, found.fitted, place))
     lines += _effect_lines(found)
-    lines += _slice_lines(found)
     runs = fold_of([one.run for one in found.points])
     for name, (kind, left_out) in _INTERVALS.items():
         chosen = kinds == kind
@@ -404,39 +403,6 @@ def _effect_lines(found: ServingFit) -> list[str]:
             entry = {"n": str(int(np.sum(member == number))), "effect": f"{effect:.4g}", "sd": f"{sd:.3f}"}
             lines.append(toml_row(toml_text(name), entry))
             place += 1
-    return lines
-
-
-#: Measurements that make a slice.
-FEWEST_OF_A_SLICE = 8
-
-
-def _slice_lines(found: ServingFit) -> list[str]:
-    """Errors of what was left out, by tuning, engine and chip, and by fewer of them."""
-    parts: dict[str, list[tuple[int, float, str]]] = {}
-
-    def add(labels: tuple[str, ...], kind: int, residual: float, source: str) -> None:
-        for depth in range(1, len(labels) + 1):
-            parts.setdefault(" ".join(labels[:depth]), []).append((kind, residual, source))
-
-    for place, point in enumerate(found.points):
-        labels = ("recipe", point.backend, load_system(point.system).accelerator.id)
-        for kind in (0, 1):
-            add(labels, kind, float(found.residuals["fifth"][kind, place]), "InferenceX")
-    for row, case, first, residual in zip(
-        found.others.rows, found.others.cases, found.others.first_tokens, found.elsewhere, strict=True
-    ):
-        if case.interval != intervals.BURST:
-            add(("usual", case.engine, row["accelerator"]), int(first), float(residual), row["source"])
-    lines = ["", "[slices]"]
-    for name, members in sorted(parts.items()):
-        entry = {"n": str(len(members)), "sources": str(len({source for *_, source in members}))}
-        for kind, quantity in enumerate(("tpot", "ttft")):
-            errors = np.abs(np.expm1([residual for one, residual, _ in members if one == kind]))
-            if len(errors) >= FEWEST_OF_A_SLICE:
-                entry[quantity] = f"{np.median(errors):.3g}"
-        if "tpot" in entry:
-            lines.append(toml_row(toml_text(name), entry))
     return lines
 
 

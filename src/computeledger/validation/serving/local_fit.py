@@ -67,6 +67,7 @@ class Figure:
     case: OpenCase
     source: str
     chip: Accelerator
+    id: str = ""
 
     @property
     def time(self) -> str:
@@ -103,7 +104,7 @@ def read_figures(rows: Sequence[Mapping[str, str]]) -> list[Figure]:
             case = open_case(row)
         except Unpredictable:
             continue
-        found.append(Figure(case, row["source"], load_system(case.system).accelerator))
+        found.append(Figure(case, row["source"], load_system(case.system).accelerator, row.get("id", "")))
     return found
 
 

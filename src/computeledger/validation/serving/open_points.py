@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, Range, sample
-from computeledger.errors import ComputeLedgerError, InputError
+from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
@@ -25,7 +25,7 @@ from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of
-from computeledger.validation.compare import Comparison
+from computeledger.validation.compare import MOST_MEASURED, Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.points import ROUNDS_OF_A_RUN
 from computeledger.validation.serving.predictions import held_by_memory
@@ -120,6 +120,8 @@ def open_case(row: Row) -> OpenCase:
     measured = _number(row, "value")
     if quantity not in UNITS:
         raise Unpredictable("quantity not predicted")
+    if not measured:
+        raise Unpredictable("nothing measured")
     if quantity == "tpot" and row["statistic"] not in ("mean", "median"):
         raise Unpredictable("tails of the time per output token are not predicted")
     system = _system(row)
@@ -253,7 +255,7 @@ def _rounds(row: Row) -> float:
     if row["static_batch"] or (_IN_STEP.search(note) and reads_prompts_first(row["engine"])):
         return 1.0
     held = _number(row, "concurrency")
-    if _number(row, "rounds") or not held or row["requests_per_s"] or _ARRIVING.search(note):
+    if _number(row, "rounds") or not held or row.get("requests_per_s") or _ARRIVING.search(note):
         return _number(row, "rounds") or np.inf
     sent = _SENT.search(note)
     return max(float(sent.group(1)) / held, 1.0) if sent else ROUNDS_OF_A_RUN
@@ -396,5 +398,13 @@ def _systems() -> dict[str, str]:
 
 
 def _number(row: Row, name: str) -> float:
-    """A column as a number; 0 where it is empty."""
-    return float(row.get(name) or 0.0)
+    """A column as a number that is not negative; 0 where it is empty."""
+    text = row.get(name) or "0"
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not 0 <= value <= MOST_MEASURED:
+        said = f"row {row['id']}: " if row.get("id") else ""
+        raise InputError(f"{said}{name} {shown(text)}: a number that is not negative is expected")
+    return value

@@ -51,6 +51,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
             activation_precision=question.activation_precision,
             moment_precision=question.moment_precision,
             optimizer=question.optimizer,
+            imbalance=busiest(question),
             offload="" if question.offload is None else parse_offload(question.offload),
             sharded_gradients=_sharding(question) == "zero-2",
         ),
@@ -58,6 +59,19 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     precision = parse_training_precision(question.precision, model.is_moe)
     lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
     return PretrainingScenario(model, Layout(), precision, batch, median_of(question.tokens), lora=lora)
+
+
+def busiest(question: PretrainQuestion) -> float:
+    """Tokens that the busiest rank's experts take, over the mean: as routed, as far as their capacity goes.
+
+    Examples
+    --------
+    >>> asked = {"model": "deepseek-v3", "system": "h800-nvl8", "expert_imbalance": 1.6}
+    >>> busiest(PretrainQuestion(**asked)), busiest(PretrainQuestion(**asked, capacity_factor=1.25))
+    (1.6, 1.25)
+    """
+    routed = median_of(question.expert_imbalance)
+    return routed if question.capacity_factor is None else min(routed, median_of(question.capacity_factor))
 
 
 def context_words(model: Model, sequence_tokens: float) -> str:

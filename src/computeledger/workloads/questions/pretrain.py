@@ -95,6 +95,14 @@ class PretrainQuestion(OnSystem):
         "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", "tensor",
         choices=("tensor", "row", "block"), label="Scales of 8-bit products", group="How",
     )  # fmt: skip
+    expert_imbalance: Uncertain = asked(
+        "ratio", "Routed tokens of the busiest rank over the mean; 1 where routing is forced to be balanced.", 1.0,
+        least=1.0, metavar="X", label="Busiest experts", group="How",
+    )  # fmt: skip
+    capacity_factor: Uncertain | None = asked(
+        "ratio", "What experts take at most, over the mean; tokens beyond it are dropped.", is_open=True, metavar="C",
+        label="Capacity factor", group="How", blank="no token is dropped",
+    )  # fmt: skip
     mtp_layers: int | None = asked(
         "whole", "Multi-token-prediction modules trained with the model.", least=1, metavar="N",
         label="Multi-token-prediction modules", group="How", blank="none",

@@ -158,10 +158,9 @@ def search_pools(
         raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:.0f}")
     matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
-        smallest = int(min(prefill.gpus)) * 2
         raise DoesNotFitError(
             f"{scenario.model.id}: {format_count(n_gpus, 'GPU')} cannot hold a prefill and a decode worker: at least "
-            f"{smallest} can"
+            f"{_fewest_gpus(scenario, prefill, columns)} can, each keeping up with the other"
         )
     found = _exact(scenario, machine, matches)
     if not found:
@@ -222,6 +221,13 @@ def _matches(
                 _Match(prefill.layouts[place], layout, int(workers[0, row]), int(workers[1, row]), float(batch[row]))
             )
     return kept
+
+
+def _fewest_gpus(scenario: ServingScenario, prefill: _Prefill, decode: Columns) -> int:
+    """GPUs of the smallest decode worker and the prefill workers that keep up with it."""
+    rate = decode["batch"] / (scenario.output_tokens * decode["tpot_s"])
+    workers = np.ceil(rate * prefill.service_s[:, None] / MOST_BUSY_FRACTION)
+    return int(np.min(workers * prefill.gpus[:, None] + decode["n_gpus"]))
 
 
 def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -> list[PoolOption]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from computeledger.interfaces.web.pages import accuracy as page_accuracy
 from computeledger.interfaces.web.pages import claims as page_claims
 from computeledger.interfaces.web.pages import facts as page_facts
 from computeledger.interfaces.web.pages import frontier as page_frontier
@@ -23,6 +24,7 @@ PAGES: tuple[Page, ...] = (
     page_prices.PAGE,
     page_route.PAGE,
     page_frontier.PAGE,
+    page_accuracy.PAGE,
     page_claims.PAGE,
     page_facts.PAGE,
 )

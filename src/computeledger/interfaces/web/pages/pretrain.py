@@ -27,6 +27,8 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "activation_precision": {"default": "fp8", "follows": "model", "otherwise": "bf16"},
     "moment_precision": {"default": "bf16", "follows": "model", "otherwise": "fp32"},
     "optimizer": {},
+    "expert_imbalance": {},
+    "capacity_factor": {},
     "offload": {"help": "activations, optimizer, weights; empty: nothing."},
     "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
     "mtp_layers": {"default": "1", "follows": "model"},

@@ -404,7 +404,9 @@ function draw(place, view, other, heading) {
   place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "")));
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
   for (const [title, text] of view.blocks) place.querySelector(".tables").append(element("section", {}, element("h2", {}, title), element("pre", {}, text)));
-  place.querySelector(".notes").replaceChildren(...[...view.notes, ...view.grounds].map((text) => element("li", {}, text)));
+  place.querySelector(".notes").replaceChildren(
+    ...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
+    ...[...view.notes, ...view.grounds].map((text) => element("li", {}, text)));
 }
 
 const why = (key, label) => element("button", { type: "button", class: "why", onclick: (event) => work(key, event.currentTarget),
@@ -449,11 +451,27 @@ function table(one, whose) {
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
-    element("table", { role: "table", class: names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
+    element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.rows.length > 40 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
+    one.is_sortable && one.rows.length > 8 ? sorter(one.title + whose, names, numeric, body) : null,
+    one.rows.length > 40 || (one.is_sortable && one.rows.length > 8) ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
+}
+
+// numbers fall, words rise; the order of the answer comes back with the first choice
+function sorter(title, names, numeric, body) {
+  const asGiven = [...body.rows];
+  const key = (row, i) => parseFloat(row.cells[i].textContent.replaceAll(",", ""));
+  const sort = (event) => {
+    const i = Number(event.target.value);
+    const rows = i < 0 ? asGiven : [...asGiven].sort((one, other) => (numeric[i]
+      ? (Number.isNaN(key(one, i)) ? 1 : Number.isNaN(key(other, i)) ? -1 : key(other, i) - key(one, i))
+      : one.cells[i].textContent.localeCompare(other.cells[i].textContent)));
+    body.replaceChildren(...rows);
+  };
+  return element("label", { class: "find" }, "Sort by ", element("select", { "aria-label": `sort ${title}`, onchange: sort },
+    element("option", { value: "-1" }, "most figures"), ...names.map((name, i) => element("option", { value: String(i) }, name))));
 }
 
 function finder(title, body) {

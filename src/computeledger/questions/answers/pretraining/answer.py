@@ -11,8 +11,10 @@ import numpy as np
 from computeledger.arrays import median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.fields import Given
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.critical_batch import growing_batch
 from computeledger.physics.parallelism import Layout
+from computeledger.physics.training.exchange import dropped_fraction
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.pretraining import document as documents
 from computeledger.questions.answers.pretraining.anchor import anchored_result
@@ -150,7 +152,7 @@ class PretrainAnswer(Answer):
         document |= documents.confidence_document(self.result.scenario, system, self.question.framework)
         if self.anchored is not None:
             document["anchor"] = documents.anchor_document(self.anchored, self.measured)
-        document |= _beside(self)
+        document |= _routing(self) | _beside(self)
         document |= {"price": setting.price, "efficiency_profile": "calibrated"}
         document |= {"asked_global_batch_tokens": setting.wanted_tokens}
         document["stops"] = documents.stops_document(setting.stops)
@@ -161,6 +163,19 @@ class PretrainAnswer(Answer):
             taken_apart = step_working(self.result, setting.typical)
             document["step"] = documents.step_document(taken_apart, self.result)
         return remarked(document, self.remarks)
+
+
+def _routing(answer: PretrainAnswer) -> dict[str, Any]:
+    """How unevenly experts are visited, and what their capacity drops; nothing of a dense model."""
+    question, layout = answer.question, answer.layout
+    if not answer.result.scenario.model.is_moe:
+        return {}
+    routed = median_of(question.expert_imbalance)
+    out: dict[str, Any] = {"expert_imbalance": routed}
+    if question.capacity_factor is not None:
+        capacity = median_of(question.capacity_factor)
+        out |= {"capacity_factor": capacity, "dropped_fraction": dropped_fraction(routed, capacity, int(layout.ep))}
+    return out
 
 
 def _beside(answer: PretrainAnswer) -> dict[str, Any]:

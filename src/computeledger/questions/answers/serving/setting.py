@@ -11,15 +11,15 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
-from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.units import format_si
+from computeledger.validation.accuracy.table import measured_alike
 from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
-from computeledger.workloads.serving.intervals import Interval, measured_alike
+from computeledger.workloads.serving.intervals import Interval
 from computeledger.workloads.serving.pools import DisaggregatedResult
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
@@ -115,9 +115,10 @@ def interval_document(interval: Interval | None, engine: str) -> dict[str, Any]:
 
 def alike_document(question: ServeQuestion, system: System, interval: Interval | None) -> dict[str, Any]:
     """Measurements that are most like the question, and how well they were predicted."""
-    found = measured_alike(system, question.engine, question.tuning)
-    is_served = interval is not None and question.engine not in local_engines()
-    return {"measured_alike": asdict(found)} if is_served and found is not None else {}
+    if interval is None:
+        return {}
+    found = measured_alike(question.tuning, question.engine, system.accelerator.id)
+    return {"measured_alike": asdict(found)} if found is not None else {}
 
 
 def speculation(question: ServeQuestion) -> dict[str, float]:

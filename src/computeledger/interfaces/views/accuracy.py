@@ -1,0 +1,208 @@
+"""The view of the published table of accuracy: errors, coverage and width by slice, beside another tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from computeledger.interfaces.plots.validation import quantity_words, scatter_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.validate import width_words
+from computeledger.questions.accuracy import AccuracyQuestion
+from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy
+from computeledger.questions.wording import accuracy_slice, percent
+from computeledger.units import format_count
+from computeledger.validation.accuracy.table import NEW_PAIR, comparison_of, kinds_of
+from computeledger.validation.compare import comparison_document
+
+Document = Mapping[str, Any]
+#: Fewer measurements make no plot; more quantities than these are told by the tables alone.
+_FEWEST, _MOST_PLOTS = 8, 2
+_ERRORS = ("figures #", "median error #", "90 % within #", "bias #", "interval holds #", "width #")
+_BESIDE = ("of", "figures #", "our error #", "its error #", "ours / its #", "our 90 % #", "its 90 % #", "its bias #")
+#: Quantities in the words of a narrow column; another one by its usual words.
+_SHORT = {
+    "step": "steps",
+    "tpot": "TPOT",
+    "ttft": "TTFT",
+    "output_tokens_per_s_per_gpu": "output tokens/s",
+    "total_tokens_per_s_per_gpu": "all tokens/s",
+    "decode_output_tokens_per_s_per_gpu": "decode tokens/s",
+    "input_tokens_per_s_per_gpu": "prompt tokens/s",
+}
+#: How a slice is told: of steps in full, of first tokens in short.
+_STEPS = ("figures #", "steps: error #", "90 % within #", "bias #", "held #", "width #", "TTFT: error #", "held #",
+          "width #")  # fmt: skip
+_OF_KINDS = (
+    "steps: times per output token, and rates that tell of them; TTFT: first tokens and prompts; held: share that the "
+    "90 % interval holds; width: its high end over its low end"
+)
+_MEANING = (
+    "error = |predicted / measured - 1|, its median and 90th percentile; bias = median of predicted / measured; the "
+    "interval is that of 90 %, its width the high end over the low end"
+)
+_CAPTION = (
+    "On the line a prediction is right. A dot in the grey band is one that an interval of the median width holds. What "
+    "a dot shows was left out of the fit that predicts it."
+)
+_LEFT_OUT = {
+    "source": "whole sources left out",
+    "a fifth": "a fifth of the points left out",
+    NEW_PAIR: "the model on that system left out",
+    "configuration": "the configuration left out",
+    "model": "the model left out",
+    "nothing": "nothing fitted to them",
+}
+_TITLES = {"rl": "RL", "local": "local engines"}
+#: A narrower interval than this is none: the quantity is counted, not predicted.
+_EXACT = 1.005
+_WHOSE = {
+    "usual": "other people's deployments",
+    "recipe": "the public recipes' deployments",
+}
+
+
+def view(answer: AccuracyAnswer, working: bool) -> View:
+    """Tiles of both times, every figure as a dot, and a table for each way to slice."""
+    del working
+    document, question = answer.to_dict(), answer.question
+    quantities = sorted(answer.comparison.measured, key=lambda name: -document[name]["n"])
+    peer = next(iter(document["peers"].items()), None)
+    left = " or ".join(_LEFT_OUT[one] for one in document["left_out"])
+    n = len(answer.table.rows)
+    whose = {"serving": f"{_WHOSE[question.tuning]}, ", "local": "llama.cpp and MLX, one request at a time, "}
+    return View(
+        title=f"Accuracy of {_TITLES.get(question.workload, question.workload)}",
+        asked=(
+            f"{whose.get(question.workload, '')}{left}",
+            f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
+        ),
+        headline=_headline(document, quantities[0], left),
+        notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
+        tiles=tuple(_tile(document, name) for name in quantities[:4]),
+        tile_heading="median error",
+        plots=tuple(_plots(answer, document, quantities)),
+        tables=(
+            Table(
+                "All",
+                ("of", *_ERRORS),
+                [[quantity_words(name), *_cells(document[name])] for name in quantities],
+                is_sortable=True,
+            ),
+            *([_beside(*peer)] if peer else []),
+            *(_sliced(answer, column) for column in question.by),
+        ),
+        facts=(("Predicted", f"{document['date']}, with the constants that this version ships"),),
+        overline="accuracy",
+    )
+
+
+def _headline(document: Document, name: str, left: str) -> str:
+    one = document[name]
+    median, most = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error"))
+    held, width = _interval(one)
+    interval = f" The 90 % interval holds {held}; its ends lie a factor of {width} apart." if width else ""
+    return (
+        f"With {left}, the {quantity_words(name)} is off by {median} in the median and by {most} or less in nine of "
+        f"ten.{interval}"
+    )
+
+
+def _tile(document: Document, name: str) -> Tile:
+    one = document[name]
+    held, width = _interval(one)
+    band = f"90 % interval holds {held}, factor {width}; n {one['n']}" if width else f"counted; n {one['n']}"
+    said = quantity_words(name)
+    return Tile(said[:1].upper() + said[1:], percent(one["median_abs_error"]), band, one["median_abs_error"])
+
+
+def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) -> list[Plot]:
+    shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
+    return [
+        Plot(
+            name, f"Predicted over measured: {quantity_words(name)}", _CAPTION,
+            scatter_figure(answer.comparison, name, "source", is_typical=True),
+        )
+        for name in shown
+    ]  # fmt: skip
+
+
+def _sliced(answer: AccuracyAnswer, column: str) -> Table:
+    """One row for each value, the most measured first; a source leads to what it published."""
+    rows = answer.table.rows
+    urls = {row["source"]: row["url"] for row in reversed(rows)} if column == "source" else {}
+    kinds = comparison_of(kinds_of(rows))
+    found = comparison_document(kinds, [column])["by"][column]
+    is_serving = {"step", "ttft"} >= set(kinds.measured)
+    ordered = sorted(found.items(), key=lambda pair: -sum(one["n"] for one in pair[1].values()))
+    said = {"accelerator": "chip", "family": "model family", "class": "interval class"}.get(column, column)
+    if is_serving:
+        lines: list[list[str | Cell]] = [[Cell(value, urls.get(value, "")), *_of_kinds(one)] for value, one in ordered]
+        return Table(f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True)
+    cells: list[list[str | Cell]] = [
+        [Cell(value, urls.get(value, "")), _SHORT.get(name, quantity_words(name)), *_cells(one)]
+        for value, each in ordered
+        for name, one in each.items()
+    ]
+    return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True)
+
+
+def _of_kinds(found: Document) -> list[str]:
+    """Figures, the errors of steps in full, and of first tokens the median and the interval."""
+    steps, first = (_cells(found[name])[1:] if name in found else [""] * 5 for name in ("step", "ttft"))
+    return [str(sum(one["n"] for one in found.values())), *steps, first[0], *first[3:]]
+
+
+def accuracy_address(alike: Document) -> str:
+    """Address in the app of the measurements that are most like a question."""
+    return f"/accuracy?{urlencode(accuracy_slice(alike))}"
+
+
+def alike_table(alike: Document) -> Table:
+    """The same measurements, by who took them."""
+    answer = answer_accuracy(AccuracyQuestion(**accuracy_slice(alike), by="source"))  # type: ignore[arg-type]
+    return replace(_sliced(answer, "source"), title="Measurements like this one, left out of the fit")
+
+
+def _cells(one: Document) -> list[str]:
+    errors = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error"))
+    return [str(one["n"]), *errors, f"{one['bias']:.2f}", *_interval(one)]
+
+
+def _interval(one: Document) -> tuple[str, str]:
+    """Coverage and width; what is counted has no interval."""
+    has_one = one["width_90"] is not None and one["width_90"] > _EXACT
+    return (percent(one["coverage_90"]), width_words(one["width_90"])) if has_one else ("exact", "")
+
+
+def _quantities(document: Document) -> dict[str, Document]:
+    return {name: one for name, one in document.items() if isinstance(one, Mapping) and "theirs" in one}
+
+
+def _peer_words(tool: str, document: Document) -> str:
+    skipped = sum(document["skipped"].values())
+    why = ", ".join(f"{reason} {n}" for reason, n in sorted(document["skipped"].items(), key=lambda pair: -pair[1]))
+    rest = f"; {skipped} rows it cannot answer ({why})" if skipped else ""
+    return (
+        f"{tool} {document['version']}, asked on {document['date']}, with its better setting for each quantity{rest}; "
+        "its engines are of later releases than most rows, and nothing of it was fitted to them"
+    )
+
+
+def _beside(tool: str, document: Document) -> Table:
+    """Both tools on the rows that both answer: over all, then by engine, chip and load."""
+    rows = [["all", *_pair(name, one)] for name, one in _quantities(document).items()]
+    for column in ("engine", "accelerator", "load"):
+        for value, found in document["by"].get(column, {}).items():
+            rows += [[value, *_pair(name, one)] for name, one in found.items()]
+    strong = tuple(range(len(_quantities(document))))
+    return Table(f"Beside {tool}, the same figures", ("", *_BESIDE), rows, strong=strong, is_sortable=True)
+
+
+def _pair(name: str, one: Document) -> list[str]:
+    ours, theirs = one["ours"], one["theirs"]
+    errors, tails = ([percent(each[key]) for each in (ours, theirs)] for key in ("median_abs_error", "p90_abs_error"))
+    ratio = f"{ours['median_abs_error'] / theirs['median_abs_error']:.2f}" if theirs["median_abs_error"] else ""
+    return [_SHORT.get(name, quantity_words(name)), str(one["n"]), *errors, ratio, *tails, f"{theirs['bias']:.2f}"]

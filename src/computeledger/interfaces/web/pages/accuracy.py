@@ -1,0 +1,47 @@
+"""The page *Accuracy*: how far answers are off what they were not fitted on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from computeledger.interfaces.web.ask import ask_question
+from computeledger.interfaces.web.controls import controls_of
+from computeledger.interfaces.web.spec import Answer, Page, Values
+from computeledger.questions.accuracy import AccuracyQuestion
+from computeledger.questions.answers.accuracy import answer_accuracy, values_of
+from computeledger.validation.accuracy.table import NEW_PAIR, published
+
+
+def _choice(name: str) -> dict[str, Any]:
+    return {"kind": "choice", "choices": ("", *values_of(published(), name)), "help": ""}
+
+
+_CONTROLS = controls_of(AccuracyQuestion, {
+    "workload": {"help": ""}, "tuning": {"help": "Of serving: other people's, or the public recipes."},
+    "left_out": {"help": ""},
+    **{name: _choice(name) for name in ("engine", "accelerator", "family", "source", "load", "statistic", "quantity")},
+})  # fmt: skip
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    return ask_question("accuracy", AccuracyQuestion, answer_accuracy, values, working)
+
+
+PAGE = Page(
+    "accuracy",
+    "Accuracy",
+    "How far off are these answers, and do their intervals hold?",
+    _CONTROLS,
+    _answer,
+    presets={
+        "Other people's deployments": {},
+        "The public recipes": {"tuning": "recipe"},
+        "The recipes, a new pair of model and chip": {"tuning": "recipe", "left-out": NEW_PAIR},
+        "vLLM on H100": {"engine": "vllm", "accelerator": "h100-sxm5-80gb"},
+        "Chips of AMD: MI300X": {"accelerator": "mi300x"},
+        "Local engines": {"workload": "local"},
+        "Training": {"workload": "training"},
+        "Reinforcement learning": {"workload": "rl"},
+        "Memory": {"workload": "memory"},
+    },
+)

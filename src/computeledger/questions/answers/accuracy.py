@@ -1,0 +1,112 @@
+"""Answer how far off predictions are: the published table, sliced, beside another tool on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from computeledger.errors import InputError, nearest, shown
+from computeledger.fields import Given
+from computeledger.questions.accuracy import AccuracyQuestion
+from computeledger.questions.answer import Answer, from_python
+from computeledger.validation.accuracy.peers import Peer, beside
+from computeledger.validation.accuracy.publish import write_parts
+from computeledger.validation.accuracy.table import Published, comparison_of, published, shipped_part
+from computeledger.validation.compare import Comparison, comparison_document
+
+#: Columns that a question chooses rows by, beside the workload.
+_CHOSEN = ("source", "accelerator", "engine", "family", "load", "statistic", "quantity")
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class AccuracyAnswer(Answer):
+    """Measured figures beside what was predicted with their source left out."""
+
+    question: AccuracyQuestion
+    table: Published
+    comparison: Comparison
+    peers: Mapping[str, Peer]
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger accuracy --json`` prints it."""
+        del working
+        by = self.question.by
+        left_out = sorted({row["left_out"] for row in self.table.rows})
+        return {
+            **comparison_document(self.comparison, by),
+            "workload": self.question.workload,
+            "left_out": left_out,
+            "n_sources": len({row["source"] for row in self.table.rows}),
+            "date": self.table.date,
+            "peers": {name: one.document(self.table.rows, by) for name, one in self.peers.items()},
+        }
+
+
+def accuracy(question: AccuracyQuestion | None = None, /, **given: Given) -> AccuracyAnswer:
+    """How far predictions lie from measurements that they were not fitted on, whole sources left out.
+
+    Parameters
+    ----------
+    question : AccuracyQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str or sequence of str
+        Fields of :class:`~computeledger.questions.accuracy.AccuracyQuestion`.
+
+    Returns
+    -------
+    AccuracyAnswer
+        Errors, coverage and width of intervals, by slice, beside other tools on the same rows.
+
+    Raises
+    ------
+    InputError
+        For a value that no published figure has.
+
+    Examples
+    --------
+    >>> found = accuracy(engine="vllm", accelerator="h100-sxm5-80gb").to_dict()
+    >>> found["left_out"], found["tpot"]["n"] > 10
+    (['source'], True)
+    >>> accuracy(engine="vlm")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: engine 'vlm': no published figure has it; did you mean 'vllm'?
+    """
+    return from_python(AccuracyQuestion, answer_accuracy, question, given)
+
+
+def answer_accuracy(question: AccuracyQuestion) -> AccuracyAnswer:
+    """Answer ``computeledger accuracy``."""
+    if question.data is not None and question.write is not None:
+        _write_anew(Path(question.data), Path(question.write))
+    table = published(question.workload, question.tuning).promised(question.left_out)
+    _check(question, table)
+    table = table.chosen(**{name: getattr(question, name) for name in _CHOSEN})
+    if not table.rows:
+        given = ", ".join(f"{name} {', '.join(getattr(question, name))}" for name in _CHOSEN if getattr(question, name))
+        raise InputError(f"{given}: no published figure has all of these; leave one out")
+    return AccuracyAnswer(question, table, comparison_of(table.rows), beside(table.rows))
+
+
+def _write_anew(data: Path, home: Path) -> None:
+    """Predict the parts whose constants or tables have changed, and write them."""
+    for folder in (data, home):
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
+    write_parts(data, home)
+    shipped_part.cache_clear()
+
+
+def _check(question: AccuracyQuestion, table: Published) -> None:
+    """Each value is one of the table's; the nearest is named."""
+    for name in _CHOSEN:
+        known = values_of(table, name)
+        for value in getattr(question, name):
+            if value not in known:
+                raise InputError(f"--{name} {shown(value)}: no published figure has it; {nearest(value, known)}")
+
+
+def values_of(table: Published, name: str) -> Sequence[str]:
+    """Values of a column, each once."""
+    return sorted({row[name] for row in table.rows if row[name]})
