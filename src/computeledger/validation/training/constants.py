@@ -233,6 +233,19 @@ def fit_constants(runs: Sequence[TrainingRun]) -> TrainingEfficiency:
     return problem.at(fitted.change)
 
 
+def left_out_errors(runs: Sequence[TrainingRun]) -> Array:
+    """Errors of each run under constants and effects of frameworks that have not seen its source.
+
+    Examples
+    --------
+    >>> left_out_errors([]).shape
+    (0,)
+    """
+    problem, fitted = Problem(runs, plain(training_efficiency())).solved()
+    stated = problem.fit()
+    return fit.cross_validate_near(stated, fit.linear_at(stated, fitted.change), problem.sources[1], fitted.change)
+
+
 def effects_of(problem: Problem, fitted: fit.Fitted) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Measured over predicted time of each framework and of each source.
 

@@ -187,11 +187,11 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
         "cross_validation": fit.cross_validate_near(stated, linear, folds.astype(np.int64), fitted.change),
         "leave_one_source_out": fit.cross_validate_near(stated, linear, made_by, fitted.change),
     }
-    left_out, classes = errors["leave_one_source_out"], _classes(runs)
+    left_out, classes = errors["leave_one_source_out"], classes_of(runs)
     ratios = _class_factors(runs, left_out, _left_out_families(runs, training))
     widths = np.array([ratios[name] for name in classes]) - 1
     tables = {name: _table(runs, one, _kind, widths) for name, one in errors.items()}
-    tables["by_class_left_out"] = _table(runs, left_out, lambda run: _classes([run])[0], widths)
+    tables["by_class_left_out"] = _table(runs, left_out, lambda run: classes_of([run])[0], widths)
     tables["by_source_left_out"] = _table(runs, left_out, lambda run: source_family(run.row["source"]), widths)
     tables["by_chip_left_out"] = _table(runs, left_out, lambda run: chip_family(run.system.accelerator), widths)
     tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"], widths)
@@ -215,13 +215,20 @@ def _with_means(training: TrainingEfficiency) -> TrainingEfficiency:
     )
 
 
-def _classes(runs: Sequence[TrainingRun]) -> list[str]:
+def classes_of(runs: Sequence[TrainingRun]) -> list[str]:
+    """Name the class of each run that gives it its interval, one of ``CLASSES``.
+
+    Examples
+    --------
+    >>> classes_of([])
+    []
+    """
     return [step_class(run.model, as_batch(run), chip_family(run.system.accelerator)) for run in runs]
 
 
 def _class_factors(runs: Sequence[TrainingRun], errors: Array, new_chip: Array) -> dict[str, float]:
     """Half widths by class, from sources left out; of a chip outside the calibration at least that of one left out."""
-    classes = np.array(_classes(runs))
+    classes = np.array(classes_of(runs))
     sources = np.array([source_family(run.row["source"]) for run in runs])
     found = {}
     for name in CLASSES:
