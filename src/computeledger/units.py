@@ -251,7 +251,7 @@ _PREFIXES = {
     "n": 1e-9,
 }
 #: Units that take prefixes as people count: K, M, B, T.
-_COUNTED = ("", "tokens", "GPU-hours", "USD", "tokens/s")
+_COUNTED = ("", "tokens", "GPU-hours", "USD", "tokens/s", "requests/s")
 
 
 def format_si(value: float, unit: str = "", digits: int = 3) -> str:

@@ -47,9 +47,9 @@ def test_longest_context_and_largest_batch_are_the_last_that_fit() -> None:
 
 def test_a_gguf_file_is_started_by_llama_cpp_and_others_by_vllm() -> None:
     answer = cl.memory(model="qwen3-14b", system="h100-nvl8", precision="bf16,int4,gguf-q4_k_m", kv_precision="bf16")
-    stored, other, file = (one.launch for one in answer.fits)
+    (stored, other, file), said = (one.launch for one in answer.fits), answer.fits[1].launch_problem
     assert stored.startswith("vllm serve Qwen/Qwen3-14B") and "--max-model-len 8192" in stored
-    assert other.startswith("# the checkpoint of Qwen/Qwen3-14B in int4")
+    assert other == "" and "is stored in bf16 and the answer is for int4" in said, "as serve --emit refuses it"
     assert "llama-server" in file and "gguf-q4_k_m" in file
 
 

@@ -299,7 +299,9 @@ SEARCHES = st.fixed_dictionaries({
 
 
 def one_search(run: dict[str, Any]) -> None:
-    """Every figure that a sweep prints of its best option is that of serve's winner, both at the medians."""
+    """Every figure that a sweep prints of its best option is that of serve's winner: times at the medians, costs the
+    medians of serve's samples.
+    """
     words = [word for name, value in run.items() if value is not None for word in (f"--{name}", value)]
     swept = answered("sweep", *words)
     if not swept["best"]:  # nothing is fast enough: serve says so in one line, as its own tests hold
@@ -307,9 +309,20 @@ def one_search(run: dict[str, Any]) -> None:
         assert call(main, ["serve", *(str(word) for word in words), "--json"], Path.cwd()).returncode == 2
         return
     best = swept["best"][0]
-    winner = answered("serve", *words, "--samples", SAMPLES)["winner"]
+    found = answered("serve", *words)
+    winner = found["winner"]
     assert best["layout"] == winner["layout"]
-    figures = set(best) - {"model", "system", "precision", "interval_class", "layout", "input_tokens", "output_tokens"}
+    assert best["usd_per_mtok_output"] == pytest.approx(found["usd_per_mtok_output"]["p50"], rel=1e-9)
+    figures = set(best) - {
+        "model",
+        "system",
+        "precision",
+        "engine",
+        "interval_class",
+        "layout",
+        "input_tokens",
+        "output_tokens",
+    }
     assert figures <= set(winner) and len(figures) == 7
     for name in figures:
         assert best[name] == pytest.approx(winner[name], rel=1e-9), name

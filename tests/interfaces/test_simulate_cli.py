@@ -70,7 +70,7 @@ def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str],
     assert found.to_dict() == answer(capsys, *SERVE, *asked)
     assert len(found.records()["arrival_s"]) == found.to_dict()["load"]["requests"]
     busy = replace(found, is_saturated=True)
-    assert "Saturated" in str(busy._repr_html_()) and "Saturated" not in str(found._repr_html_())
+    assert "Overloaded" in str(busy._repr_html_()) and "Overloaded" not in str(found._repr_html_())
     with pytest.raises(InputError, match=r"^give trace FILE or arrivals"):
         cl.simulate_serve(model="llama-3.1-8b", system="h100-nvl8")
     plan = ROOT / "examples" / "rl-async.toml"
@@ -93,6 +93,41 @@ def test_a_lone_request_takes_what_serve_says(capsys: pytest.CaptureFixture[str]
     )
     assert clock["percentiles"]["tpot_s"]["p50"] == pytest.approx(static["tpot_s"]["p50"], rel=1e-3)
     assert clock["percentiles"]["ttft_s"]["p50"] == pytest.approx(static["ttft_s"]["p50"], rel=0.25)
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang", "generic"])
+def test_a_replica_holds_what_serve_and_memory_say(backend: str) -> None:
+    """Shares of memory are the engine's in every answer: 80 sequences in one and 57 in another were of two rules."""
+    asked = {"model": "gpt-oss-120b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "backend": backend}
+    lengths = {"input_tokens": 4096, "output_tokens": 1024}
+    held = cl.serve(**asked, **lengths, batch=1).result.memory.largest_batch
+    fleet = cl.simulate_serve(**asked, **lengths, arrivals="poisson:0.2", requests=20).fleet
+    assert fleet.timed[0].pool.limits.live == held
+    kept = fleet.timed[0].pool.limits
+    assert held * 5120 <= kept.kv_tokens - held * kept.state_tokens <= (held + 1) * 5120 * 1.01
+    if backend == "vllm":
+        (fit, *_) = cl.memory(model="gpt-oss-120b", system="1xh100-sxm5-80gb", context_tokens=5120).fits
+        assert fit.largest_batch == held
+
+
+def test_too_much_load_has_no_percentiles_of_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A queue that never stops growing makes any time to first token: none is that of the load."""
+    asked = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "requests": 100, "ttft": "2s"}
+    much = cl.simulate_serve(**asked, arrivals="poisson:20", input_tokens=2000, output_tokens=500)
+    said, carried = much.to_dict(), much.capacity.value
+    assert set(said["percentiles"]["ttft_s"].values()) == set(said["percentiles"]["end_to_end_s"].values()) == {None}
+    assert said["percentiles"]["tpot_s"]["p50"] > 0 and said["distribution"]["ttft_s"] == []
+    assert said["good_fraction"] == said["goodput_requests_per_s"] == 0
+    assert said["overload"]["queue_grows_requests_per_s"] == pytest.approx(20 - carried)
+    enough = said["overload"]["replicas_that_carry_it"]
+    assert (enough - 1) * carried <= 20 < enough * carried
+    found = cl.simulate_serve(much.question, replicas=enough)
+    assert not found.is_saturated and found.to_dict()["overload"] is None and found.percentiles["ttft_s"]["p99"] < 10
+    with pytest.raises(SystemExit):
+        main([*SERVE[:2], "--model", "llama-3.1-8b", "--system", "1xh100-sxm5-80gb", "--arrivals", "poisson:40",
+              "--requests", "50"])  # fmt: skip
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Overloaded: the queue grows by" in printed and "no end" in printed and "mrequests" not in printed
 
 
 def test_rl_answers_its_contract(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -99,10 +99,34 @@ def test_sweep_and_serve_give_the_same_figures(capsys: pytest.CaptureFixture[str
     for best in answer(capsys)["best"][::3]:
         asked = ["--input-tokens", f"{best['input_tokens']:g}", "--tpot", "50ms"]
         with pytest.raises(SystemExit):
-            main(["serve", "--model", best["model"], "--system", best["system"], *asked, "--samples", "16", "--json"])
-        winner = json.loads(capsys.readouterr().out)["winner"]
+            main(["serve", "--model", best["model"], "--system", best["system"], *asked, "--json"])
+        found = json.loads(capsys.readouterr().out)
+        winner = found["winner"]
+        assert found["usd_per_mtok_output"]["p50"] == pytest.approx(best["usd_per_mtok_output"])
         for name in ("layout", "batch", "tpot_s", "ttft_s", "usd_per_mtok_output"):
             assert winner[name] == (pytest.approx(best[name]) if name not in ("layout", "batch") else best[name]), name
+
+
+def test_offers_rank_alike_in_a_sweep_and_in_serve_where_rents_are_skewed() -> None:
+    """MI300X's rent reaches further up than down: the cost at its median rent is below the median cost."""
+    systems = ["8xmi300x", "8xh200-sxm5-141gb"]
+    found = cl.sweep(model="llama-3.1-70b", system=systems, gpus=8)
+    for place, system in enumerate(systems):
+        answer = cl.serve(model="llama-3.1-70b", system=system, gpus=8)
+        assert found.best[place].usd_per_mtok_output == pytest.approx(answer.usd_per_mtok_output.p50)
+        assert answer.chosen.usd_per_mtok_output == pytest.approx(answer.usd_per_mtok_output.p50)
+
+
+def test_a_sweep_prints_the_shares_of_memory_that_its_engine_takes() -> None:
+    for backend in ("vllm", "sglang", "llama.cpp"):
+        asked = {"model": "llama-3.1-8b", "system": "1xl40s", "backend": backend}
+        mine, theirs = (ask(**asked).to_dict()["assumptions"] for ask in (cl.sweep, cl.serve))
+        assert (mine.items() <= theirs.items() and mine["engine_share_of_hbm_fraction"] < 1) or backend == "llama.cpp"
+
+
+def test_a_request_beyond_the_context_is_without_answer_in_a_sweep_too() -> None:
+    found = cl.sweep(model="qwen3-8b", system="h100-nvl8", input_tokens=(1024, "200K"))
+    assert set(found.best) == {0} and "exceed the context" in found.refused[1]
 
 
 def test_a_sweep_from_python_is_the_command_s() -> None:

@@ -71,6 +71,16 @@ def test_drafts_and_scores_are_read_as_the_note_states_them() -> None:
     assert plain.is_acceptance_assumed
 
 
+def test_settings_are_read_as_the_note_states_them() -> None:
+    told = "--max-num-batched-tokens 512 --max-num-seqs 4, gpu_memory_utilization=0.5"
+    plain, asked = (open_case(ROW | {"note": note}).scenario for note in ("max-num-seqs not stated", told))
+    assert (asked.batch, asked.waiting, plain.batch, plain.waiting) == (4, 4, 8, 0)
+    assert (asked.settings.chunk_tokens, plain.settings.chunk_tokens) == (512, 8192)
+    assert (asked.host.buffers.whole_fraction, plain.settings.max_batch) == (0.5, np.inf)
+    cached = ROW | {"cached_fraction": "0.75", "note": "--no-enable-prefix-caching"}
+    assert open_case(cached).scenario.input_tokens == 1024
+
+
 def test_fake_weights_send_every_token_to_the_same_experts() -> None:
     """Sixteen sequences of Mixtral were decoded faster than two A100 can read all its experts."""
     mixtral = ROW | {"model": "mixtral-8x7b", "accelerator": "a100-sxm4-80gb", "n_accelerators": "2", "layout": "tp2"}

@@ -58,6 +58,9 @@ class OperationKind(StrEnum):
     HOST_CACHE = "cache in host memory"
     HOST_COPIES = "copies to host memory"
     OTHER_PREFILLS = "prefills of other requests"
+    USUAL_TUNING = "usual tuning"
+    CORRECTION = "measured correction"
+    DRAFTING = "drafting"
     PREFILL_QUEUE = "queue before the prefill pool"
 
 

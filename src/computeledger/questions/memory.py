@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from computeledger.fields import Asked, asked, shared
+from computeledger.fields import asked, shared
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import EngineMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryQuestion(Asked):
+class MemoryQuestion(EngineMemory):
     """On how few GPUs a model fits, by format and system, and what takes the memory."""
 
     model: str = shared(ServeQuestion, "model")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ServeQuestion, engine_on
 from computeledger.workloads.questions.setup import EngineRun, Simulated
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class SimulateServeQuestion(EngineRun, Simulated):
     )
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     price: Uncertain | None = shared(ServeQuestion, "price")
-    backend: str = shared(ServeQuestion, "backend", default=DEFAULT_ENGINE, blank="")
+    backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
     replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
@@ -48,14 +47,9 @@ class SimulateServeQuestion(EngineRun, Simulated):
         "bytes_per_s", "Rate at which a KV cache moves between them.", unit="GB/s", is_open=True, metavar="B/s",
         blank="one replica's NICs", aliases=("transfer",),
     )  # fmt: skip
-    max_batch: int | None = asked(
-        "whole", "Largest number of live sequences per replica.", least=1, metavar="B", blank="what memory holds"
-    )
-    chunk_tokens: int = asked("whole", "Prompt tokens that a rank prefills per step.", 8192, least=1, metavar="N")
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
     )
-    no_prefix_cache: bool = asked("switch", "Prefill every prompt in full.", False)
     trace: str | None = asked(
         "text",
         "Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
@@ -106,11 +100,12 @@ class SimulateServeQuestion(EngineRun, Simulated):
     @property
     def engine(self) -> str:
         """Engine, physical limit, or path of a machine's profile."""
-        return self.profile or self.backend
+        return self.profile or self.backend or engine_on(self.system)
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
         super().check()
+        self.check_settings(self.engine)
         if self.profile is not None and self.anchor:
             raise InputError("--profile: a machine's own kernels have nothing to anchor")
         if self.prefill_replicas is not None and self.anchor:

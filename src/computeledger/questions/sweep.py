@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.questions.setup import BACKENDS, EngineRun
+from computeledger.workloads.questions.setup import EngineRun
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -36,17 +36,12 @@ class SweepQuestion(EngineRun):
     gpus: int | None = shared(ServeQuestion, "gpus", blank="as many as each layout takes")
     price: Uncertain | None = shared(ServeQuestion, "price")
     tpot: Uncertain | None = shared(ServeQuestion, "tpot", blank="50 ms")
-    backend: str | None = shared(ServeQuestion, "backend", blank=BACKENDS[0])
+    backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
     workers: int | None = asked("whole", "Local processes.", least=1, metavar="N", blank="as many as pay off")
     cluster: str | None = asked("text", "A Dask scheduler instead (extra: cluster).", metavar="tcp://HOST:PORT")
     parquet: str | None = asked("text", "Write every option (extra: parquet).", metavar="FILE")
-
-    @property
-    def engine(self) -> str:
-        """Engine, physical limit, or path of a machine's profile."""
-        return self.profile or self.backend or BACKENDS[0]
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""

@@ -127,8 +127,14 @@ def width_words(widths: Iterable[str], multiplied_in: Mapping[str, str], file: s
 
 def engine_words(document: Mapping[str, Any]) -> str:
     """What runs the model."""
-    engine = document["backend"]
-    return "no engine, every peak reached" if engine == "ideal" else f"engine {engine}"
+    engine, release = document["backend"], document.get("backend_release")
+    if engine == "ideal":
+        return "no engine, every peak reached"
+    if release is None or release["month"] is None:
+        return f"engine {engine}"
+    of = f" {release['release']}" if release["release"] else ""
+    named = "" if release["given"] in (None, release["release"], release["month"]) else f" for {release['given']}"
+    return f"engine {engine}{of} ({release['month']}){named}"
 
 
 def interval_class_words(sure: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from computeledger.workloads.serving.estimate import (
     ServingScenario,
     decode_step,
     estimate_serving,
+    largest_batch,
     prefill_beside_s,
 )
 
@@ -209,7 +210,7 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
             f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far)} tokens; "
             f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
         )
-    at_once = int(kv_tokens / (state_tokens + float(np.max(scenario.held_tokens))))
+    at_once = int(np.min(largest_batch(scenario, machine)))
     live = engine.live or max(min(at_once, LARGEST_BATCH), 1)
     return Limits(
         live,

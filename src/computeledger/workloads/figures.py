@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.estimate import PretrainingResult
@@ -74,7 +76,9 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
     cached = Term("replica time of a cached token", result.cached_busy_s, "s")
     speed, tpot = result.output_tokens_per_s_per_gpu, Term("TPOT", result.tpot_s, "s")
     output = Term("output", asked.output_tokens, "tokens")
-    rate = "x GPUs x price / 3600 x 1e6"
+    idle = (Term("occupancy", asked.occupancy, ""),) if np.any(np.asarray(asked.occupancy) != 1) else ()
+    paid = " / occupancy" if idle else ""
+    rate = f"x GPUs x price / 3600 x 1e6{paid}"
     reuse = "(its share of a longer prefix's prefill + its cache entry over the NIC)"
     costs = {
         "output": (f"decode step / B {rate}", (decode, batch, gpus, price)),
@@ -87,11 +91,13 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
             "output_tokens_per_s_per_gpu",
             speed,
             "tokens/s",
-            "1 / ((decode step / B + prefill per prompt / output) x GPUs)",
-            (decode, batch, busy, output, gpus),
+            f"1 / ((decode step / B + prefill per prompt / output) x GPUs{paid})",
+            (decode, batch, busy, output, gpus, *idle),
         ),
         *(
-            Figure(f"usd_per_mtok_{kind}", getattr(result, f"usd_per_mtok_{kind}"), "USD/Mtok", formula, terms)
+            Figure(
+                f"usd_per_mtok_{kind}", getattr(result, f"usd_per_mtok_{kind}"), "USD/Mtok", formula, (*terms, *idle)
+            )
             for kind, (formula, terms) in costs.items()
         ),
     )

@@ -253,12 +253,16 @@ def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Strea
 
 def _request(setting: Setting, stream: Section) -> _Traffic:
     """New input, cached prefix and output of a request."""
-    numbers = setting.numbers(lengths_of(setting.asked(ServeQuestion, stream)), stream)
-    return _Traffic(
-        prefilled_tokens=numbers["input_tokens"],
-        cached_tokens=numbers["cached_tokens"],
-        output_tokens=numbers["output_tokens"],
-    )
+    question = setting.asked(ServeQuestion, stream)
+    numbers = setting.numbers(lengths_of(question), stream)
+    return _cached(question, numbers["input_tokens"], numbers["cached_tokens"], numbers["output_tokens"])
+
+
+def _cached(question: ServeQuestion, prefilled: Num, cached: Num, output: Num) -> _Traffic:
+    """Traffic by kind; without a prefix cache all of it is prefilled."""
+    if question.no_prefix_cache:
+        return _Traffic(prefilled + cached, 0.0 * cached, output)
+    return _Traffic(prefilled, cached, output)
 
 
 def _traffic(setting: Setting, stream: Section, request: _Traffic) -> _Traffic:
@@ -274,10 +278,9 @@ def _traffic(setting: Setting, stream: Section, request: _Traffic) -> _Traffic:
         )
     amounts = {name: setting.draws.get(f"{kinds.name}.{name}", 0.0) for name in KINDS}
     whole = 1.0 if kinds.text("shares") is None else _whole_tokens(setting, stream)
-    return _Traffic(
-        prefilled_tokens=whole * _sum(amounts[name] for name in ("system_prompt", "user_input", "tool_results")),
-        cached_tokens=whole * amounts["cached"],
-        output_tokens=whole * amounts["output"],
+    prefilled = whole * _sum(amounts[name] for name in ("system_prompt", "user_input", "tool_results"))
+    return _cached(
+        setting.asked(ServeQuestion, stream), prefilled, whole * amounts["cached"], whole * amounts["output"]
     )
 
 

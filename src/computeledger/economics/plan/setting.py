@@ -22,7 +22,7 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE, DEFAULT_TU
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.roofline import Machine, Precision, parse_training_precision
 from computeledger.physics.weights import precision_of
-from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines import constants_of, default_engine
 from computeledger.workloads.pretraining.reading import guessed_ratios
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
@@ -254,7 +254,7 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
 
 
 def serving_constants(plan: Plan, section: Section) -> str:
-    """Name the constants of the engine that a section runs on: inference states one, the rest has the default.
+    """Name the constants of the engine that a section runs on: inference states one or has its chip's, the rest vLLM's.
 
     Examples
     --------
@@ -262,8 +262,22 @@ def serving_constants(plan: Plan, section: Section) -> str:
     >>> [serving_constants(plan, Section(name, {"backend": "sglang"})) for name in ("inference", "pretraining")]
     ['sglang', 'vllm']
     """
-    engine = section.text("backend") if section.name == "inference" else None
-    return constants_of(engine, system_of(plan, section).accelerator) if engine else DEFAULT_ENGINE
+    if section.name != "inference":
+        return DEFAULT_ENGINE
+    chip = system_of(plan, section).accelerator
+    return constants_of(section.text("backend") or default_engine(chip), chip)
+
+
+def has_own_engine(plan: Plan, section: Section) -> bool:
+    """Say whether a section's engine is stated, or is not the one that all others have.
+
+    Examples
+    --------
+    >>> plans = (Plan("x", Section("plan", {"system": system})) for system in ("h100-nvl8", "1xm4-max"))
+    >>> [has_own_engine(plan, Section("inference", {})) for plan in plans]
+    [False, True]
+    """
+    return "backend" in section or serving_constants(plan, section) != DEFAULT_ENGINE
 
 
 #: What inputs are called that hold for the engine of inference alone.
@@ -273,7 +287,7 @@ _OF_INFERENCE = "inference."
 def _engine_factors(plan: Plan) -> dict[str, Uncertain]:
     """Factors of an engine that inference states, by names of their own; what the plan overrides holds for all."""
     section = plan.sections.get("inference")
-    if section is None or "skip" in section or "backend" not in section:
+    if section is None or "skip" in section or not has_own_engine(plan, section):
         return {}
     factors = load_factors(serving_constants(plan, section))
     own = {name: one.value for name, one in factors.items() if name not in plan.efficiency.values}

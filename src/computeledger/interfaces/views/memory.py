@@ -24,7 +24,8 @@ def view(answer: Answer, working: bool) -> View:
     document = answer.to_dict(working=working)
     load = f"{format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '')} tokens"
     fits, lacking = ([one for one in document["fits"] if one["fits"] is held] for held in (True, False))
-    best = min(fits, key=lambda one: (one["n_gpus"], one["memory_bytes"]["capacity"]), default=None)
+    best = min(fits, key=_size, default=None)
+    started = min((one for one in fits if one["launch"]), key=_size, default=None)
     held = "Memory of the busiest GPU: weights, KV cache, activations and workspace"
     return View(
         title=f"{document['model']}: what fits where",
@@ -39,10 +40,22 @@ def view(answer: Answer, working: bool) -> View:
             *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking], "memory_bytes")] if lacking else []),
         ),
         grounds=tuple(assumed_words(document)),
-        blocks=(("Start it", best["launch"]),) if best and best["launch"] else (),
+        notes=_unstarted(best),
+        blocks=((f"Start it in {started['precision']} on {started['system']}", started["launch"]),) if started else (),
         working=tuple(working_view(document)) if working else (),
         overline="memory",
     )
+
+
+def _size(one: Mapping[str, Any]) -> tuple[float, float]:
+    return one["n_gpus"], one["memory_bytes"]["capacity"]
+
+
+def _unstarted(best: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Why the fewest GPUs come without a launch command."""
+    if best is None or not best["launch_problem"]:
+        return ()
+    return (f"no launch command for {best['precision']} with {best['engine']}: {best['launch_problem']}",)
 
 
 def _headline(best: Mapping[str, Any] | None) -> str:

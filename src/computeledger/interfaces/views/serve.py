@@ -12,6 +12,7 @@ from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
+from computeledger.physics.roofline import OperationKind
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
     alike_words,
@@ -28,7 +29,7 @@ from computeledger.questions.wording import (
     width_words,
     words,
 )
-from computeledger.units import format_count
+from computeledger.units import KILO, format_count
 
 #: Rows of a front and alternatives to a winner that are shown, about.
 _FRONT, _ALTERNATIVES = 16, 8
@@ -41,13 +42,20 @@ _TILES = (
     ("tpot_s", "Time per output token", "s"),
     ("output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
 )
+#: Figures of a fleet that the physical limit of its chips bounds.
+_OF_SPEED = ("output_tokens_per_s_per_user", "ttft_s", "tpot_s")
 _STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share", "bound")
+
+
+OTHER_PREFILLS = OperationKind.OTHER_PREFILLS.value
 
 
 def view(answer: Answer, working: bool) -> View:
     """Of an answer by one pool of replicas or by two."""
     document = answer.to_dict(working=working)
     limit, alike = document["physical_limit"], document.get("measured_alike")
+    if "fleet" in document:  # what a load costs and yields is its fleet's, whatever the chips could do
+        limit = {name: one for name, one in limit.items() if name in _OF_SPEED}
     return View(
         title=_title(document),
         asked=_asked(document),
@@ -72,7 +80,13 @@ def _title(document: Mapping[str, Any]) -> str:
     kinds = (precision["attention"], precision["experts"])
     widths = width_words(kinds, document.get("multiplied_in", {}), precision.get("file", ""))
     place = f"{document['model']} on {document['system']}, {document['layout']}"
-    return f"{place}, {widths}, batch {document['batch']:.0f}"
+    return f"{place}, {widths}, batch {_batch(document)}"
+
+
+def _batch(document: Mapping[str, Any]) -> str:
+    """Sequences at once: a mean over time where a load fills them."""
+    batch = float(document["batch"])
+    return f"{batch:,.0f}" if batch.is_integer() or batch >= KILO else f"{batch:.3g}"
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -84,13 +98,23 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _headline(document: Mapping[str, Any]) -> str:
-    bound = max(document["bound_fractions"], key=document["bound_fractions"].get)
     cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok").removesuffix("/Mtok")
     speed = words(point(document["output_tokens_per_s_per_user"]), "tokens/s")
-    return (
-        f"{document['layout']} at batch {document['batch']:g}: a million output tokens cost {cost}, and each user sees "
-        f"{speed}. Decoding waits mostly for {bound}."
-    )
+    where = f"{document['layout']} at batch {_batch(document)}"
+    if "fleet" in document:
+        where = f"{document['fleet']['n_replicas']} x {where}, as that load fills it"
+    return f"{where}: a million output tokens cost {cost}, and each user sees {speed}. {_waits(document)}"
+
+
+def _waits(document: Mapping[str, Any]) -> str:
+    """What most of the time per output token is spent on: what binds the step, or the prompts that join it."""
+    bounds = document["bound_fractions"]
+    mostly = max(bounds, key=bounds.get)
+    joined = next((one for one in document["components"]["decode"] if one["name"] == OTHER_PREFILLS), None)
+    share = 0.0 if joined is None else joined["share_fraction"]
+    if share > (1 - share) * bounds[mostly]:
+        return f"Decoding waits mostly for the prefills of other requests: {percent(share)} of the time per token."
+    return f"Decoding waits mostly for {mostly}."
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
@@ -107,13 +131,22 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     return out
 
 
+def _told(document: Mapping[str, Any]) -> str:
+    """The engine's own settings that were stated, by its own options."""
+    rows = [one for one in document.get("engine_settings", {}).values() if isinstance(one, Mapping)]
+    stated = [one for one in rows if one["stated"] is not None]
+    return ", ".join(one["option"] if one["stated"] is True else f"{one['option']} {one['stated']:g}" for one in stated)
+
+
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     largest = f"largest batch that fits: {document['largest_batch']:.0f}"
     out = [memory_fact(document["memory_bytes"], largest, document.get("memory_of", ""))]
+    if told := _told(document):
+        out.append(("Engine is told", told))
     if "pools" in document:
         out.append(("Pools", _pools(document)))
     if "price_of_speed" in document:
-        out.append(("Price of speed", _speed(document["price_of_speed"])))
+        out.append(("Price of speed", _speed(document)))
     if document.get("aggregated"):
         one = document["aggregated"]
         rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
@@ -140,21 +173,25 @@ def _pools(document: Mapping[str, Any]) -> str:
     return f"{'; '.join(parts)}; {document['concurrency']:.0f} requests in flight, prefill {busy} busy"
 
 
-def _speed(speed: Mapping[str, Any]) -> str:
+def _speed(document: Mapping[str, Any]) -> str:
+    speed, full = document["price_of_speed"], document.get("fleet", {}).get("replica", document)
     floor = words(speed["latency_floor_s"], "s")
     plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
     share = percent(speed["slow_mode_saves_fraction"])
-    return (
-        f"floor {floor} per token at batch 1, {speed['fast_mode_costs_ratio']:.3g} times the cost; plateau {plateau} "
-        f"at the largest batch: going slower saves at most {share}"
-    )
+    times = f"{speed['fast_mode_costs_ratio']:.3g} times the cost of batch {_batch(full)}"
+    saves = f"going slower saves at most {share}" if speed["slow_mode_saves_fraction"] else "nothing is cheaper"
+    return f"floor {floor} per token at batch 1, {times}; plateau {plateau} at the largest batch: {saves}"
 
 
 def _fleet(fleet: Mapping[str, Any]) -> str:
-    replica = fleet["replica"]
-    replicas = f"{fleet['n_replicas']} x {replica['layout']} at batch {replica['batch']}"
-    loaded = f"{percent(fleet['load_fraction'])} loaded; arrivals taken as even, bursts need headroom"
-    return f"{format_count(fleet['n_gpus'], 'GPU')} for that load: {replicas}, {loaded}"
+    replica, idle = fleet["replica"], 1 - fleet["occupancy_fraction"]
+    replicas = f"{fleet['n_replicas']} x {replica['layout']}, {percent(fleet['load_fraction'])} loaded"
+    without = f" and {percent(idle)} of the time without a request" if idle else ""
+    cost = words(replica["usd_per_mtok_output"], "USD/Mtok")
+    full = f"fully loaded: batch {replica['batch']}, {words(replica['tpot_s'], 's')} per token, {cost} of output"
+    chance = f"the chance that it carries the load is {percent(fleet['carries_probability'])}"
+    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load"
+    return f"{gpus}: {replicas}{without}; {chance}; {full}; arrivals taken as even, bursts need headroom"
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -229,14 +266,15 @@ def _front(document: Mapping[str, Any]) -> Table:
         for one in kept
     ]
     columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
-    each = "each at the median of every input (USD per Mtok; \u2192 the answer)"
+    answer = "the answer's replica, fully loaded" if "fleet" in document else "the answer"
+    each = f"each at the median of every input, at the median cost (USD per Mtok; \u2192 {answer})"
     title = f"Pareto front of {document['n_options']} options, {each}"
     return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,))
 
 
 def _step(document: Mapping[str, Any], phase: str) -> Table:
     bound = document["bound"] if phase == "decode" else document["prefill_bound"]
-    title = f"{phase.capitalize()}, one step {place_words(document, phase)}: bound by {bound}"
+    title = f"{phase.capitalize()}, one step {place_words(document, phase)}: its operations are bound by {bound}"
     rows = []
     for one in document["components"][phase]:
         kinds = (("flop", "FLOP"), ("bytes", "B"), ("network_bytes", "B"))

@@ -10,7 +10,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_c
 from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import anchor_words, percent, words
-from computeledger.units import format_count
+from computeledger.units import MINUTE_S, format_count
 
 #: Times of a simulation as readers know them.
 TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",
@@ -18,7 +18,8 @@ TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "it
 #: Errors of tables below this are not worth a number.
 _LEAST_ERROR = 1e-4
 _SATURATED = {
-    "serve": "Saturated: the load is more than this fleet can carry; its queue and all times grow without end.",
+    "serve": "Overloaded: the trace arrives faster than this fleet serves it; times are those of this trace, and a "
+    "longer one waits longer.",
     "rl": "Saturated: the verifiers work all the time; more of them would shorten the steps.",
 }
 
@@ -30,9 +31,7 @@ def view(answer: Answer, working: bool) -> View:
 
 
 def _serving(document: Mapping[str, Any]) -> View:
-    load, times = document["load"], document["percentiles"]
-    rate = f"{document['throughput']['requests_per_s']:.3g} requests/s"
-    first, each = (words(times[name]["p50"], "s") for name in ("ttft_s", "tpot_s"))
+    load = document["load"]
     layouts = " + ".join(f"{n} x {one}" for n, one in zip(document["replicas"], document["layouts"], strict=True))
     arriving = "all at once" if load["requests_per_s"] is None else f"{load['requests_per_s']:.3g} requests/s"
     lengths = " and ".join(f"{words(load[f'mean_{name}_tokens'], '')} {name}" for name in ("input", "output"))
@@ -44,9 +43,8 @@ def _serving(document: Mapping[str, Any]) -> View:
             f"routing by {document['routing']}",
             f"{kind}, {format_count(load['requests'], 'request')} measured",
         ),
-        headline=f"The fleet completes {rate}; the median request gets its first token after {first}, then one every "
-        f"{each}.",
-        warnings=(_SATURATED["serve"],) if document["saturated"] else (),
+        headline=_serving_headline(document),
+        warnings=_overload_words(document),
         notes=(anchor_words(document["anchor"]),) if "anchor" in document else (),
         tiles=_serving_tiles(document),
         tile_heading="",
@@ -56,6 +54,35 @@ def _serving(document: Mapping[str, Any]) -> View:
         grounds=(f"GPU-hour: {price_said(document['price'])}", *_grounds(document)),
         overline="simulate serve",
     )
+
+
+def _serving_headline(document: Mapping[str, Any]) -> str:
+    rate = f"The fleet completes {document['throughput']['requests_per_s']:.3g} requests/s"
+    times = document["percentiles"]
+    each = words(times["tpot_s"]["p50"], "s")
+    if document["overload"] is not None:
+        return f"{rate} of the {document['load']['requests_per_s']:.3g} that arrive, a token every {each}."
+    first = words(times["ttft_s"]["p50"], "s")
+    return f"{rate}; the median request gets its first token after {first}, then one every {each}."
+
+
+def _overload_words(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What becomes of a load that the fleet does not carry, and how many replicas would."""
+    one = document["overload"]
+    if one is None:
+        return (_SATURATED["serve"],) if document["saturated"] else ()
+    grows = f"the queue grows by {words(one['queue_grows_requests_per_s'], 'requests/s')}"
+    waits = f"each minute of this load adds {words(MINUTE_S * one['ttft_grows_s_per_s'], 's')}"
+    n = one["replicas_that_carry_it"]
+    more = f" {format_count(n, 'replica')} would carry it." if n is not None else ""
+    of = f"What is said of steps and GPU-time is of a run at {words(one['simulated_requests_per_s'], 'requests/s')}."
+    said = f"Overloaded: {grows} and {waits} to the wait for a first token, which has no percentile."
+    return (f"{said} {of}{more}",)
+
+
+def _time(value: float | None) -> str:
+    """A time, or that it grows without end."""
+    return "no end" if value is None else words(value, "s")
 
 
 def _serving_tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
@@ -69,7 +96,7 @@ def _serving_tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
     good = document["goodput_requests_per_s"]
     return (
         *(
-            Tile(f"{label}, p50", words(times[name]["p50"], "s"), f"p99 {words(times[name]['p99'], 's')}",
+            Tile(f"{label}, p50", _time(times[name]["p50"]), f"p99 {_time(times[name]['p99'])}",
                  times[name]["p50"])
             for name, label in (("ttft_s", "Time to first token"), ("tpot_s", "Time per output token"))
         ),
@@ -111,7 +138,7 @@ def _loads(document: Mapping[str, Any]) -> tuple[Table, ...]:
     rows = [
         (
             *(f"{one[f'{name}requests_per_s']:.3g}" for name in ("", "throughput_", "goodput_")),
-            percent(one["good_fraction"]), words(one["ttft_p90_s"], "s"), words(one["tpot_p90_s"], "s"),
+            percent(one["good_fraction"]), _time(one["ttft_p90_s"]), _time(one["tpot_p90_s"]),
             "saturated" if one["saturated"] else "",
         )
         for one in document["sweep"]
@@ -141,7 +168,7 @@ def _phases_plot(document: Mapping[str, Any]) -> Plot:
 
 def _percentiles(document: Mapping[str, Any]) -> Table:
     rows = [
-        (label, *(words(document["percentiles"][name][key], "s") for key in ("p50", "p90", "p99")))
+        (label, *(_time(document["percentiles"][name][key]) for key in ("p50", "p90", "p99")))
         for name, label in TIMES.items()
     ]
     what = "requests" if document["kind"] == "serve" else "rollouts"

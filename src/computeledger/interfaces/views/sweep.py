@@ -30,7 +30,7 @@ def view(answer: Answer, working: bool) -> View:
             *(f"{_combination(one)}: {one['why']}" for one in none),
         ),
         tables=(Table("", _COLUMNS, [_row(one) for one in best], "output_tokens_per_s_per_gpu"),) if best else (),
-        grounds=(_effort(document), *assumed_words(document)),
+        grounds=(_effort(document), *_assumed(document)),
         overline="sweep",
     )
 
@@ -54,6 +54,15 @@ def _row(one: Mapping[str, Any]) -> list[str | Cell]:
     rate, cost = words(one["output_tokens_per_s_per_gpu"], ""), words(one["usd_per_mtok_output"], "USD")
     name = one["model"].rpartition("/")[2]
     return [name, one["system"], one["precision"], *lengths, one["layout"], f"{one['batch']:,}", *times, rate, cost]
+
+
+def _assumed(document: Mapping[str, Any]) -> list[str]:
+    """What is kept of memory, by engine where there are several."""
+    assumed = document["assumptions"]
+    engines = list(dict.fromkeys(one["engine"] for one in (*document["best"], *document["without_answer"])))
+    if len(engines) == 1:
+        return [f"engine {engines[0]}", *assumed_words(document)]
+    return [f"{name}: {line}" for name in engines for line in assumed_words({"assumptions": assumed[name]})]
 
 
 def _effort(document: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Chance in batches: ranks that wait for the busiest one."""
+"""Prompts beside decodes: what one pass over both shares, and ranks that wait for the busiest one."""
 
 from __future__ import annotations
 
@@ -136,3 +136,54 @@ def shared_fraction(prefill: Sequence[Operation]) -> Num:
     0.25
     """
     return total_s(part for part in prefill if part.kind in _SHARED) / total_s(prefill)
+
+
+#: Operations whose weights one pass reads once for its prompts and its decodes.
+_OF_WEIGHTS = (
+    OperationKind.ATTENTION_PROJECTIONS,
+    OperationKind.DENSE_MLP,
+    OperationKind.ROUTED_EXPERTS,
+    OperationKind.OUTPUT_HEAD,
+)
+#: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
+#: the GPU while decodes keep it busy.
+_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
+
+
+def added_s(prompts: Sequence[Operation], decode: Sequence[Operation], overlap_fraction: Num) -> Num:
+    """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both.
+
+    Parameters
+    ----------
+    prompts, decode : sequence of Operation
+        Of a pass over prompts alone, and of the decode step alone.
+    overlap_fraction : float or ndarray
+        Share of the shorter of computing and moving that is hidden [-].
+
+    Returns
+    -------
+    float or ndarray
+        Beside the decode step [s].
+
+    Examples
+    --------
+    >>> from computeledger.physics.roofline import OperationKind
+    >>> one = {"kind": OperationKind.DENSE_MLP, "flop_per_s": 1.0, "bytes_per_s": 1.0, "bytes": 3.0}
+    >>> [float(added_s([Operation(flop=work, **one)], [Operation(flop=1.0, **one)], 1.0)) for work in (2.0, 4.0)]
+    [0.0, 2.0]
+    """
+    products = {one.kind: one for one in decode if one.kind in _OF_WEIGHTS}
+    further = [one for one in prompts if one.kind not in products and one.kind not in _NOT_ADDED]
+    added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
+    is_exposed = np.any(exposed_fraction)
+    for one in prompts:
+        beside = products.get(one.kind)
+        if beside is None:
+            continue
+        compute_s, memory_s = beside.compute_s, beside.memory_s
+        computed_s, moved_s = compute_s + one.compute_s, np.maximum(memory_s, one.memory_s)
+        added_s = added_s + (np.maximum(computed_s, moved_s) - np.maximum(compute_s, memory_s))
+        if is_exposed:
+            more_s = np.minimum(computed_s, moved_s) - np.minimum(compute_s, memory_s)
+            added_s = added_s + exposed_fraction * more_s
+    return added_s

@@ -9,7 +9,7 @@ captured graphs grow with the layers. The constants of vLLM are fitted to its st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class Buffers:
         Kept free at least, whatever activations and graphs take [byte].
     reserved_bytes_per_token : float
         Kept free besides for each token of the chunk [byte/token].
+    reserved_fraction : float
+        Kept free besides, of what the engine fills [-].
     activations_sd, workspace_sd, graphs_sd : float
         Standard deviation of the logarithm against the logs of models left out of the fit; 0 where none was read [-].
     """
@@ -66,14 +68,74 @@ class Buffers:
     keeps_expert_buffers: bool = False
     reserved_bytes: float = 0.0
     reserved_bytes_per_token: float = 0.0
+    reserved_fraction: float = 0.0
     activations_sd: float = 0.0
     workspace_sd: float = 0.0
     graphs_sd: float = 0.0
 
-    @property
-    def least_bytes(self) -> float:
-        """Kept free whatever activations and graphs take [byte]."""
-        return self.reserved_bytes + self.reserved_bytes_per_token * self.chunk_tokens
+    def least_bytes(self, filled_bytes: float) -> float:
+        """Kept free whatever activations and graphs take.
+
+        Parameters
+        ----------
+        filled_bytes : float
+            Memory of a GPU that the engine fills [byte].
+
+        Returns
+        -------
+        float
+            Of it [byte].
+
+        Examples
+        --------
+        >>> SERVER_BUFFERS.with_share(0.75, "static").least_bytes(100.0)
+        25.0
+        """
+        own = self.reserved_bytes + self.reserved_bytes_per_token * self.chunk_tokens
+        return own + self.reserved_fraction * filled_bytes
+
+    def with_share(self, fraction: float, of: str) -> Buffers:
+        """The same engine with another share of the memory, as it means one.
+
+        Parameters
+        ----------
+        fraction : float
+            What it was told [-].
+        of : str
+            ``whole``: of the memory, for everything; ``static``: of what it fills, for weights and cache; ``free``: of
+            what weights and the rest leave, for the cache.
+
+        Returns
+        -------
+        Buffers
+            With a cache of that size.
+
+        Examples
+        --------
+        >>> [SERVER_BUFFERS.with_share(0.5, one).whole_fraction for one in ("whole", "free")]
+        [0.5, 1.0]
+        """
+        if of == "whole":
+            return replace(self, whole_fraction=fraction)
+        if of == "free":
+            return replace(self, cache_fraction=fraction)
+        plain = replace(self, cache_fraction=1.0, reserved_bytes=0.0, reserved_bytes_per_token=0.0)
+        return replace(plain, reserved_fraction=1 - fraction)
+
+    def without_graphs(self) -> Buffers:
+        """The same engine without captured graphs.
+
+        Returns
+        -------
+        Buffers
+            That keep nothing for them.
+
+        Examples
+        --------
+        >>> Buffers(8192.0, 0.0, 1.0, graph_bytes=5e8).without_graphs().graph_bytes
+        0.0
+        """
+        return replace(self, graph_bytes=0.0, graph_bytes_per_layer=0.0)
 
 
 #: A server's of which nothing was measured: it gives the cache nine tenths of what is free (assumption).

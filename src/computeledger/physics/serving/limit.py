@@ -33,7 +33,7 @@ def above_limit_s(central_s: Num, limit_s: Num, ratio: Num) -> Num:
     Examples
     --------
     >>> [round(float(above_limit_s(1.5, 1.0, ratio)), 3) for ratio in (0.5, 0.9, 1.0, 2.0)]
-    [1.062, 1.364, 1.5, 3.0]
+    [1.062, 1.365, 1.5, 3.0]
     """
     if np.all(np.asarray(ratio) >= 1):
         return central_s * ratio

@@ -187,8 +187,9 @@ def cache_bytes_per_gpu(system: System, weights_bytes: Num, held: Held, load: Nu
     >>> round(float(cache_bytes_per_gpu(load_system("h100-nvl8"), 16e9, held, 1.0, SERVER_BUFFERS)) / 1e9)
     59
     """
-    beside = np.maximum(held.activations_bytes(load) + held.workspace_bytes, buffers.least_bytes)
-    return np.maximum(buffers.cache_fraction * (_filled_bytes(system, buffers) - weights_bytes - beside), 0.0)
+    filled = _filled_bytes(system, buffers)
+    beside = np.maximum(held.activations_bytes(load) + held.workspace_bytes, buffers.least_bytes(filled))
+    return np.maximum(buffers.cache_fraction * (filled - weights_bytes - beside), 0.0)
 
 
 def _filled_bytes(system: System, buffers: Buffers) -> float:

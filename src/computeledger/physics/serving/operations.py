@@ -20,7 +20,7 @@ from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import collectives, transformer
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.calibration.efficiency import IDEAL
+from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, exposed, total_s
 from computeledger.physics.roofline import OperationKind as Kind
@@ -47,6 +47,10 @@ class Step:
         Decode step (captured graph, absorbed latent attention) or prefill.
     overlapped : bool
         Whether the step runs as two batches, one computing while the other's tokens travel to their experts.
+    chunk_tokens : float or ndarray
+        Tokens of prompts that a rank takes in one pass at most [token].
+    is_eager : bool
+        Whether a decode step is launched kernel by kernel too, without a captured graph.
     """
 
     sequences: Num
@@ -54,6 +58,8 @@ class Step:
     new_tokens: Num = 1.0
     decode: bool = True
     overlapped: bool = False
+    chunk_tokens: Num = CHUNK_TOKENS
+    is_eager: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +169,10 @@ def _two_batches(model: Model, step: Step, layout: Layout, precision: Precision,
 def _doubled(one: Operation, work_s: Num, exposed_fraction: Num) -> Operation:
     if one.kind is Kind.HOST:
         return one
-    network_s = 2 * one.network_s
+    both = _times(one, 2.0)
     if one.kind is Kind.ALL_TO_ALL:
-        network_s = np.maximum(network_s - work_s, exposed_fraction * network_s)
-    return replace(
-        one,
-        flop=2 * one.flop,
-        bytes=2 * one.bytes,
-        network_bytes=2 * one.network_bytes,
-        network_s=network_s,
-        overhead_s=2 * one.overhead_s,
-    )
+        both = replace(both, network_s=np.maximum(both.network_s - work_s, exposed_fraction * both.network_s))
+    return both
 
 
 def _mixer_operations(
@@ -427,7 +426,8 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     """List the operations of a prefill, launched kernel by kernel from the host.
 
     Launching runs ahead of the GPU; where it is the slower of the two, the GPU waits for it:
-    ``t = (work^3 + launches^3)^(1/3)``, a soft maximum.
+    ``t = (work^3 + launches^3)^(1/3)``, a soft maximum. A chunk below the one that the constants are fitted with cuts
+    prompts into more passes, each of which reads the weights and what came before it.
 
     Parameters
     ----------
@@ -454,20 +454,134 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     >>> prefill(load_model("llama-3.1-8b"), step, Layout(), Precision(), Machine(load_system("h100-nvl8")))[-1].name
     'eager launches'
     """
-    operations = forward(model, step, layout, precision, machine)
     eff = machine.efficiency
+    n_passes, operations = passes(step, layout), forward(model, step, layout, precision, machine)
+    if np.any(n_passes > 1):
+        each = forward(model, one_pass(step, layout), layout, precision, machine)
+        operations = [_times(one, n_passes) for one in each]
+    if eff is not IDEAL:
+        operations = [_slowed(one, eff.prefill_ratio) for one in operations]
+    chunks = np.ceil(_rank_tokens(step, layout) / step.chunk_tokens)
+    return [*operations, _eager_launches(model, operations, np.maximum(chunks, 1.0), eff)]
+
+
+def _eager_launches(model: Model, operations: list[Operation], n_passes: Num, eff: Efficiency) -> Operation:
+    """What launching kernel by kernel adds to operations: a soft maximum of both."""
     once = eff.prefill_layer_s * model.n_layers
     for count, attention in model.mixers:
         once = once + count * mixer_of(attention).prefill_floor_s(eff)
     for count, part in model.feed_forwards:
         once = once + count * (eff.prefill_experts_s if part.n_experts else 0.0)
-    if eff is not IDEAL:
-        operations = [_slowed(one, eff.prefill_ratio) for one in operations]
-    work_s = total_s(operations)
-    chunks = np.ceil(step.sequences / (layout.dp * layout.pp) * step.new_tokens / CHUNK_TOKENS)
-    launched_s = once * eff.launch_ratio * np.maximum(chunks, 1.0)
+    work_s, launched_s = total_s(operations), once * eff.launch_ratio * n_passes
     together_s = np.cbrt(work_s**3 + launched_s**3)
-    return [*operations, Operation(Kind.EAGER_LAUNCHES, overhead_s=together_s - work_s)]
+    return Operation(Kind.EAGER_LAUNCHES, overhead_s=together_s - work_s)
+
+
+def decode_pass(model: Model, step: Step, layout: Layout, precision: Precision, machine: Machine) -> list[Operation]:
+    """List the operations of a decode step: a captured graph, or launched kernel by kernel where it is eager.
+
+    An eager step launches the kernels of a prefill's pass (assumption): what they take was fitted on prefills.
+
+    Parameters
+    ----------
+    model : Model
+        What runs.
+    step : Step
+        With ``decode=True``.
+    layout : Layout
+        Integer degrees or arrays.
+    precision : Precision
+        Of weights by kind, and of the cache.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    list of Operation
+        As :func:`forward`, and what launching adds.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> made_of = Layout(), Precision(), Machine(load_system("h100-nvl8"), efficiency())
+    >>> graph, eager = (decode_pass(load_model("llama-3.1-8b"), Step(1.0, 1024.0, is_eager=one), *made_of)
+    ...                 for one in (False, True))
+    >>> bool(total_s(eager) > 1.1 * total_s(graph))
+    True
+    """
+    operations = forward(model, step, layout, precision, machine)
+    if not step.is_eager:
+        return operations
+    return [*operations, _eager_launches(model, operations, 1.0, machine.efficiency)]
+
+
+def _rank_tokens(step: Step, layout: Layout) -> Num:
+    """Tokens of prompts on one rank, in one microbatch of a pipeline [token]."""
+    return step.sequences / (layout.dp * layout.pp) * step.new_tokens
+
+
+def passes(step: Step, layout: Layout) -> Num:
+    """Passes that a chunk cuts prompts into; prompts in chunks as large as the constants' own count as one pass.
+
+    Parameters
+    ----------
+    step : Step
+        Of whole prompts.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    float or ndarray
+        At least 1 [-].
+
+    Examples
+    --------
+    >>> [float(passes(Step(1.0, 0.0, 16384.0, decode=False, chunk_tokens=one), Layout())) for one in (8192.0, 2048.0)]
+    [1.0, 8.0]
+    """
+    is_smaller = np.asarray(step.chunk_tokens) < CHUNK_TOKENS
+    if not is_smaller.any():
+        return 1.0
+    return np.where(is_smaller, np.maximum(np.ceil(_rank_tokens(step, layout) / step.chunk_tokens), 1.0), 1.0)
+
+
+def one_pass(step: Step, layout: Layout) -> Step:
+    """The middle one of the passes that a small chunk cuts prompts into.
+
+    Parameters
+    ----------
+    step : Step
+        Of whole prompts.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    Step
+        As many prompts with fewer tokens each, behind half of what came before [token].
+
+    Examples
+    --------
+    >>> found = one_pass(Step(1.0, 0.0, 4096.0, decode=False, chunk_tokens=1024.0), Layout())
+    >>> float(found.new_tokens), float(found.context_tokens)
+    (1024.0, 1536.0)
+    """
+    new = step.new_tokens / passes(step, layout)
+    return replace(step, new_tokens=new, context_tokens=step.context_tokens + (step.new_tokens - new) / 2)
+
+
+def _times(one: Operation, n: Num) -> Operation:
+    """An operation that is done several times."""
+    return replace(
+        one,
+        flop=n * one.flop,
+        bytes=n * one.bytes,
+        network_bytes=n * one.network_bytes,
+        network_s=n * one.network_s,
+        overhead_s=n * one.overhead_s,
+    )
 
 
 def _slowed(one: Operation, ratio: Num) -> Operation:

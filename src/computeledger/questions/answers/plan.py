@@ -12,7 +12,7 @@ from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
-from computeledger.economics.plan.setting import serving_anchors, serving_constants
+from computeledger.economics.plan.setting import has_own_engine, serving_anchors, serving_constants
 from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
@@ -192,7 +192,7 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         own = ledger.plan.efficiency.values
         document["efficiency"] = efficiency_document(overrides=own)
         inference = ledger.plan.sections.get("inference")
-        if inference is not None and "backend" in inference:
+        if inference is not None and has_own_engine(ledger.plan, inference):
             engine = serving_constants(ledger.plan, inference)
             document["efficiency_of_inference"] = efficiency_document(engine, own)
     return document

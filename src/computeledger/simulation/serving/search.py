@@ -12,7 +12,7 @@ from computeledger.errors import QuantityError
 from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.serving.arrivals import DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, at_pace
-from computeledger.simulation.serving.steady import Estimate, capacity, steady_serving
+from computeledger.simulation.serving.steady import Estimate, Steady, capacity, steady_serving
 from computeledger.simulation.serving.traces import Trace
 
 #: Loads that one round of the search looks at, and how close it comes.
@@ -68,14 +68,14 @@ def _simulate(job: _Job) -> LoadPoint:
 
 def _at_load(
     scenario: ServingClock, load: Load, ratio: float, known: tuple[int, Estimate]
-) -> tuple[ServingClockResult, float, bool]:
+) -> tuple[ServingClockResult | Steady, float, bool]:
     """A load's run, its throughput and whether it is saturated: steady where it lasts, as it is where it is a trace."""
     seed, carried = known
     if isinstance(load, Trace):
         result = at_pace(scenario, load, ratio, seed)
         return result, result.requests_per_s, is_too_much(result, carried)
     steady = steady_serving(scenario, load, ratio * load.requests_per_s, seed, carried, SEARCH_REQUESTS)
-    return steady.result, steady.requests_per_s.value, steady.is_saturated
+    return steady, steady.requests_per_s.value, steady.is_saturated
 
 
 def is_too_much(result: ServingClockResult, carried: Estimate) -> bool:

@@ -32,6 +32,9 @@ CLOSE_TIME_FRACTION = 0.05
 #: Load over capacity beyond which a saturated fleet is simulated at this ratio.
 MOST_OVERLOAD_RATIO = 1.1
 
+#: Times that grow with the line, which under too much load has no end.
+OF_THE_LINE = ("ttft_s", "end_to_end_s")
+
 Draw = Callable[[int, float], Trace]
 
 
@@ -76,6 +79,20 @@ class Steady:
     end_to_end_s: Estimate
     capacity: Estimate
     is_saturated: bool
+
+    @property
+    def percentiles(self) -> dict[str, dict[str, float]]:
+        """By quantity: p50, p90, p99; infinite for times that a line without end makes, not for those of a step [s]."""
+        found = self.result.percentiles
+        endless = OF_THE_LINE if self.is_saturated else ()
+        return found | {name: dict.fromkeys(found[name], math.inf) for name in endless}
+
+    @property
+    def times_s(self) -> dict[str, Times]:
+        """As those of the run; infinite where a line without end makes them [s]."""
+        found = self.result.times_s
+        endless = OF_THE_LINE if self.is_saturated else ()
+        return found | {name: np.full_like(found[name], math.inf) for name in endless}
 
 
 def batch_means(values: Times, close_fraction: float = STEADY_FRACTION) -> Estimate:

@@ -6,7 +6,6 @@ The engine's constants are those of its version; share of memory, chunk and sequ
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import GIB
 from computeledger.validation.compare import Array, Comparison
 from computeledger.workloads.engines import engines
-from computeledger.workloads.engines.vllm import EARLIER, VLLM_BUFFERS
+from computeledger.workloads.engines.releases import release_numbers
 
 NEEDED = ("source", "model", "accelerator", "engine", "engine_version", "layout", "weights", "kv_cache",
           "context_tokens", "chunk_tokens", "sequences", "memory_fraction", "device_gib", "weights_gib",
@@ -115,15 +114,10 @@ def _device_bytes(row: Mapping[str, str]) -> float:
 
 def _buffers(engine: str, version: str) -> Buffers | None:
     """An engine's constants of a version; None where it is not modelled."""
-    if engine != "vllm":
-        return engines()[engine].buffers
-    found = re.match(r"(\d+)\.(\d+)", version)
-    read = (int(found[1]), int(found[2])) if found else (np.inf, 0)
-    if read < FIRST_VERSION:
+    read = release_numbers(engine, version)
+    if engine == "vllm" and read is not None and read < FIRST_VERSION:
         return None
-    if read >= (0, 18):
-        return VLLM_BUFFERS
-    return EARLIER[max(first for first in EARLIER if first <= read)]
+    return engines()[engine].buffers_of(version)
 
 
 def compare_memory(
@@ -219,6 +213,7 @@ def fit_buffers(runs: Sequence[MemoryRun], kept: Buffers) -> Buffers:
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, _ = memory_runs(curated_rows("memory_curated.csv"))
     >>> 14 < fit_buffers(runs, VLLM_BUFFERS).logit_bytes < 16
     True
@@ -261,6 +256,7 @@ def left_out(runs: Sequence[MemoryRun], kept: Buffers) -> list[MemoryRun]:
     Examples
     --------
     >>> from computeledger.validation.measured_table import curated_rows
+    >>> from computeledger.workloads.engines.vllm import VLLM_BUFFERS
     >>> runs, _ = memory_runs(curated_rows("memory_curated.csv")[:40])
     >>> len(left_out(runs, VLLM_BUFFERS)) == len(runs)
     True

@@ -24,6 +24,7 @@ from computeledger.physics.calibration.serving import GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import MOST_MEASURED, Comparison
 from computeledger.validation.published.rows import Unpredictable
@@ -31,7 +32,9 @@ from computeledger.validation.serving.points import ROUNDS_OF_A_RUN
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import release_month
-from computeledger.workloads.serving.burst import is_burst
+from computeledger.workloads.engines.settings import default_of
+from computeledger.workloads.questions.setup import EngineRun
+from computeledger.workloads.serving.burst import is_burst, turns_waited
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -39,6 +42,7 @@ from computeledger.workloads.serving.estimate import (
     packed_prefill_s,
 )
 from computeledger.workloads.serving.intervals import interval_at, interval_class
+from computeledger.workloads.serving.reading import buffers_asked, settings_asked
 
 Row = Mapping[str, str]
 NEEDED = (
@@ -80,6 +84,17 @@ _SENT = re.compile(r"(\d+) prompts")
 _ARRIVING = re.compile(r"Little|Poisson|in flight|lanes")
 #: Attention whose products are in 8 bits, not its cache alone.
 _SCORES = re.compile(r"FP8 MLA|FP8 attention")
+#: Settings of the engine as notes state them, by the field of a question; the first group that is there is the number.
+#: Eager steps are not read: all but three such rows are of one source on one maker's chips, whose ratio was fitted on
+#: them as they are, and would count their launches twice.
+_TOLD = {
+    "max_batch": re.compile(r"max[-_]num[-_]seqs[ =](\d+)|max[-_]running[-_]requests[ =](\d+)|max (\d+) running"),
+    "chunk_tokens": re.compile(
+        r"max[-_]num[-_]batched[-_]tokens[ =](\d+)|chunked[- ]prefill(?:-size)?[ =](\d+)|chunks of (\d+)"
+    ),
+    "memory_fraction": re.compile(r"gpu[-_]memory[-_]utilization[ =]([\d.]+)|mem-fraction-static[ =]([\d.]+)"),
+}
+_WITHOUT_PREFIXES = re.compile(r"--no-enable-prefix-caching|--disable-radix-cache")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
 #: Sources that mean NVIDIA's or OCP's 4 bits as a checkpoint stores them.
@@ -172,7 +187,10 @@ def _scenario(row: Row, system: str) -> ServingScenario:
     chip = load_system(system).accelerator
     if fits > BINARY * chip.hbm_bytes.value:
         raise Unpredictable("weights do not fit the GPUs as recorded")
-    cached = _number(row, "cached_fraction") * _number(row, "input_tokens")
+    told = _told(row)
+    cached = 0.0 if told.no_prefix_cache else _number(row, "cached_fraction") * _number(row, "input_tokens")
+    engine = row["engine"] if row["engine"] in engines() else GENERIC
+    kept = HostMemory(buffers=buffers_asked(told, engine)) if told.memory_fraction else ON_CHIP
     one = ServingScenario(
         model=model,
         layout=layout,
@@ -184,8 +202,31 @@ def _scenario(row: Row, system: str) -> ServingScenario:
         draft_tokens=drafts,
         tokens_per_step=accepted or float(tokens_of_step(drafts, float(ACCEPTANCE.quantile(0.0)))),
         rounds=_rounds(row),
+        host=kept,
+        settings=settings_asked(told),
     )
     return held_by_memory(one, system)
+
+
+def _told(row: Row) -> EngineRun:
+    """Settings of the engine that the note states; sequences at once where it does not are the release's own."""
+    note = row.get("note", "")
+    batch, chunk, fraction = (_told_number(name, note) for name in ("max_batch", "chunk_tokens", "memory_fraction"))
+    chip, release = load_system(_system(row)).accelerator, row.get("engine_version") or row.get("date", "")[:7] or None
+    own = default_of(row["engine"], "max_batch", chip, release) if batch is None else None
+    if own is not None and _batch(row) > own.value:
+        batch = own.value
+    return EngineRun(
+        max_batch=None if batch is None else int(batch),
+        chunk_tokens=None if chunk is None else int(chunk),
+        memory_fraction=fraction,
+        no_prefix_cache=_WITHOUT_PREFIXES.search(note) is not None,
+    )
+
+
+def _told_number(name: str, note: str) -> float | None:
+    found = _TOLD[name].search(note)
+    return None if found is None else float(next(group for group in found.groups() if group))
 
 
 def _routed_alike(model: Model) -> Model:
@@ -309,7 +350,9 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     if case.quantity == "request_latency":
         return first_s + (one.output_tokens - 1) * each_s
     tokens = one.output_tokens + (one.input_tokens if case.quantity == "total_tokens_per_s_per_gpu" else 0.0)
-    cycle_s = first_s + one.output_tokens * each_s
+    waiting, at_once, decoding_s = result.first.turn  # the last of a round that none follows ends it
+    later_s = (waiting / at_once - turns_waited(waiting, at_once, one.rounds)) * decoding_s
+    cycle_s = first_s + machine.efficiency.first_token_ratio * later_s + one.output_tokens * each_s
     return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
 
 

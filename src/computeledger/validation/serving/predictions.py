@@ -94,7 +94,9 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
 
 
 def held_by_memory(scenario: ServingScenario, system: str) -> ServingScenario:
-    """Let decode what fits the cache, and wait the rest; sequences in flight hold half of their output on average.
+    """Let decode what fits the cache and the engine admits, and wait the rest.
+
+    Sequences in flight hold half of their output on average.
 
     Examples
     --------
@@ -107,9 +109,10 @@ def held_by_memory(scenario: ServingScenario, system: str) -> ServingScenario:
     """
     held = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2
     memory = serving_memory(
-        scenario.model, load_system(system), scenario.layout, scenario.precision, (scenario.batch, held)
+        scenario.model, load_system(system), scenario.layout, scenario.precision, (scenario.batch, held), scenario.host
     )
-    batch = np.minimum(scenario.batch, np.maximum(memory.largest_batch, 1.0))
+    most = np.minimum(memory.largest_batch, scenario.settings.max_batch)
+    batch = np.minimum(scenario.batch, np.maximum(most, 1.0))
     return replace(scenario, batch=batch, waiting=scenario.batch - batch)
 
 

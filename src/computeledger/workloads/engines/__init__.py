@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from computeledger.facts.schema import Accelerator
     from computeledger.physics.roofline import Precision
 
-#: The modules that are no engine: what one is, and when their releases came out.
-_OTHERS = ("engine", "releases")
+#: The modules that are no engine: what one is, when their releases came out, and what they can be told.
+_OTHERS = ("engine", "releases", "settings")
 
 
 @functools.cache
@@ -48,6 +48,18 @@ def backends() -> tuple[str, ...]:
     """
     fitted = (DEFAULT_ENGINE, *calibrated_engines(), *local_engines())
     return tuple(dict.fromkeys((*fitted, *sorted(engines()), GENERIC, "ideal")))
+
+
+def default_engine(chip: Accelerator) -> str:
+    """Name the engine that answers where a question names none: one that people run on such a chip.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> [default_engine(load_accelerator(chip)) for chip in ("h100-sxm5-80gb", "m4-max")]
+    ['vllm', 'llama.cpp']
+    """
+    return next((name for name, one in engines().items() if chip.family in one.default_on), DEFAULT_ENGINE)
 
 
 def constants_of(engine: str, chip: Accelerator) -> str:

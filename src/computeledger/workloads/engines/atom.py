@@ -18,6 +18,7 @@ def _commands(one: Launch) -> list[str]:
     options += [f"--max-num-batched-tokens {one.chunk_tokens}", f"--gpu-memory-utilization {one.whole_fraction:.2f}"]
     options += ["--kv_cache_dtype fp8"] if one.kv == "fp8" else []
     options += ["--enable_prefix_caching"] if one.cached else []
+    options += ["--enforce-eager"] if one.eager else []
     options += ["--method mtp", f"--num-speculative-tokens {one.drafts}"] if one.drafts else []
     notes = on_several_hosts(layout, "its data-parallel addresses")
     return [*notes, *shell("python -m atom.entrypoints.openai_server", options)]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.physics.serving.buffers import LOCAL_BUFFERS, SERVER_BUFFERS, Buffers
+from computeledger.workloads.engines.releases import release_numbers
+from computeledger.workloads.engines.settings import Setting, settings_of
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
@@ -43,6 +45,8 @@ class Launch:
     host_experts: float = 0.0
     host_kv: float = 0.0
     host_weights_bytes: float = 0.0
+    eager: bool = False
+    no_prefix_cache: bool = False
     drafts: int = 0
     is_drafted_by_mtp: bool = False
 
@@ -95,10 +99,14 @@ class Engine:
         Formats of the KV cache that it has a setting for, and the setting; none for 16 bits.
     makers : tuple of str
         Makers of the chips that it runs on; empty where it runs on most.
+    default_on : tuple of str
+        Families of chips on which people run it where a question names no engine.
     refusal : callable
         Why it cannot run a layout; None where it can.
     buffers : Buffers
         What it keeps of a chip's memory beside weights and cache.
+    buffers_since : mapping of tuple of int to Buffers
+        The same by the first release that keeps it so, where releases differ.
     commands : callable or None
         Lines that start a launch; None where it has no launcher here.
     """
@@ -115,7 +123,9 @@ class Engine:
     default_files: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[str, str] = field(default_factory=lambda: {"bf16": "", "fp8": "fp8"})
     makers: tuple[str, ...] = ()
+    default_on: tuple[str, ...] = ()
     buffers: Buffers = SERVER_BUFFERS
+    buffers_since: Mapping[tuple[int, ...], Buffers] = field(default_factory=dict)
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
 
@@ -123,6 +133,19 @@ class Engine:
     def is_local(self) -> bool:
         """Whether it runs on its user's desk, with small buffers."""
         return self.buffers == LOCAL_BUFFERS
+
+    def buffers_of(self, version: str | None) -> Buffers:
+        """What a release keeps of a chip's memory, or a month's; the newest where none is named."""
+        numbers = None if version is None else release_numbers(self.id, version)
+        if numbers is None or not self.buffers_since:
+            return self.buffers
+        first = max((one for one in self.buffers_since if one <= numbers), default=min(self.buffers_since))
+        return self.buffers_since[first]
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """What it can be told when it starts, by the field of a question."""
+        return settings_of(self.id)
 
     @property
     def can_launch(self) -> bool:

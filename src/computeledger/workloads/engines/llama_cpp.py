@@ -49,6 +49,7 @@ ENGINE = Engine(
     buffers=LOCAL_BUFFERS,
     names=("llama.cpp", "llama-cpp", "llama-bench", "ollama"),
     computes_on_host=True,
+    default_on=("apple-gpu", "cpu"),
     own_files="a GGUF file",
     default_files=_FILES,
     memory_share="--n-gpu-layers and --ctx-size: layers and cache that stay on the GPU",

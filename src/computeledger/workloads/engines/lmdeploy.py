@@ -27,6 +27,7 @@ def _commands(one: Launch) -> list[str]:
     cache = ENGINE.caches[one.kv]
     options += [f"--quant-policy {cache}"] if cache else []
     options += ["--enable-prefix-caching"] if one.cached else []
+    options += ["--backend pytorch", "--eager-mode"] if one.eager else []
     return shell(f"lmdeploy serve api_server {one.model}", options)
 
 

@@ -26,6 +26,34 @@ def releases() -> Mapping[str, Mapping[str, str]]:
     return {name: table for name, table in tomllib.loads(text).items() if name != "about"}
 
 
+def _dated(engine: str) -> list[tuple[_Order, str, str]]:
+    """Releases of an engine in their order: as numbers, by name, and the month."""
+    listed = releases().get(engine, {})
+    return sorted((order, one, day[:7]) for one, day in listed.items() if (order := _order(one)) is not None)
+
+
+def release_at(engine: str, version: str) -> tuple[str | None, str] | None:
+    """Release that an answer for a version or a month is of, where one is listed, and its month.
+
+    It is the last listed one up to that; a development build belongs to the release that came after it.
+
+    Examples
+    --------
+    >>> release_at("vllm", "0.12.0"), release_at("vllm", "2025-03"), release_at("tgi", "nightly")
+    (('0.12.0', '2025-12'), ('0.8.2', '2025-03'), None)
+    """
+    dated = _dated(engine)
+    if _MONTH.fullmatch(version[:7]) and version[7:8] in ("", "-"):
+        final = [name for order, name, month in dated if month <= version[:7] and order[1] >= 0]
+        return (final[-1] if final else None), version[:7]
+    asked = _order(version)
+    if asked is None or not dated:
+        return None
+    if ".dev" in version:
+        return next(((name, month) for order, name, month in dated if order > asked), dated[-1][1:])
+    return next(((name, month) for order, name, month in reversed(dated) if order <= asked), dated[0][1:])
+
+
 def release_month(engine: str, version: str) -> str | None:
     """Month of a release, else of the last listed one before it; a month stands for itself.
 
@@ -36,15 +64,8 @@ def release_month(engine: str, version: str) -> str | None:
     >>> release_month("vllm", "0.12.1.dev5"), release_month("vllm", "2025-03"), release_month("vllm", "nightly")
     ('2025-12', '2025-03', None)
     """
-    if _MONTH.fullmatch(version[:7]) and version[7:8] in ("", "-"):
-        return version[:7]
-    asked, listed = _order(version), releases().get(engine, {})
-    if asked is None or not listed:
-        return None
-    dated = sorted((order, day[:7]) for one, day in listed.items() if (order := _order(one)) is not None)
-    if ".dev" in version:
-        return next((month for order, month in dated if order > asked), dated[-1][1])
-    return next((month for order, month in reversed(dated) if order <= asked), dated[0][1])
+    found = release_at(engine, version)
+    return None if found is None else found[1]
 
 
 def checked_month(engine: str, version: str) -> str:
@@ -62,10 +83,42 @@ def checked_month(engine: str, version: str) -> str:
     if found is None or not first <= found <= last:
         what = f"a release of {engine} or a month" if engine in releases() else "a month"
         raise InputError(f"--backend-version {shown(version)}: expected {what}, {first} to {last}")
+    asked, dated = _order(said), _dated(engine)
+    if asked is not None and not _MONTH.match(said) and _is_later(asked, dated[-1][0]):
+        _, newest, month = dated[-1]
+        raise InputError(
+            f"--backend-version {shown(version)}: no such release of {engine} is known; the newest here is {newest} "
+            f"({month}): name that one, an older one, or a month"
+        )
     return found
 
 
-def _order(version: str) -> tuple[tuple[int, ...], int, int] | None:
+def release_numbers(engine: str, said: str) -> tuple[int, ...] | None:
+    """Numbers of a release; of the newest one of a month. None where a text names neither.
+
+    Examples
+    --------
+    >>> release_numbers("vllm", "0.12.0"), release_numbers("vllm", "2025-12"), release_numbers("vllm", "nightly")
+    ((0, 12, 0), (0, 13, 0), None)
+    """
+    if _MONTH.fullmatch(said.strip()[:7]):
+        until = [one for one, day in releases().get(engine, {}).items() if day[:7] <= said.strip()[:7]]
+        return max((order[0] for one in until if (order := _order(one)) is not None), default=None)
+    found = _order(said.strip())
+    return None if found is None else found[0]
+
+
+def _is_later(asked: _Order, newest: _Order) -> bool:
+    """Beyond the next minor version, which is what is being developed, or beyond the newest one for a release."""
+    major, minor = (*newest[0], 0)[:2]
+    return (*asked[0], 0)[:2] > ((major, minor + 1) if asked[1] < 0 else (major, minor))
+
+
+#: A version as numbers: its release, whether it is final, and the number of a candidate or a later part.
+_Order = tuple[tuple[int, ...], int, int]
+
+
+def _order(version: str) -> _Order | None:
     """A version as numbers: its release, whether it is final, and the number of a candidate or a later part."""
     found = re.match(r"v?(\d+(?:\.\d+)*)(?:\.?(a|b|rc|dev|post)\.?(\d+))?", version)
     if found is None:

@@ -26,6 +26,7 @@ def _commands(one: Launch) -> list[str]:
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += ["--kv-cache-dtype fp8_e4m3"] if one.kv == "fp8" else []
     options += ["--disable-radix-cache"] if not one.cached else []
+    options += ["--disable-cuda-graph"] if one.eager else []
     if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
         options.append(f"--speculative-algorithm {'EAGLE' if one.is_drafted_by_mtp else 'EAGLE3'}")
         options += [] if one.is_drafted_by_mtp else ['--speculative-draft-model-path "$DRAFT_MODEL"']

@@ -33,6 +33,7 @@ def _commands(one: Launch) -> list[str]:
     options += [f"--max_batch_size {one.per_rank}", f"--max_num_tokens {one.chunk_tokens}"]
     options += [f"--max_seq_len {one.context_tokens}", f"--config {name}"]
     notes = ["# --tp_size counts all GPUs of a stage; the batch is per attention rank"] if layout.dp > 1 else []
+    settings += ["cuda_graph_config: null"] if one.eager else []
     if one.role:
         notes.append("# trtllm-serve disaggregated -c FILE joins the servers: FILE lists their addresses")
         settings += ["cache_transceiver_config:", "  backend: DEFAULT"]

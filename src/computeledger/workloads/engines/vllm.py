@@ -6,6 +6,7 @@ Arguments as its engine arguments and data-parallel deployment are documented (N
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from computeledger.physics.serving.buffers import Buffers
@@ -29,6 +30,8 @@ def _commands(one: Launch) -> list[str]:
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += ["--kv-cache-dtype fp8"] if one.kv == "fp8" else []
     options += ["--enable-prefix-caching"] if one.cached else []
+    options += ["--no-enable-prefix-caching"] if one.no_prefix_cache else []
+    options += ["--enforce-eager"] if one.eager else []
     if one.drafts:
         drafter = {"method": "mtp"} if one.is_drafted_by_mtp else {"method": "eagle3", "model": "'\"$DRAFT_MODEL\"'"}
         said = json.dumps({**drafter, "num_speculative_tokens": one.drafts}, separators=(",", ":"))
@@ -59,9 +62,10 @@ VLLM_BUFFERS = Buffers(
     workspace_sd=0.03,
     graphs_sd=0.15,
 )
-#: What versions before had otherwise, the first of each: sampling sorted all logits before 0.17, and libraries and
-#: exchange took less before 0.18.
-EARLIER = {
+#: By the first release of each: sampling sorted all logits before 0.17, and libraries and exchange took less before
+#: 0.18.
+SINCE: Mapping[tuple[int, ...], Buffers] = {
+    (0, 18): VLLM_BUFFERS,
     (0, 17): replace(VLLM_BUFFERS, workspace_bytes=0.13 * GIB, group_bytes=0.42 * GIB),
     (0, 9): replace(VLLM_BUFFERS, workspace_bytes=0.13 * GIB, group_bytes=0.42 * GIB, logit_bytes=38.4),
 }
@@ -69,6 +73,7 @@ ENGINE = Engine(
     "vllm",
     names=("vllm",),
     buffers=VLLM_BUFFERS,
+    buffers_since=SINCE,
     has_narrow_cache=True,
     memory_share="--gpu-memory-utilization: the share of memory for weights, activations, workspace and cache together",
     commands=_commands,

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
 from computeledger.fields import Record, asked, fields_of
+from computeledger.workloads.engines import default_engine
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
+
+
+#: Fields that two pools do not have.
+_OF_ONE_POOL = ("max_batch", "requests_per_s", "kv_tiers")
+_OF_HOST = ("host_weights", "host_experts", "host_kv")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +42,13 @@ class ServeQuestion(EngineRun, OnSystem):
         slider=(64, 131072), aliases=("cached",),
     )  # fmt: skip
     context_tokens: int | None = asked(
-        "whole", "Longest context served, as with YaRN: an assumption.", least=1, metavar="N", label="Longest context",
-        group="More", blank="as configured",
+        "whole", "Longest context served (--max-model-len); beyond the configuration, as with YaRN: an assumption.",
+        least=1, metavar="N", label="Longest context", group="More", blank="as configured",
     )  # fmt: skip
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P", label="KV cache", group="How")
     backend: str | None = asked(
         "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
-        blank="vllm, or the engine of --emit",
+        blank="that of --emit, vllm, or llama.cpp on Macs and processors",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     host_weights: float = asked(
@@ -131,7 +137,7 @@ class ServeQuestion(EngineRun, OnSystem):
     @property
     def engine(self) -> str:
         """Engine, physical limit, or path of a machine's profile."""
-        return self.profile or self.backend or self.emit or BACKENDS[0]
+        return self.profile or self.backend or self.emit or engine_on(self.system)
 
     @property
     def has_host_memory(self) -> bool:
@@ -155,6 +161,7 @@ class ServeQuestion(EngineRun, OnSystem):
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
+        self.check_settings(self.engine)
         if self.emit is not None and self.backend == "ideal":
             raise InputError(f"--emit {self.emit}: the physical limit is no engine: leave out --backend ideal")
         if self.profile is not None and (self.emit or self.anchor or self.mode != "aggregated"):
@@ -198,10 +205,23 @@ class ServeQuestion(EngineRun, OnSystem):
             )
         if self.batch and not self.layout:
             raise InputError("--batch is of a decoding worker: state --prefill-layout and --layout too")
-        for name in ("requests_per_s", "kv_tiers", "host_weights", "host_experts", "host_kv"):
+        for name in (*_OF_ONE_POOL, *_OF_HOST):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")
+
+
+def engine_on(system: str) -> str:
+    """Engine that answers on a system where a question names none.
+
+    Examples
+    --------
+    >>> engine_on("h100-nvl8"), engine_on("1xm4-max")
+    ('vllm', 'llama.cpp')
+    """
+    from computeledger.facts.load import load_system
+
+    return default_engine(load_system(system).accelerator)
 
 
 def serve_question(question: Record, **given: Any) -> ServeQuestion:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, MOST_SEED, Asked, asked, shared
 from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
-from computeledger.workloads.engines import backends
+from computeledger.workloads.engines import backends, engines
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -56,16 +56,53 @@ class OnSystem(Sampled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineRun(Asked):
-    """How an engine is run: its release, whose tuning, and its own settings."""
+class EngineMemory(Asked):
+    """What decides what an engine keeps of the memory: its release and some of its own settings."""
 
     backend_version: str | None = asked(
         "text", "Release of the engine, such as 0.12.0, or its month, such as 2025-12.", metavar="V",
         label="Engine's release", group="More", blank="the newest measured",
     )  # fmt: skip
+    memory_fraction: float | None = asked(
+        "fraction", "Share of the memory, as the engine means it (--gpu-memory-utilization, --mem-fraction-static, "
+        "free_gpu_memory_fraction).", is_open=True, most=1.0, is_single=True, metavar="F", label="Share of memory",
+        group="Engine", blank="the engine's own", slider=(0.1, 1),
+    )  # fmt: skip
+    chunk_tokens: int | None = asked(
+        "whole", "Prompt tokens that a rank takes per step at most (--max-num-batched-tokens, --chunked-prefill-size, "
+        "max_num_tokens).", least=16, metavar="N", label="Chunk of prompts", group="Engine", blank="8192",
+        slider=(256, 65536),
+    )  # fmt: skip
+    eager: bool = asked(
+        "switch", "Decode kernel by kernel, without captured graphs (--enforce-eager, --disable-cuda-graph).", False,
+        label="Without graphs", group="Engine",
+    )  # fmt: skip
+
+    def check_settings(self, engine: str) -> None:
+        """Refuse settings that an engine does not have."""
+        own = engines()[engine].settings if engine in engines() else None
+        for name in ("chunk_tokens", "memory_fraction", "eager"):
+            if getattr(self, name) and own is not None and name not in own:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option}: no such setting of {engine} is known: leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineRun(EngineMemory):
+    """How an engine is run: whose tuning, and the rest of its own settings."""
+
     tuning: str = asked(
         "text", "Whose deployment: as other people's measurements show it, or tuned like the public InferenceX "
         "recipes.", DEFAULT_TUNING, choices=TUNINGS, label="Tuning", group="How",
+    )  # fmt: skip
+    max_batch: int | None = asked(
+        "whole", "Sequences that a replica decodes at once at most; further ones wait (vLLM: --max-num-seqs, SGLang: "
+        "--max-running-requests, TensorRT-LLM: max_batch_size).", least=1, metavar="B", label="Sequences at most",
+        group="Engine", blank="what memory holds", slider=(1, 4096),
+    )  # fmt: skip
+    no_prefix_cache: bool = asked(
+        "switch", "Prefill every prompt in full (--no-enable-prefix-caching, --disable-radix-cache).", False,
+        label="Without prefix cache", group="Engine",
     )  # fmt: skip
 
 

@@ -29,7 +29,8 @@ from computeledger.workloads.serving.anchor_files import BenchmarkPoint, read_be
 from computeledger.workloads.serving.anchor_fit import Lesson, MeasuredRatio, learn
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, model_family
-from computeledger.workloads.serving.reading import run_asked
+from computeledger.workloads.serving.reading import run_asked, settings_asked
+from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 KEYS = {
     "batch": AnchorKey("count"),
@@ -77,6 +78,7 @@ class AskedDeployment:
     engine: str
     layout: str | None = None
     run: tuple[float | None, str] = (None, DEFAULT_TUNING)
+    settings: EngineSettings = AS_FITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +121,11 @@ def anchoring_of(
         raise InputError("--anchor: the physical limit is no engine; an anchor needs one, such as vllm")
     anchors = read_anchors(question.anchor)
     precision = precision_on(question.engine, model, question.precision, question.kv_precision)
-    asked = AskedDeployment(model, system, precision, question.engine, question.layout, run_asked(question))
+    run, settings = run_asked(question), settings_asked(question)
+    asked = AskedDeployment(model, system, precision, question.engine, question.layout, run, settings)
     ratios = anchor_ratios(anchors, asked)
     at = batch or question.batch, median_of(question.input_tokens)
     return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at) for name in ratios})
-
-
-def medians_of(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Num]:
-    """Medians of real over predicted time: of the question's class, or what measurements left of them.
-
-    Examples
-    --------
-    >>> from computeledger.workloads.serving.intervals import interval_of
-    >>> sorted(medians_of(interval_of("known deployment"), None)), medians_of(None, None)
-    (['efficiency.first_token_ratio', 'efficiency.serving_ratio'], {})
-    """
-    if interval is None or anchoring is not None:
-        return {} if anchoring is None else anchoring.medians
-    return {f"efficiency.{factor}": median_of(getattr(interval, name)) for factor, name in ANCHORED.items()}
 
 
 def read_anchors(texts: Iterable[str]) -> list[ServingAnchor]:
@@ -234,8 +223,10 @@ def _scenario(one: ServingAnchor, asked: AskedDeployment) -> ServingScenario:
         precision=asked.precision,
         input_tokens=one.input_tokens,
         output_tokens=one.output_tokens,
-        batch=one.batch,
+        batch=min(one.batch, float(asked.settings.max_batch)),
         rounds=one.rounds,
+        waiting=max(one.batch - float(asked.settings.max_batch), 0.0),
+        settings=asked.settings,
     )
 
 

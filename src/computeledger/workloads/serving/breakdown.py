@@ -11,15 +11,12 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import median
 from computeledger.facts.schema import Fact
 from computeledger.physics.calibration.efficiency import IDEAL
-from computeledger.physics.roofline import Machine, Operation
+from computeledger.physics.roofline import Machine, Operation, OperationKind, total_s
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
 
-DRAFTING = "drafting"
-CORRECTION = "measured correction"
-RAISED = "raised to the limit"
 #: By how much a constant is moved, and the least effect that counts.
 SENSITIVITY_STEP, LEAST = 1e-3, 5e-3
 _SYSTEM_FACTS = (
@@ -96,40 +93,59 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
     return ServingBreakdown(
         result=result,
         limit=limit,
-        decode=_step((result.decode, limit.decode), (result.step_s, limit.step_s), scenario, machine),
-        prefill=_step((result.prefill, limit.prefill), (result.prefill_s, limit.prefill_s), None, machine),
+        decode=_step(result, limit, decode=True),
+        prefill=_step(result, limit, decode=False),
         constants=_constants(result, scenario, machine),
     )
+
+
+def beside_operations(result: ServingResult, *, decode: bool) -> tuple[Operation, ...]:
+    """What a step takes beside its operations, so that both add up to it: signed, and each under its name.
+
+    With ``decode`` the last is what the prefills of other requests add to a step; all together are the time per output
+    token times the tokens that a step yields.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision, total_s
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> result = estimate_serving(scenario, Machine(load_system("h100-nvl8"), efficiency()))
+    >>> every = (*result.decode, *beside_operations(result, decode=True))
+    >>> bool(abs(total_s(every) / result.tpot_s - 1) < 1e-9)
+    True
+    """
+    scenario, eff = result.scenario, result.machine.efficiency
+    operations, time_s = (result.decode, result.step_s) if decode else (result.prefill, result.prefill_s)
+    drafted = 1 + scenario.draft_tokens / scenario.model.n_layers if decode else 1.0
+    modelled_s, once_s = total_s(operations), time_s / drafted
+    usual_s = eff.step_ratio * modelled_s
+    parts = {
+        OperationKind.USUAL_TUNING: usual_s - modelled_s,
+        OperationKind.CORRECTION: once_s - usual_s,
+        OperationKind.DRAFTING: time_s - once_s,
+    }
+    if decode:
+        parts[OperationKind.OTHER_PREFILLS] = result.prefill_wait_s * scenario.tokens_per_step
+    least = _ROUNDING * np.max(time_s)
+    return tuple(Operation(kind, overhead_s=part) for kind, part in parts.items() if np.any(np.abs(part) > least))
 
 
 #: Parts of a step that are smaller are rounding.
 _ROUNDING = 1e-9
 
 
-def _step(
-    operations: tuple[tuple[Operation, ...], tuple[Operation, ...]],
-    times_s: tuple[Num, Num],
-    drafted: ServingScenario | None,
-    machine: Machine,
-) -> StepBreakdown:
-    """A step and its limit; ``drafted`` is the scenario of a step that also drafts."""
-    known = {one.kind: one for one in operations[1]}
-    rows = tuple(
-        OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in operations[0] if np.any(one.time_s)
-    )
-    time_s, limit_s = (float(np.asarray(value)) for value in times_s)
-    modelled_s = float(sum(np.asarray(row.operation.time_s) for row in rows))
-    once_s = time_s / float(1 + drafted.draft_tokens / drafted.model.n_layers) if drafted is not None else time_s
-    tuned_s, each_s = modelled_s * float(np.asarray(machine.efficiency.step_ratio)), once_s * limit_s / time_s
-    central_s = max(tuned_s, each_s)
-    parts = {
-        DRAFTING: time_s - once_s,
-        CORRECTION: once_s - central_s + tuned_s - modelled_s,
-        RAISED: central_s - tuned_s,
-    }
-    return StepBreakdown(
-        rows, {name: part for name, part in parts.items() if abs(part) > _ROUNDING * time_s}, time_s, limit_s
-    )
+def _step(result: ServingResult, limit: ServingResult, *, decode: bool) -> StepBreakdown:
+    """A step and its limit."""
+    own, ideal = (one.decode if decode else one.prefill for one in (result, limit))
+    known = {one.kind: one for one in ideal}
+    rows = tuple(OperationBreakdown(one, known.get(one.kind, Operation(one.kind))) for one in own if np.any(one.time_s))
+    time_s, limit_s = (median(one.step_s if decode else one.prefill_s) for one in (result, limit))
+    beside = beside_operations(result, decode=decode)
+    parts = {one.name: median(one.overhead_s) for one in beside if one.kind != OperationKind.OTHER_PREFILLS}
+    return StepBreakdown(rows, parts, time_s, limit_s)
 
 
 def _moved(machine: Machine) -> Iterator[tuple[str, float, Fact | None, Machine]]:

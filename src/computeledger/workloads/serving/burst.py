@@ -86,6 +86,38 @@ def start_wait_s(longest_s: Num, rounds: Num, statistic: str = "mean") -> Num:
     return longest_s * np.clip(1 - (1 - share) * np.asarray(rounds), 0.0, 1.0)
 
 
+def turns_waited(waiting: Num, batch: Num, rounds: Num, statistic: str = "mean") -> Num:
+    """Wait for a place among the sequences that decode, over the time that a sequence decodes.
+
+    ``w / B`` where clients send on and on. Of a round that none follows the queue of ``w`` behind ``B`` drains:
+    ``w^2 / (2 (w + B) B)`` on average, ``(q (w + B) - B) / B`` at a quantile.
+
+    Parameters
+    ----------
+    waiting, batch : float or ndarray
+        Requests that wait, ``w``, and that decode, ``B`` [-].
+    rounds : float or ndarray
+        Requests per client [-].
+    statistic : str
+        A key of :data:`STATISTICS`.
+
+    Returns
+    -------
+    float or ndarray
+        In turns of the batch [-].
+
+    Examples
+    --------
+    >>> [float(turns_waited(744.0, 256.0, rounds)) for rounds in (1.0, np.inf)]
+    [1.081125, 2.90625]
+    """
+    share, whole = STATISTICS[statistic], waiting / batch
+    once = waiting**2 / (2 * (waiting + batch) * batch)
+    if share is not None:
+        once = np.maximum(share * (waiting + batch) / batch - 1, 0.0)
+    return whole + (once - whole) / rounds
+
+
 @dataclass(frozen=True, slots=True)
 class FirstToken:
     """Modelled time to first token of a run's requests.
@@ -98,6 +130,8 @@ class FirstToken:
         Wait of the last prompt of the first round, and its limit [s].
     rounds, ratio : float or ndarray
         Requests per client; real over modelled time [-].
+    turn : tuple of float or ndarray
+        Requests that wait for a place and that decode, and how long each of these decodes [-, -, s].
     """
 
     own_s: Num
@@ -106,6 +140,7 @@ class FirstToken:
     longest_limit_s: Num
     rounds: Num
     ratio: Num
+    turn: tuple[Num, Num, Num] = (0.0, 1.0, 0.0)
 
     def at_s(self, statistic: str) -> Num:
         """Time to first token at a statistic over the requests of the run.
@@ -125,6 +160,8 @@ class FirstToken:
         >>> float(FirstToken(2.0, 1.0, 8.0, 4.0, 4.0, 1.5).at_s("mean"))
         4.5
         """
+        waiting, batch, decoding_s = self.turn
         central_s = self.own_s + start_wait_s(self.longest_s, self.rounds, statistic)
+        central_s = central_s + turns_waited(waiting, batch, self.rounds, statistic) * decoding_s
         limit_s = self.own_limit_s + start_wait_s(self.longest_limit_s, self.rounds, statistic)
         return above_limit_s(central_s, limit_s, self.ratio)

@@ -54,7 +54,7 @@ def batches_to_try(largest: float, per_doubling: int = 2) -> list[int]:
 
 
 def room(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine) -> Num:
-    """Sequences that fit on each of many layouts.
+    """Sequences that fit on each of many layouts, and that the engine decodes at once.
 
     Examples
     --------
@@ -65,7 +65,8 @@ def room(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine)
     >>> found.shape, float(found[0, 0]), bool(found[1, 0] > 300)
     ((2, 1), 0.0, True)
     """
-    return np.asarray(largest_batch(replace(scenario, layout=stack_layouts(list(layouts))), machine))
+    held = largest_batch(replace(scenario, layout=stack_layouts(list(layouts))), machine)
+    return np.asarray(np.minimum(held, scenario.settings.max_batch))
 
 
 def serving_blocks(

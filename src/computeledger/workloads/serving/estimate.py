@@ -21,14 +21,15 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, OperationKind, Precision, total_s
-from computeledger.physics.serving.batching import expected_busiest, held_steps, shared_fraction
+from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.serving.batching import added_s, expected_busiest, held_steps, shared_fraction
 from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
-from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
+from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 from computeledger.workloads.serving.burst import FirstToken
+from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class ServingScenario:
     draft_tokens, tokens_per_step : float or ndarray
         Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
     rounds : float or ndarray
-        Requests that each client sends one after the other, all clients starting at once; infinite in steady state [-].
+        Requests of each client, all of which start at once; infinite in steady state [-].
     waiting : float or ndarray
         Requests in flight beyond the batch, which wait for room in the cache [-].
     ranks_balanced : bool
@@ -62,10 +63,13 @@ class ServingScenario:
     two_batches : bool
         Whether one half of a pass computes while the other's tokens travel to their experts.
     statistic : str
-        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``; one number in steady
-        state.
+        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``.
     host : HostMemory
         Weights and cache that stay in the host's memory.
+    settings : EngineSettings
+        What the engine was told when it started.
+    occupancy : float or ndarray
+        Share of the paid time in which a replica has requests [-].
     """
 
     model: Model
@@ -84,6 +88,8 @@ class ServingScenario:
     two_batches: bool = False
     statistic: str = "mean"
     host: HostMemory = ON_CHIP
+    settings: EngineSettings = AS_FITTED
+    occupancy: Num = 1.0
 
     def __post_init__(self) -> None:
         check_record(
@@ -195,8 +201,8 @@ class ServingResult(Displayed):
 
     @property
     def requests_per_s(self) -> Num:
-        """Requests one replica finishes, ``1 / (O t_decode / B + t_prompt)`` [1/s]."""
-        return 1 / (self.scenario.output_tokens * self.decode_s / self.scenario.batch + self.prefill_busy_s)
+        """Requests one replica finishes, ``occupancy / (O t_decode / B + t_prompt)`` [1/s]."""
+        return self.scenario.layout.n_gpus / (self.scenario.output_tokens * self.gpu_s_per_output_token)
 
     @property
     def usd_per_mtok_output(self) -> Num:
@@ -217,7 +223,7 @@ class ServingResult(Displayed):
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
         replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
-        return replica_s * self.scenario.layout.n_gpus
+        return replica_s * self.scenario.layout.n_gpus / self.scenario.occupancy
 
 
 def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
@@ -242,7 +248,7 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
     >>> usd_per_mtok(scenario, 1e-3)
     2.0
     """
-    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK
+    price = scenario.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK / scenario.occupancy
     return replica_s * scenario.layout.n_gpus * price
 
 
@@ -253,8 +259,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
     arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
-    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic
-    over all rounds (:func:`~computeledger.workloads.serving.burst.start_wait_s`).
+    ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic.
 
     Parameters
     ----------
@@ -279,6 +284,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
     eff = machine.efficiency
+    scenario = _paced(scenario)
     step = _timed(scenario, _decoding(scenario), machine)
     step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
@@ -289,11 +295,12 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     to_central = step.central_s / step.s
-    own_s = eff.prefill_host_s + prompts.central_s + eff.admission_steps * np.minimum(others, 1.0) * step_s * to_central
-    own_s = own_s + scenario.waiting / scenario.batch * scenario.output_tokens * tpot_s * to_central
+    beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
+    own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
+    turn = (scenario.waiting, scenario.batch, scenario.output_tokens * tpot_s * to_central)
     queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
-    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio)
+    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio, turn)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
@@ -310,6 +317,26 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
+
+
+def _joining_s(scenario: ServingScenario, prompts: _Timed, step_s: Num, machine: Machine) -> Num:
+    """Decode steps that a small chunk has a prompt join, beyond the weights that its passes read by themselves."""
+    steps = scenario.settings.steps_more(scenario.input_tokens)
+    if not np.any(steps):
+        return 0.0
+    whole = _timed(scenario, replace(_reading(scenario), chunk_tokens=AS_FITTED.chunk_tokens), machine)
+    again_s = prompts.central_s - whole.central_s
+    return np.maximum(steps * step_s - again_s, 0.0)
+
+
+def _paced(scenario: ServingScenario) -> ServingScenario:
+    """The scenario with as many sequences decoding as its chunk feeds; in the first of its rounds the start waits."""
+    if np.all(np.asarray(scenario.settings.chunk_tokens) >= AS_FITTED.chunk_tokens):
+        return scenario
+    ranks, lengths = scenario.layout.dp * scenario.layout.pp, (scenario.input_tokens, scenario.output_tokens)
+    batch = scenario.settings.decoding(scenario.batch, ranks, lengths)
+    waiting = (scenario.batch - batch) * (1 - 1 / scenario.rounds)
+    return replace(scenario, batch=batch, waiting=scenario.waiting + waiting)
 
 
 def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
@@ -339,8 +366,8 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
 
 
 def _memory(scenario: ServingScenario, machine: Machine, batch: Num) -> ServingMemory:
-    made_of = (scenario.model, machine.system, scenario.layout, scenario.precision)
-    return serving_memory(*made_of, (batch, scenario.held_tokens), scenario.host)
+    at, load = (scenario.layout, scenario.precision), (batch, scenario.held_tokens)
+    return serving_memory(scenario.model, machine.system, *at, load, scenario.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +381,7 @@ class _Timed:
 
 
 def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
-    run = forward if step.decode else prefill
+    run = decode_pass if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
     operations = offloaded(run(*made_of, machine), scenario.host)
     whole_s = machine.efficiency.step_ratio * total_s(operations)
@@ -375,11 +402,11 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     """What a pass over prompts adds to the decode step that it joins."""
     eff = machine.efficiency
     # no engine stops decoding for less than the limit does
-    limit_s = _added_s(prompts.limit, decode.limit, 1.0)
+    limit_s = added_s(prompts.limit, decode.limit, 1.0)
     if eff is IDEAL:
         return limit_s
-    added_s = _added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    central_s = np.maximum(eff.prefill_interference * eff.step_ratio * added_s, limit_s)
+    more_s = added_s(prompts.operations, decode.operations, eff.overlap_fraction)
+    central_s = np.maximum(eff.prefill_interference * eff.step_ratio * more_s, limit_s)
     return above_limit_s(central_s, limit_s, eff.serving_ratio)
 
 
@@ -408,8 +435,17 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     """
     if not np.any(machine.efficiency.prefill_interference):
         return 0.0 * scenario.batch
-    decode = _timed(scenario, _decoding(scenario), machine)
-    return _pass_s(_timed(scenario, _reading(scenario), machine), decode, machine)
+    return _beside_s(scenario, _reading(scenario), _timed(scenario, _decoding(scenario), machine), machine)
+
+
+def _beside_s(
+    scenario: ServingScenario, step: Step, beside: _Timed, machine: Machine, alone: _Timed | None = None
+) -> Num:
+    """What a pass over prompts, or each of several, adds to the decode step that it joins; ``alone`` is the pass."""
+    n_passes = passes(step, scenario.layout)
+    if np.any(n_passes > 1):
+        step, alone = one_pass(step, scenario.layout), None
+    return n_passes * _pass_s(alone or _timed(scenario, step, machine), beside, machine)
 
 
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
@@ -432,46 +468,17 @@ def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine:
     arrivals = per_step / ranks
     if not np.any(share):  # prompts are read elsewhere
         return 0.0 * arrivals
-    together = np.clip(arrivals, 1.0, np.maximum(CHUNK_TOKENS / np.maximum(scenario.input_tokens, 1.0), 1.0))
-    one = alone if np.all(together == 1) else _timed(scenario, _reading(scenario, together), machine)
-    pass_s = _pass_s(one, decode, machine)
+    most = scenario.settings.chunk_tokens / np.maximum(scenario.input_tokens, 1.0)
+    together = np.clip(arrivals, 1.0, np.maximum(most, 1.0))
+    step = _reading(scenario, together)
+    one = alone if np.all(together == 1) else _timed(scenario, step, machine)
+    pass_s = _beside_s(scenario, step, decode, machine, one)
     if eff is IDEAL or scenario.ranks_balanced or not np.any(np.asarray(layout.dp) > 1):
         return np.asarray(pass_s / (together * ranks))
     held = held_steps(layout.dp)
     waits = np.where(np.asarray(layout.dp) > 1, expected_busiest(held * arrivals, layout.dp) / held, arrivals)
     spread = shared_fraction(one.operations)
     return np.asarray((arrivals * spread + waits * (1 - spread)) * pass_s / (together * per_step))
-
-
-#: Operations whose weights one pass reads once for its prompts and its decodes.
-_OF_WEIGHTS = (
-    OperationKind.ATTENTION_PROJECTIONS,
-    OperationKind.DENSE_MLP,
-    OperationKind.ROUTED_EXPERTS,
-    OperationKind.OUTPUT_HEAD,
-)
-#: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
-#: the GPU while decodes keep it busy.
-_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
-
-
-def _added_s(prompts: list[Operation], decode: list[Operation], overlap_fraction: Num) -> Num:
-    """What prompts add to the decode step that they join: ``max(c_p + c_d, m_p, m_d)`` for the products of both."""
-    products = {one.kind: one for one in decode if one.kind in _OF_WEIGHTS}
-    further = [one for one in prompts if one.kind not in products and one.kind not in _NOT_ADDED]
-    added_s, exposed_fraction = total_s(further), 1 - overlap_fraction
-    is_exposed = np.any(exposed_fraction)
-    for one in prompts:
-        beside = products.get(one.kind)
-        if beside is None:
-            continue
-        compute_s, memory_s = beside.compute_s, beside.memory_s
-        computed_s, moved_s = compute_s + one.compute_s, np.maximum(memory_s, one.memory_s)
-        added_s = added_s + (np.maximum(computed_s, moved_s) - np.maximum(compute_s, memory_s))
-        if is_exposed:
-            more_s = np.minimum(computed_s, moved_s) - np.minimum(compute_s, memory_s)
-            added_s = added_s + exposed_fraction * more_s
-    return added_s
 
 
 def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
@@ -505,13 +512,15 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
 
 def _decoding(scenario: ServingScenario) -> Step:
     middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    return Step(scenario.batch, middle, 1.0 + scenario.draft_tokens, overlapped=scenario.two_batches)
+    new, settings = 1.0 + scenario.draft_tokens, scenario.settings
+    return Step(scenario.batch, middle, new, overlapped=scenario.two_batches, is_eager=settings.is_eager)
 
 
 def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
     """A pass over prompts on every rank."""
     prompts, context = scenario.layout.dp * scenario.layout.pp * per_rank, scenario.cached_tokens
-    return Step(prompts, context, scenario.input_tokens, decode=False, overlapped=scenario.two_batches)
+    step = scenario.settings.prompts(prompts, context, scenario.input_tokens)
+    return replace(step, overlapped=True) if scenario.two_batches else step
 
 
 def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
@@ -547,7 +556,7 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
 def _packed_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
     """The same, modelled and at the physical limit."""
     ranks = scenario.layout.dp * scenario.layout.pp
-    packed = np.maximum((1 + scenario.two_batches) * CHUNK_TOKENS / scenario.input_tokens, 1.0)
+    packed = np.maximum((1 + scenario.two_batches) * scenario.settings.chunk_tokens / scenario.input_tokens, 1.0)
     full = _timed(scenario, _reading(scenario, packed), machine)
     return full.central_s / packed / ranks, total_s(full.limit) / packed / ranks
 

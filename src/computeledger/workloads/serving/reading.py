@@ -21,10 +21,13 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
+from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import checked_month
+from computeledger.workloads.engines.settings import default_of
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import EngineMemory, EngineRun
 from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -37,6 +40,7 @@ from computeledger.workloads.serving.search import (
     layouts_that_fit,
     search_serving,
 )
+from computeledger.workloads.serving.settings import EngineSettings
 
 
 def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
@@ -107,6 +111,10 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     'fp8'
     """
     model = with_copies(model_of(question), question.redundant_experts)
+    settings, in_flight = settings_asked(question), question.batch or 0.0
+    prefilled, cached = numbers["input_tokens"], numbers["cached_tokens"]
+    if question.no_prefix_cache:
+        prefilled, cached = prefilled + cached, 0.0 * cached
     rounds = float("inf") if question.rounds is None else float(question.rounds)
     if question.rounds is not None and question.equal_lengths and reads_prompts_first(question.engine):
         rounds = 1.0  # every round starts together
@@ -114,17 +122,19 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         model=model,
         layout=Layout(),
         precision=precision_on(question.engine, model, question.precision, question.kv_precision),
-        input_tokens=numbers["input_tokens"],
+        input_tokens=prefilled,
         output_tokens=numbers["output_tokens"],
         batch=1.0,
-        cached_tokens=numbers["cached_tokens"],
+        cached_tokens=cached,
         usd_per_gpu_hour=usd_per_gpu_hour,
         draft_tokens=question.draft_tokens,
         tokens_per_step=question.tokens_per_step,
         rounds=rounds,
         two_batches=question.two_batches,
         statistic=question.statistic,
+        waiting=max(in_flight - float(settings.max_batch), 0.0),
         host=host_memory(question),
+        settings=settings,
     )
 
 
@@ -143,19 +153,47 @@ def host_memory(question: ServeQuestion) -> HostMemory:
         is_streamed=question.engine in engines() and not engines()[question.engine].computes_on_host,
         host_bytes_per_s=question.host_bandwidth or HOST_BYTES_PER_S,
         link_bytes_per_s=question.host_link or LINK_BYTES_PER_S,
-        buffers=buffers_of(question.engine),
+        buffers=buffers_asked(question, question.engine),
     )
 
 
-def buffers_of(engine: str) -> Buffers:
-    """What an engine keeps of a chip's memory beside weights and cache.
+def buffers_asked(question: EngineMemory, engine: str) -> Buffers:
+    """What an engine keeps of a chip's memory beside weights and cache, as a question has it run.
 
     Examples
     --------
-    >>> buffers_of("llama.cpp") == buffers_of("vllm")
-    False
+    >>> [buffers_asked(EngineRun(memory_fraction=0.5), one).whole_fraction for one in ("vllm", "sglang")]
+    [0.5, 0.98]
+    >>> buffers_asked(EngineRun(backend_version="0.12.0"), "vllm").whole_fraction
+    0.9
     """
-    return engines()[engine].buffers if engine in engines() else SERVER_BUFFERS
+    if engine not in engines():
+        kept, share = SERVER_BUFFERS, question.memory_fraction
+        return kept if share is None else kept.with_share(share, "free")
+    kept, fraction = engines()[engine].buffers_of(question.backend_version), question.memory_fraction
+    if fraction is None and question.backend_version is not None:
+        default = default_of(engine, "memory_fraction", version=question.backend_version)
+        fraction = None if default is None else default.value
+    if fraction is not None:
+        kept = kept.with_share(fraction, engines()[engine].settings["memory_fraction"].of)
+    if question.chunk_tokens is not None:
+        kept = replace(kept, chunk_tokens=float(question.chunk_tokens))
+    return kept.without_graphs() if question.eager else kept
+
+
+def settings_asked(question: EngineRun) -> EngineSettings:
+    """What the engine was told, as far as it decides times.
+
+    Examples
+    --------
+    >>> settings_asked(EngineRun(max_batch=64)).max_batch, settings_asked(EngineRun()).max_batch
+    (64.0, inf)
+    """
+    return EngineSettings(
+        max_batch=np.inf if question.max_batch is None else float(question.max_batch),
+        chunk_tokens=CHUNK_TOKENS if question.chunk_tokens is None else float(question.chunk_tokens),
+        is_eager=question.eager,
+    )
 
 
 def check_request(scenario: ServingScenario) -> None:
@@ -168,12 +206,25 @@ def check_request(scenario: ServingScenario) -> None:
     Traceback (most recent call last):
     computeledger.errors.InputError: 501024 tokens per request exceed the context of Qwen/Qwen3-8B: 40960; ...
     """
-    model, held = scenario.model, scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens
-    if model.max_context_tokens and held > model.max_context_tokens:
+    model = scenario.model
+    if not fits_context(scenario):
         raise InputError(
-            f"{int(held)} tokens per request exceed the context of {model.id}: {model.max_context_tokens}; "
-            "--context-tokens states a longer one (YaRN)"
+            f"{int(scenario.held_tokens)} tokens per request exceed the context of {model.id}: "
+            f"{model.max_context_tokens}; --context-tokens states a longer one (YaRN)"
         )
+
+
+def fits_context(scenario: ServingScenario) -> bool:
+    """Say whether a request stays within the model's context, as configured or assumed.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", input_tokens="500K")
+    >>> fits_context(read_serving(asked, lengths_of(asked), 2.0))
+    False
+    """
+    longest = scenario.model.max_context_tokens
+    return not longest or bool(scenario.held_tokens <= longest)
 
 
 def layouts_to_try(question: ServeQuestion, scenario: ServingScenario, machine: Machine) -> list[Layout]:
@@ -278,8 +329,9 @@ def search_options(
     [8]
     """
     made_of = (scenario, machine.system, question.engine, question.gpus)
+    stated = None if question.batch is None else [min(question.batch, question.max_batch or question.batch)]
     with with_remedies(*made_of, has_layout=question.layout is not None):
-        found = search_serving(scenario, layouts, machine, None if question.batch is None else [question.batch])
+        found = search_serving(scenario, layouts, machine, stated)
     if found:
         return found
     held = np.ravel(room(scenario, layouts, machine))

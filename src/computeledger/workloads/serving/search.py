@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -11,12 +11,19 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine
-from computeledger.units import format_si
+from computeledger.units import format_count, format_si
 from computeledger.workloads.serving.columns import evaluate_block, serving_blocks
-from computeledger.workloads.serving.estimate import ServingScenario, decode_step, largest_batch, usd_per_mtok
+from computeledger.workloads.serving.estimate import (
+    ServingScenario,
+    decode_step,
+    estimate_serving,
+    largest_batch,
+    usd_per_mtok,
+)
 from computeledger.workloads.sweep import sweep
 
 #: Replicas over more scale-up domains than this are not tried.
@@ -53,6 +60,17 @@ class ServingOption:
     usd_per_mtok_output: float
     usd_per_mtok_input: float
 
+    def at_price(self, ratio: float) -> ServingOption:
+        """The same option where a GPU-hour costs a multiple of what it did.
+
+        Examples
+        --------
+        >>> ServingOption(Layout(), 8, 0.02, 0.1, 400.0, 1.0, 2.0, 1.0).at_price(1.5).usd_per_mtok_output
+        3.0
+        """
+        output, given = ratio * self.usd_per_mtok_output, ratio * self.usd_per_mtok_input
+        return replace(self, usd_per_mtok_output=output, usd_per_mtok_input=given)
+
 
 #: Figures of a result that an option carries, in its order.
 _FIGURES = (
@@ -87,7 +105,7 @@ def search_serving(
     options: list[ServingOption] = []
     cut = list(serving_blocks(scenario, layouts, machine, batches))
     if not cut:
-        raise _does_not_fit(scenario, int(max(one.n_gpus for one in layouts)), machine)
+        raise _does_not_fit(scenario, (int(one.n_gpus) for one in layouts), machine)
     for block, columns in zip(cut, sweep(evaluate_block, cut, executor), strict=True):
         rows = zip(*(columns[name].tolist() for name in ("layout_index", "batch", *_FIGURES)), strict=True)
         options += [ServingOption(block.layouts[row], *figures) for row, *figures in rows]
@@ -133,7 +151,7 @@ def layouts_that_fit(scenario: ServingScenario, machine: Machine, n_gpus: int | 
         layouts = _layouts_within(scenario, domains * domain, domain)
         if np.any(largest_batch(replace(scenario, layout=stack_layouts(layouts)), machine) >= 1):
             return layouts
-    raise _does_not_fit(scenario, MOST_DOMAINS * domain, machine)
+    raise _does_not_fit(scenario, [MOST_DOMAINS * domain], machine)
 
 
 def _layouts_within(scenario: ServingScenario, n_gpus: int, domain: int) -> list[Layout]:
@@ -173,10 +191,18 @@ def cheapest_row(
     return int(np.argmax(np.where(is_fast, tokens_per_s_per_gpu, -1.0))) if is_fast.any() else None
 
 
-def _does_not_fit(scenario: ServingScenario, n_gpus: int, machine: Machine) -> DoesNotFitError:
+def _does_not_fit(scenario: ServingScenario, sizes: Iterable[int], machine: Machine) -> DoesNotFitError:
+    """Of replicas of some sizes; where GPUs are left over, say why."""
+    chip, at_hand = machine.system.accelerator.id, machine.system.n_gpus
+    known = sorted(set(sizes))
+    needs = f"its weights and one sequence of {format_count(int(scenario.held_tokens), 'token')}"
+    name = f"{scenario.model.id} in {scenario.precision.written} does not fit"
+    if at_hand is None or known[-1] >= at_hand:
+        fewer = " or fewer" if known[-1] > 1 else ""
+        return DoesNotFitError(f"{name}: no layout on {known[-1]} x {chip}{fewer} holds {needs}")
+    usable = " or ".join(map(str, known))
     return DoesNotFitError(
-        f"{scenario.model.id} in {scenario.precision.written} does not fit: no layout of at most {n_gpus} x "
-        f"{machine.system.accelerator.id} holds its weights and one sequence of {int(scenario.held_tokens)} tokens"
+        f"{name} on {at_hand} x {chip}: its heads and layers divide over {usable} of them, which do not hold {needs}"
     )
 
 
@@ -200,16 +226,13 @@ class PriceOfSpeed:
         >>> curve.at_price(3.0).usd_per_mtok_output_plateau
         1.5
         """
-        priced = (
-            replace(
-                one,
-                usd_per_mtok_output=ratio * one.usd_per_mtok_output,
-                usd_per_mtok_input=ratio * one.usd_per_mtok_input,
-            )
-            for one in self.options
-        )
         plateau = ratio * self.usd_per_mtok_output_plateau
-        return replace(self, options=tuple(priced), usd_per_mtok_output_plateau=plateau)
+        priced = tuple(one.at_price(ratio) for one in self.options)
+        return replace(self, options=priced, usd_per_mtok_output_plateau=plateau)
+
+
+#: Savings below this are what rounding leaves.
+_ROUNDING = 1e-9
 
 
 def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
@@ -227,16 +250,18 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     >>> curve.fast_mode_costs_ratio > 10
     True
     """
-    options = sorted(search_serving(scenario, [scenario.layout], machine), key=lambda one: one.batch)
+    alone = replace(scenario, waiting=0.0)
+    options = sorted(search_serving(alone, [scenario.layout], machine), key=lambda one: one.batch)
     _, step_s = decode_step(scenario, machine)
     cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
     single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
+    saves = 1 - plateau / cost if cost else 0.0
     return PriceOfSpeed(
         options=tuple(options),
         batch=int(np.asarray(scenario.batch)),
         latency_floor_s=options[0].tpot_s,
         usd_per_mtok_output_plateau=plateau,
-        slow_mode_saves_fraction=max(1 - plateau / cost, 0.0) if cost else 0.0,
+        slow_mode_saves_fraction=saves if saves > _ROUNDING else 0.0,
         fast_mode_costs_ratio=single / cost if cost else 1.0,
     )
 
@@ -258,6 +283,11 @@ class Fleet:
     n_replicas: int
     n_gpus: int
     load_fraction: float
+
+    @property
+    def requests_per_s(self) -> float:
+        """What arrives at all replicas together [1/s]."""
+        return self.load_fraction * self.n_replicas * self.option.requests_per_s
 
 
 def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
@@ -284,6 +314,37 @@ def size_fleet(options: list[ServingOption], slo: Slo) -> Fleet:
         return Fleet(option, replicas, n_gpus, slo.requests_per_s / (replicas * option.requests_per_s))
 
     return min((fleet(one) for one in fit), key=lambda one: (one.n_gpus, one.load_fraction))
+
+
+#: Halvings of the batch, as a logarithm: a millionth of its range is left.
+_HALVINGS = 20
+
+
+def at_load(scenario: ServingScenario, machine: Machine, requests_per_s: Num) -> ServingScenario:
+    """A replica under a load: the batch at which it finishes what arrives, up to its own; idle below one request.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> full = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> half, quiet = (at_load(full, machine, rate) for rate in (10.0, 0.1))
+    >>> bool(1 < half.batch < 64), round(float(estimate_serving(half, machine).requests_per_s), 4)
+    (True, 10.0)
+    >>> float(quiet.batch), bool(quiet.occupancy < 0.2)
+    (1.0, True)
+    """
+    rate = np.asarray(requests_per_s, float)
+    shape = np.shape(estimate_serving(scenario, machine).requests_per_s * rate)
+    low, high = np.zeros(shape), np.broadcast_to(np.log(scenario.batch), shape)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        is_enough = estimate_serving(replace(scenario, batch=np.exp(middle)), machine).requests_per_s >= rate
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    alone = estimate_serving(replace(scenario, batch=1.0), machine).requests_per_s
+    occupancy = np.minimum(rate / alone, 1.0)
+    return replace(scenario, batch=np.where(occupancy < 1, 1.0, np.exp(high))[()], occupancy=occupancy[()])
 
 
 def _too_slow(options: list[ServingOption], slo: Slo) -> QuantityError:

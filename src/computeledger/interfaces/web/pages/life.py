@@ -42,7 +42,8 @@ _SCENARIO = (
     box("inference.cached", "Cached prefix", has_zero=True, group="Inference", blank="none"),
     box("inference.output", "Output", group="Inference"),
     box("inference.tpot", "Slowest time per token", unit="ms", low=5, high=500, group="Inference", blank="none"),
-    box("inference.backend", "Engine", kind="choice", choices=("", *BACKENDS), group="Inference", blank=BACKENDS[0]),
+    box("inference.backend", "Engine", kind="choice", choices=("", *BACKENDS), group="Inference",
+        blank="as on Serve"),
     box("inference.occupancy", "Busy share", unit="fraction", log=False, group="Inference"),
 )  # fmt: skip
 _BOXES = {name: boxes_of(name, _SCENARIO) for name in PLANS}

@@ -22,7 +22,7 @@ _CONTROLS = controls_of(ServeQuestion, {
     "cached_tokens": {"has_zero": True},
     "output_tokens": {},
     "requests_per_s": {},
-    "backend": {"kind": "choice", "choices": BACKENDS, "default": BACKENDS[0]},
+    "backend": {"kind": "choice", "choices": ("", *BACKENDS)},
     "precision": {"kind": "choice", "choices": ("", "bf16", "fp8", "fp4", "int8", "int4"), "blank": "as stored"},
     "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8")},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},

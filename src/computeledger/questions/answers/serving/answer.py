@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Uncertain, sample
+from computeledger.arrays import Num, Uncertain, median, sample
 from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.catalog import user_path
-from computeledger.facts.load import load_system
-from computeledger.fields import Given, fields_of
-from computeledger.physics.calibration.efficiency import median_of
+from computeledger.fields import Given
+from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.physics.parallelism import Layout
@@ -33,6 +32,7 @@ from computeledger.questions.answers.serving.document import (
     pool_option_document,
     wider_products,
 )
+from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.pools import PoolsAnswer, answer_pools
 from computeledger.questions.answers.serving.setting import (
@@ -40,35 +40,33 @@ from computeledger.questions.answers.serving.setting import (
     Setting,
     aim_of_the_search,
     alike_document,
+    cost_ratio,
+    engine_document,
+    engine_remarks,
     host_memory_document,
     host_memory_remarks,
     interval_document,
     model_document,
+    read_setting,
     speculation,
 )
 from computeledger.questions.answers.serving.tiers import kv_tiers_document
-from computeledger.questions.answers.setup import draw_machine, multiplied_in, price_of
+from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import format_count
 from computeledger.workloads.engines import default_file
 from computeledger.workloads.figures import serving_figures
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.breakdown import break_down_serving
 from computeledger.workloads.serving.estimate import ServingResult, estimate_serving, ideal_serving
-from computeledger.workloads.serving.intervals import Interval, interval_for
+from computeledger.workloads.serving.intervals import interval_for
 from computeledger.workloads.serving.margins import rivals_of
 from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
-    interval_asked,
     layouts_to_search,
     layouts_to_try,
-    lengths_of,
-    model_of,
-    read_serving,
-    run_asked,
     search_options,
 )
 from computeledger.workloads.serving.search import (
@@ -77,6 +75,7 @@ from computeledger.workloads.serving.search import (
     PriceOfSpeed,
     ServingOption,
     Slo,
+    at_load,
     pareto_front,
     price_of_speed,
     size_fleet,
@@ -95,7 +94,7 @@ class ServeAnswer(ServingAnswer):
     price_of_speed: PriceOfSpeed
     fleet: Fleet | None
     n_gpus: int
-    anchoring: Anchoring | None = None
+    full_load: ServingResult | None = None
 
     @property
     def layout(self) -> Layout:
@@ -108,7 +107,7 @@ class ServeAnswer(ServingAnswer):
 
     @property
     def batch(self) -> int:
-        """Sequences decoding per replica [-]."""
+        """Sequences that a replica decodes at once, at most where a load is asked about [-]."""
         return self.chosen.batch
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
@@ -124,18 +123,19 @@ class ServeAnswer(ServingAnswer):
         setting, question = self.setting, self.question
         engine, chip = question.engine, setting.system.accelerator
         document: dict[str, Any] = {"system": setting.system.id, "accelerator": chip.id}
-        if self.fleet is not None:
-            document["fleet"] = documents.fleet_document(self.fleet)
+        if self.fleet is not None and self.full_load is not None:
+            document["fleet"] = documents.fleet_document(self.fleet, self.result, self.full_load)
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
-        document |= {"price": dict(setting.price), "backend": engine, "efficiency_profile": setting.constants}
+        document |= {"price": dict(setting.price), **engine_document(setting)}
         document |= host_memory_document(setting.at_median.host)
         document |= {
             **speculation(question),
-            **anchor_document(self.anchoring),
-            "interval": interval_document(setting.interval, engine),
+            **anchor_document(setting.anchoring),
+            "interval": interval_document(setting.interval, engine, setting.system),
         }
+        document |= settings_document(question, chip, median(self.result.scenario.waiting))
         document |= alike_document(question, setting.system, setting.interval)
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
@@ -153,6 +153,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
+    out["remarks"] += engine_remarks(question, setting.system)
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
@@ -160,6 +161,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         answer.result, setting.system
     )
     out["remarks"] += carried_over(setting.machine)
+    out["remarks"] += settings_remarks(question, setting.system.accelerator, answer.result.scenario)
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]
@@ -281,21 +283,20 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
-    return answer_pools(_setting(question)[0]) if question.mode == "disaggregated" else answer_one_pool(question)
+    return answer_pools(read_setting(question)) if question.mode == "disaggregated" else answer_one_pool(question)
 
 
 def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
     """The answer of one pool of replicas, for callers that ask for no other."""
-    setting, anchoring = _setting(question)
-    answer = _answer_one_pool(setting, anchoring)
-    if anchoring is None or question.batch is not None:
+    answer = _answer_one_pool(read_setting(question))
+    if not question.anchor or question.batch is not None:
         return answer
-    # how far a measurement holds depends on the batch, which is known now
-    return _answer_one_pool(*_setting(question, float(answer.batch)))
+    return _answer_one_pool(read_setting(question, float(answer.batch)))
 
 
-def _answer_one_pool(setting: Setting, anchoring: Anchoring | None) -> ServeAnswer:
+def _answer_one_pool(setting: Setting) -> ServeAnswer:
     question = setting.question
+    check_request(setting.at_median)
     layouts = layouts_to_try(question, setting.at_median, setting.typical)
     if question.layout is None or question.engine in local_engines():
         layouts = layouts_to_search(question, layouts)
@@ -303,48 +304,38 @@ def _answer_one_pool(setting: Setting, anchoring: Anchoring | None) -> ServeAnsw
     fleet = _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
     at_hand = question.gpus or setting.system.n_gpus
-    at = replace(setting.scenario, layout=chosen.layout, batch=float(chosen.batch))
-    at_median = replace(setting.at_median, layout=chosen.layout, batch=float(chosen.batch))
-    return ServeAnswer(
-        question=question,
-        setting=replace(setting, at_median=at_median),
-        chosen=chosen,
-        options=tuple(found),
-        layouts=tuple(layouts),
-        result=estimate_serving(at, setting.machine),
-        limit=ideal_serving(at, setting.machine),
-        price_of_speed=price_of_speed(at_median, setting.typical),
-        fleet=fleet,
-        n_gpus=fleet.n_gpus if fleet is not None else at_hand or max(int(one.n_gpus) for one in layouts),
-        anchoring=anchoring,
+    full, full_at_median = (
+        replace(one, layout=chosen.layout, batch=float(chosen.batch)) for one in (setting.scenario, setting.at_median)
     )
+    at_full = estimate_serving(full, setting.machine)
+    ratio = cost_ratio(at_full, chosen)
+    answer = ServeAnswer(
+        question=question,
+        setting=replace(setting, at_median=full_at_median),
+        chosen=chosen.at_price(ratio),
+        options=tuple(one.at_price(ratio) for one in found),
+        layouts=tuple(layouts),
+        result=at_full,
+        limit=ideal_serving(full, setting.machine),
+        price_of_speed=price_of_speed(full_at_median, setting.typical).at_price(ratio),
+        fleet=None if fleet is None else replace(fleet, option=chosen.at_price(ratio)),
+        n_gpus=fleet.n_gpus if fleet is not None else at_hand or max(int(one.n_gpus) for one in layouts),
+    )
+    return answer if fleet is None else _loaded(answer, fleet)
 
 
-def _setting(question: ServeQuestion, batch: float | None = None) -> tuple[Setting, Anchoring | None]:
-    """Scenario and machine of a question, with samples and at their medians; and what its anchors taught."""
-    system, model = load_system(question.system), model_of(question)
-    price, ground = price_of(system, question.price)
-    lengths = lengths_of(question)
-    streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
-    interval = interval_asked(question, model, system)
-    anchoring = anchoring_of(question, model, system, interval, batch)
-    ratios = _ratios(interval, anchoring)
-    inputs = {streams[name]: value for name, value in lengths.items()}
-    made_of = {**inputs, "price": price, **ratios}
-    draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
-    scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
-    medians: dict[str, Num] = {name: median_of(value) for name, value in lengths.items()}
-    at_median = read_serving(question, medians, median_of(price))
-    check_request(at_median)
-    setting = Setting(question, scenario, at_median, machine, typical, ground, interval)
-    return setting, anchoring
-
-
-def _ratios(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Uncertain]:
-    """Ranges of real over predicted time: of the question's class, or what the reader's measurements left of them."""
-    if interval is None or anchoring is not None:
-        return {} if anchoring is None else anchoring.ranges
-    return {f"efficiency.{factor}": getattr(interval, name) for factor, name in ANCHORED.items()}
+def _loaded(answer: ServeAnswer, fleet: Fleet) -> ServeAnswer:
+    """The answer at the load of a fleet: each replica finishes its share of what arrives, and all are paid for."""
+    setting, full = answer.setting, answer.result.scenario
+    share = fleet.requests_per_s / fleet.n_replicas
+    ideal = replace(setting.machine, efficiency=IDEAL)
+    return replace(
+        answer,
+        setting=replace(setting, at_median=at_load(setting.at_median, setting.typical, share)),
+        result=estimate_serving(at_load(full, setting.machine, share), setting.machine),
+        limit=estimate_serving(at_load(full, ideal, share), ideal),
+        full_load=answer.result,
+    )
 
 
 def _fleet(found: list[ServingOption], question: ServeQuestion) -> Fleet:

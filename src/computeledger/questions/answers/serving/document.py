@@ -19,7 +19,6 @@ from computeledger.physics.roofline import (
     Precision,
     bound,
     bound_times_s,
-    total_s,
 )
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.memory import ServingMemory
@@ -27,7 +26,13 @@ from computeledger.physics.weights import weight_counts
 from computeledger.questions.document import picked
 from computeledger.workloads.engines import engines
 from computeledger.workloads.result import quantities, quantity
-from computeledger.workloads.serving.breakdown import Constant, OperationBreakdown, ServingBreakdown, StepBreakdown
+from computeledger.workloads.serving.breakdown import (
+    Constant,
+    OperationBreakdown,
+    ServingBreakdown,
+    StepBreakdown,
+    beside_operations,
+)
 from computeledger.workloads.serving.burst import STATISTICS
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.margins import DISTINGUISHABLE, Rival
@@ -137,8 +142,8 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "prefill_bound": main_bound(result.prefill),
         "bound_fractions": bound_fractions(result.decode),
         "components": {
-            "decode": operations_document([*result.decode, _beside(result)]),
-            "prefill": operations_document(result.prefill),
+            "decode": operations_document([*result.decode, *beside_operations(result, decode=True)]),
+            "prefill": operations_document([*result.prefill, *beside_operations(result, decode=False)]),
         },
         "components_of": f"busiest GPU{', through all stages' if median(scenario.layout.pp) > 1 else ''}",
         "memory_bytes": memory_document(result.memory),
@@ -157,11 +162,6 @@ def _first_tokens(result: ServingResult) -> dict[str, Any]:
         "statistic": result.scenario.statistic,
         "ttft_statistics_s": {name: quantity(result.ttft_statistic_s(name), "s") for name in STATISTICS},
     }
-
-
-def _beside(result: ServingResult) -> Operation:
-    """The prefills of other requests that a decode step waits for, as one more row."""
-    return Operation(OperationKind.OTHER_PREFILLS, overhead_s=result.prefill_wait_s)
 
 
 def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:
@@ -201,11 +201,14 @@ def speed_document(curve: PriceOfSpeed) -> dict[str, Any]:
     }
 
 
-def fleet_document(fleet: Fleet) -> dict[str, Any]:
-    """Replicas that carry a load."""
+def fleet_document(fleet: Fleet, found: ServingResult, full: ServingResult) -> dict[str, Any]:
+    """Replicas that carry a load; what one does when it is fully loaded, and what it then holds."""
     return {
         **picked(fleet, "n_gpus", "n_replicas", "load_fraction"),
+        "carries_probability": float(np.mean(full.requests_per_s >= fleet.requests_per_s / fleet.n_replicas)),
+        "occupancy_fraction": median(found.scenario.occupancy),
         "replica": option_document(fleet.option),
+        "memory_bytes": memory_document(full.memory),
     }
 
 
@@ -401,8 +404,8 @@ def pools_document(
         "prefill_bound": main_bound(result.prefill.prefill),
         "bound_fractions": bound_fractions(result.decode.decode),
         "components": {
-            "decode": operations_document(result.decode.decode),
-            "prefill": operations_document(result.prefill.prefill),
+            "decode": operations_document([*result.decode.decode, *beside_operations(result.decode, decode=True)]),
+            "prefill": operations_document([*result.prefill.prefill, *beside_operations(result.prefill, decode=False)]),
         },
         "components_of": f"busiest GPU of a worker{', through all stages' if staged else ''}",
         "memory_bytes": memory_document(result.decode.memory),
@@ -413,28 +416,25 @@ def pools_document(
 
 
 def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]:
-    """Operations of a step: work, time, what binds."""
-    out = []
-    every = list(operations)
-    whole = np.maximum(total_s(every), 1e-300)
-    for one in every:
-        time_s = one.time_s
-        if median(time_s) == 0:
-            continue
-        out.append(
-            {
-                "name": one.name,
-                "flop": median(one.flop),
-                "bytes": median(one.bytes),
-                "network_bytes": median(one.network_bytes),
-                "time_s": quantity(time_s, "s"),
-                "share_fraction": float(np.mean(time_s / whole)),
-                "bound": main_bound([one]),
-                "intensity_flop_per_byte": median(one.intensity_flop_per_byte) if np.all(one.bytes) else None,
-                "reached_flop_per_s": median(one.reached_flop_per_s),
-            }
-        )
-    return out
+    """Operations of a step: work, time, what binds; shares are of the sum of the medians."""
+    every = [one for one in operations if median(one.time_s) != 0]
+    whole_s = sum(median(one.time_s) for one in every)
+    return [
+        {
+            "name": one.name,
+            "flop": median(one.flop),
+            "bytes": median(one.bytes),
+            "network_bytes": median(one.network_bytes),
+            "time_s": quantity(one.time_s, "s"),
+            "share_fraction": median(one.time_s) / whole_s,
+            "bound": main_bound([one])
+            if np.any(one.flop) or np.any(one.bytes) or np.any(one.network_s)
+            else BOUNDS[-1],
+            "intensity_flop_per_byte": median(one.intensity_flop_per_byte) if np.all(one.bytes) else None,
+            "reached_flop_per_s": median(one.reached_flop_per_s),
+        }
+        for one in every
+    ]
 
 
 def main_bound(operations: Iterable[Operation]) -> str:

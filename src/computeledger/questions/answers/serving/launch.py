@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.errors import InputError, unknown_id
+from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
@@ -17,7 +18,7 @@ from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.questions.wording import point, show
 from computeledger.units import format_count
 from computeledger.workloads.engines import engines
-from computeledger.workloads.engines.engine import Launch
+from computeledger.workloads.engines.engine import Engine, Launch
 
 #: A request may be this much longer than the typical one before it is refused (assumption).
 LONGEST_RATIO = 1.25
@@ -40,7 +41,6 @@ def check_launcher(engine: str) -> None:
 def launch_text(engine: str, document: Mapping[str, Any]) -> str:
     """Commands that start what a serving document describes; raises where the engine cannot run it."""
     check_launcher(engine)
-    _check_is_checkpoint(engine, document)
     pools = document.get("pools")
     if pools is None:
         return "\n".join([*_comments(engine, document), *_commands(engine, document, document, "")])
@@ -63,48 +63,49 @@ def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any],
 
 
 def _held(document: Mapping[str, Any], pool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Memory by tenant, of a pool's worker or of the replica."""
-    held: Mapping[str, Any] = pool.get("memory_bytes", document["memory_bytes"])
+    """Memory by tenant, of a pool's worker or of the replica, fully loaded."""
+    held: Mapping[str, Any] = document.get("fleet", pool)["memory_bytes"]
     return held
-
-
-def _check_is_checkpoint(engine: str, document: Mapping[str, Any]) -> None:
-    if is_numbers(document["model"]):
-        raise InputError(
-            f"--emit {engine}: {document['model']} is a size, and no engine can load one: name a checkpoint"
-        )
 
 
 def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> Launch:
     layout, precision = parse_layout(pool["layout"]), document["precision"]
     tokens = sum(point(document[f"{name}_tokens"]) for name in ("cached", "input", "output")) * LONGEST_RATIO
-    stated = document.get("assumptions", {}).get("context_tokens")
+    stated, told = document.get("assumptions", {}).get("context_tokens"), _stated(document)
     most = stated or load_model(document["model"]).max_context_tokens or math.inf
     longest = int(min(math.ceil(tokens / _CONTEXT_STEP) * _CONTEXT_STEP, most))
+    if stated and not engines()[engine].is_local:  # a local engine holds its whole context from the start
+        longest = int(stated)
     caches = engines()[engine].caches
     if precision["kv"] not in caches:
         allowed = " or ".join(caches)
         raise InputError(f"--emit {engine}: a cache in {precision['kv']} has no setting there; use {allowed}")
     held = _held(document, pool)
     beside, capacity = held["total"] - held["kv_cache"], held["capacity"]
-    kept = engines()[engine].buffers
-    rest = max(beside - held["weights"], kept.least_bytes)
+    kept, fraction = engines()[engine].buffers, told.get("memory_fraction")
+    if fraction is not None and engine == document.get("backend", engine):
+        kept = kept.with_share(fraction, engines()[engine].settings["memory_fraction"].of)
+    else:
+        fraction = None
+    rest = max(beside - held["weights"], kept.least_bytes(kept.whole_fraction * capacity))
     cache = kept.cache_fraction * max(kept.whole_fraction * capacity - held["weights"] - rest, 0.0)
     host: Mapping[str, float] = document.get("host_memory", {})
     in_host = host.get("weights_fraction", 0.0)
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(pool["batch"]),
+        batch=int(told.get("max_batch") or (document["fleet"]["replica"] if "fleet" in document else pool)["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
         online_fp8=_online_fp8(engine, document),
         role=role,
-        whole_fraction=_share((beside + cache) / capacity),
-        static_fraction=_share((held["weights"] + cache) / capacity),
+        whole_fraction=fraction or _share((beside + cache) / capacity),
+        static_fraction=fraction or _share((held["weights"] + cache) / capacity),
         cache_fraction=kept.cache_fraction,
-        chunk_tokens=int(CHUNK_TOKENS),
+        chunk_tokens=int(told.get("chunk_tokens") or CHUNK_TOKENS),
+        eager=bool(told.get("eager")),
+        no_prefix_cache=bool(told.get("no_prefix_cache")),
         weights=document.get("stored_as") or precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),
         is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
@@ -114,6 +115,12 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         host_kv=host.get("kv_fraction", 0.0),
         host_weights_bytes=held["weights"] * in_host / (1 - in_host) if in_host < 1 else 0.0,
     )
+
+
+def _stated(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the engine that were stated, by the field of the question."""
+    said = {k: one["stated"] for k, one in document.get("engine_settings", {}).items() if isinstance(one, Mapping)}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _drafts(engine: str, document: Mapping[str, Any]) -> int:
@@ -136,23 +143,56 @@ def _share(fraction: float) -> float:
     return min(math.ceil(100 * fraction) / 100, MOST_FRACTION)
 
 
-def _online_fp8(engine: str, document: Mapping[str, Any]) -> bool:
-    """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
-    if engines()[engine].own_files:
-        return False
-    model, asked = load_model(document["model"]), document["precision"]
-    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
-    pairs = {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items()}
-    if all(stored == wanted for stored, wanted in pairs):
-        return False
-    if pairs <= {("bf16", "fp8")} and engines()[engine].quantises_on_loading:
-        return True
+def load_problem(engine: Engine, model: Model, asked: Mapping[str, str]) -> str | None:
+    """Why an engine cannot load a model's checkpoint in the formats asked for; None where it can.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.engines import engines
+    >>> model, asked = load_model("qwen3-8b"), {"attention": "int4", "dense": "int4"}
+    >>> load_problem(engines()["vllm"], model, asked)[:61]
+    'Qwen/Qwen3-8B is stored in bf16 and the answer is for int4: n'
+    >>> load_problem(engines()["llama.cpp"], model, asked) is None
+    True
+    """
+    if is_numbers(model.id):
+        return f"{model.id} is a size, and no engine can load one: name a checkpoint"
+    pairs = _stored_and_wanted(model, asked)
+    if engine.own_files or all(stored == wanted for stored, wanted in pairs):
+        return None
+    if pairs <= {("bf16", "fp8")} and engine.quantises_on_loading:
+        return None
     stored = "/".join(sorted({stored for stored, _ in pairs}))
     wanted = "/".join(sorted({wanted for _, wanted in pairs}))
-    raise InputError(
-        f"--emit {engine}: {model.id} is stored in {stored} and the answer is for {wanted}: name a checkpoint stored "
-        f"in {wanted} as --model, or leave --precision out"
+    return (
+        f"{model.id} is stored in {stored} and the answer is for {wanted}: name a checkpoint stored in {wanted} as "
+        "--model, or leave --precision out"
     )
+
+
+def _stored_and_wanted(model: Model, asked: Mapping[str, str]) -> set[tuple[str, str]]:
+    kinds = {"attention": "weight", "dense": "dense"} | ({"experts": "expert"} if model.is_moe else {})
+    return {(getattr(model, f"{stored}_precision"), asked[kind]) for kind, stored in kinds.items() if kind in asked}
+
+
+def loads_fp8(engine: Engine, model: Model, asked: Mapping[str, str]) -> bool:
+    """Whether bf16 weights become fp8 while they are loaded.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.engines import engines
+    >>> loads_fp8(engines()["vllm"], load_model("qwen3-8b"), {"attention": "fp8", "dense": "fp8"})
+    True
+    """
+    return not engine.own_files and ("bf16", "fp8") in _stored_and_wanted(model, asked)
+
+
+def _online_fp8(name: str, document: Mapping[str, Any]) -> bool:
+    """Whether bf16 weights are to be cut on loading; any other difference needs another checkpoint."""
+    engine, model = engines()[name], load_model(document["model"])
+    if problem := load_problem(engine, model, document["precision"]):
+        raise InputError(f"--emit {name}: {problem}")
+    return loads_fp8(engine, model, document["precision"])
 
 
 def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
@@ -176,17 +216,22 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         )
     batch = "" if "pools" in document else f" at batch {document['batch']:.0f}"
     assumed = f"longest request {LONGEST_RATIO:g} times that, prefill in chunks of "
-    stated = document.get("assumptions", {}).get("context_tokens")
-    longer = (
-        [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"] if stated else []
+    stated, own = (
+        document.get("assumptions", {}).get("context_tokens"),
+        load_model(document["model"]).max_context_tokens,
     )
+    is_longer = bool(stated) and stated > (own or 0)
+    longer = [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"]
+    longer = longer if is_longer else []
+    chunk = _stated(document).get("chunk_tokens") or CHUNK_TOKENS
+    graphs = "no CUDA graphs, " if _stated(document).get("eager") else "CUDA graphs and "
     return [
         *longer,
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
         *started,
         f"# {engines()[engine].memory_share}",
-        f"# assumed: {assumed}{CHUNK_TOKENS:.0f} tokens; CUDA graphs and overlap as {engine} sets them",
+        f"# assumed: {assumed}{chunk:.0f} tokens; {graphs}overlap as {engine} sets them",
     ]
 
 

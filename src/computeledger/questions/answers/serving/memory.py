@@ -17,21 +17,22 @@ from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.serving.offload import HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
-from computeledger.physics.weights import precision_of, stored_precision
+from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
-from computeledger.questions.answers.serving.document import serving_assumptions
-from computeledger.questions.answers.serving.launch import MOST_FRACTION
+from computeledger.questions.answers.serving.document import precision_document, serving_assumptions
+from computeledger.questions.answers.serving.launch import MOST_FRACTION, load_problem, loads_fp8
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.memory import MemoryQuestion
-from computeledger.workloads.engines import engines
+from computeledger.workloads.engines import default_engine, default_file, engines, precision_on
 from computeledger.workloads.engines.engine import Engine, Launch
 from computeledger.workloads.figures import memory_figure
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
-from computeledger.workloads.serving.reading import buffers_of
+from computeledger.workloads.serving.reading import buffers_asked
 
 #: Formats beside the stored one where none are named.
 _USUAL = (*SERVER_FORMATS, "gguf-q4_k_m")
+_USUAL_FILES = ("gguf-q8_0", "gguf-q4_k_m")
 #: Scale-up domains of one replica at most.
 _MOST_DOMAINS = 4
 #: Longest context that is looked for where the configuration names none [token].
@@ -52,6 +53,7 @@ class Fit:
     longest_context_tokens: int
     cache_tokens: int
     launch: str
+    launch_problem: str
     chip: Accelerator
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,6 +80,7 @@ class Fit:
             "largest_batch": self.largest_batch,
             "longest_context_tokens": self.longest_context_tokens,
             "launch": self.launch,
+            "launch_problem": self.launch_problem,
         }
 
 
@@ -105,7 +108,7 @@ class MemoryAnswer(Answer):
             "batch": self.question.batch,
             "kv_precision": self.question.kv_precision,
             "fits": [one.to_dict() for one in self.fits],
-            "assumptions": serving_assumptions(engines()[self.fits[0].engine].buffers),
+            "assumptions": serving_assumptions(engines()[shown.engine].buffers),
         }
         return remarked(document | parts, self.remarks)
 
@@ -144,10 +147,12 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     model = load_model(question.model)
     systems = {one: load_system(one) for one in question.system or compared_systems("model_weights")}
     most = {one: question.gpus or _most_gpus(one, system) for one, system in systems.items()}
+    formats = {one: _formats(question, model, system.accelerator) for one, system in systems.items()}
     fits = [
         _fit((question, most[one]), model, text, system)
-        for text in _formats(question, model)
+        for text in dict.fromkeys(text for each in formats.values() for text in each)
         for one, system in systems.items()
+        if text in formats[one]
     ]
     return MemoryAnswer(question, model, tuple(fits))
 
@@ -170,14 +175,20 @@ def _figures(one: Fit) -> tuple[Figure, ...]:
     )
 
 
-def _formats(question: MemoryQuestion, model: Model) -> tuple[str | None, ...]:
+def _formats(question: MemoryQuestion, model: Model, chip: Accelerator) -> tuple[str | None, ...]:
     """The formats asked for; else the stored one and the usual ones that are narrower, of no file that is at hand."""
     if question.precision or model.stored is not None:
         return question.precision or (None,)
-    stored = stored_precision(model).weights
-    mean = stored.experts if model.is_moe else stored.dense
-    means = {text: precision_of(model, text).weights for text in _USUAL}
-    return (None, *(text for text, each in means.items() if (each.experts if model.is_moe else each.dense) < mean))
+    engine = default_engine(chip)
+    first = default_file(engine, model)
+    now, usual = precision_on(engine, model, None), _USUAL_FILES if engines()[engine].own_files else _USUAL
+    bits = {text: _width(model, precision_of(model, text)) for text in usual}
+    return (first, *(text for text, each in bits.items() if each < _width(model, now)))
+
+
+def _width(model: Model, precision: Precision) -> float:
+    """Bytes of most of the weights' values."""
+    return precision.weights.experts if model.is_moe else precision.weights.dense
 
 
 def _most_gpus(given: str, system: System) -> int:
@@ -193,8 +204,9 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     question, most = asked
     precision = precision_of(model, text, question.kv_precision)
     name = text or _stored_name(model)
-    engine = _engine(model, name)
-    kept = HostMemory(buffers=buffers_of(engine.id))
+    engine = _engine(model, name, system.accelerator)
+    question.check_settings(engine.id)
+    kept = HostMemory(buffers=buffers_asked(question, engine.id))
     load = Load(model, precision, float(question.batch), float(question.context_tokens), kept)
     found = fewest_gpus(load, system, engine, most)
     longest = longest_context(load, system, [found.layout], model.max_context_tokens or _LONGEST_CONTEXT)
@@ -209,14 +221,16 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
         largest_batch=int(held.largest_batch),
         longest_context_tokens=longest,
         cache_tokens=int(held.cache_bytes / max(float(held.sequence_bytes) / question.context_tokens, 1.0)),
-        launch=_launch(question, model, name, (found.layout, precision, held)),
+        launch=_launch(question, model, name, (engine, found.layout, precision, held)),
+        launch_problem=_launch_problem(engine, model, precision) or "",
         chip=system.accelerator,
     )
 
 
-def _engine(model: Model, name: str) -> Engine:
-    """llama.cpp for GGUF files, else vLLM."""
-    return engines()["llama.cpp" if model.id.endswith(".gguf") or mix_named(name) else "vllm"]
+def _engine(model: Model, name: str, chip: Accelerator) -> Engine:
+    """llama.cpp for GGUF files, else what people run on such a chip."""
+    is_file = model.id.endswith(".gguf") or mix_named(name)
+    return engines()["llama.cpp" if is_file else default_engine(chip)]
 
 
 def _stored_name(model: Model) -> str:
@@ -224,14 +238,21 @@ def _stored_name(model: Model) -> str:
     return "/".join(kinds)
 
 
-def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout, Precision, ServingMemory]) -> str:
-    """The command that starts it: llama.cpp's for a GGUF file, else vLLM's."""
-    layout, precision, held = cut
-    engine, stored = _engine(model, name), stored_precision(model)
-    online = {stored.attention, stored.dense, stored.experts} == {"bf16"} and name == "fp8"
+def _launch_problem(engine: Engine, model: Model, precision: Precision) -> str | None:
+    """Why nothing can be started, by the rules of ``serve --emit``."""
     if precision.kv not in engine.caches:
+        return f"a cache in {precision.kv} has no setting there; use {' or '.join(engine.caches)}"
+    return load_problem(engine, model, precision_document(precision))
+
+
+def _launch(
+    question: MemoryQuestion, model: Model, name: str, cut: tuple[Engine, Layout, Precision, ServingMemory]
+) -> str:
+    """The command that starts it; none where the engine cannot."""
+    engine, layout, precision, held = cut
+    if _launch_problem(engine, model, precision) is not None:
         return ""
-    kept = engine.buffers
+    kept = buffers_asked(question, engine.id)
     beside = float(held.total_bytes - held.kv_cache_bytes)
     whole = kept.whole_fraction if kept.whole_fraction < 1 else (beside + float(held.cache_bytes)) / held.capacity_bytes
     launch = Launch(
@@ -241,14 +262,13 @@ def _launch(question: MemoryQuestion, model: Model, name: str, cut: tuple[Layout
         context_tokens=question.context_tokens,
         cached=False,
         kv=precision.kv,
-        online_fp8=online,
+        online_fp8=loads_fp8(engine, model, precision_document(precision)),
         role="",
         whole_fraction=min(whole, MOST_FRACTION),
         static_fraction=min(whole, MOST_FRACTION),
         cache_fraction=kept.cache_fraction,
-        chunk_tokens=int(CHUNK_TOKENS),
+        chunk_tokens=question.chunk_tokens or int(CHUNK_TOKENS),
+        eager=question.eager,
         weights=name,
     )
-    other = engine.id == "vllm" and not online and name != _stored_name(model)
-    note = [f"# the checkpoint of {model.id} in {name}"] if other else []
-    return "\n".join([*note, *engine.launched(launch)])
+    return "\n".join(engine.launched(launch))

@@ -10,11 +10,14 @@ from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.engine_settings import settings_document
 from computeledger.questions.answers.serving.launch import launch_text
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
     aim_of_the_search,
+    engine_document,
+    engine_remarks,
     interval_document,
     model_document,
     speculation,
@@ -24,7 +27,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
-from computeledger.workloads.serving.reading import layouts_to_search, stated_layout
+from computeledger.workloads.serving.reading import check_request, layouts_to_search, stated_layout
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -68,30 +71,35 @@ class PoolsAnswer(ServingAnswer):
         document["n_options"] = len(self.options)
         single = self.aggregated
         document["aggregated"] = None if single is None else documents.option_document(single)
-        document |= {"price": dict(setting.price), "assumptions": documents.serving_assumptions()}
+        document |= {
+            "price": dict(setting.price),
+            "assumptions": documents.serving_assumptions(setting.at_median.host.buffers),
+        }
         if limits := question.limits:
             document["meets"] = documents.meets_document(self.result, limits)
         model = setting.at_median.model
         document |= model_document(question, model)
         if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
+        document["remarks"] += engine_remarks(question, system)
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.carried_over(setting.machine)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         document |= speculation(question)
+        document |= settings_document(question, system.accelerator)
         if question.emit is not None:
             document["launch"] = {"engine": question.emit, "text": launch_text(question.emit, document)}
         engine = question.engine
         return document | {
-            "backend": engine,
-            "efficiency_profile": setting.constants,
-            "interval": interval_document(setting.interval, engine),
+            **engine_document(setting),
+            "interval": interval_document(setting.interval, engine, system),
         }
 
 
 def answer_pools(setting: Setting) -> PoolsAnswer:
     """Answer ``computeledger serve --mode disaggregated``."""
     question, stated = setting.question, None
+    check_request(setting.at_median)
     if question.layout and question.prefill_layout:
         model = setting.at_median.model
         layouts = [stated_layout(question.layout, model)]

@@ -6,22 +6,42 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, Uncertain, median
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import checkpoint_id
-from computeledger.facts.load import load_model
+from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
+from computeledger.fields import fields_of
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.calibration.serving import (
+    DEFAULT_ENGINE,
+    DEFAULT_TUNING,
+    GENERIC,
+    calibrated_engines,
+    load_calibration,
+)
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
+from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import format_si
-from computeledger.validation.accuracy.table import measured_alike
+from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines.releases import release_at
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
-from computeledger.workloads.serving.intervals import Interval
+from computeledger.workloads.serving.intervals import CHIP, Interval, is_measured_chip
 from computeledger.workloads.serving.pools import DisaggregatedResult
-from computeledger.workloads.serving.search import SLOWEST_TPOT_S
+from computeledger.workloads.serving.reading import (
+    interval_asked,
+    lengths_of,
+    median_lengths,
+    model_of,
+    read_serving,
+    run_asked,
+)
+from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,6 +55,7 @@ class Setting:
     typical: Machine
     price: dict[str, Any]
     interval: Interval | None
+    anchoring: Anchoring | None
 
     @property
     def system(self) -> System:
@@ -45,6 +66,41 @@ class Setting:
     def constants(self) -> str:
         """Profile whose factors hold for the engine on this chip."""
         return constants_of(self.question.engine, self.system.accelerator)
+
+
+def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting:
+    """Scenario and machine of a question, with samples and at their medians: the start of every answer about serving.
+
+    With anchors, ``batch`` is one that was found: how far a measurement holds depends on it.
+    """
+    system, model = load_system(question.system), model_of(question)
+    price, ground = price_of(system, question.price)
+    lengths = lengths_of(question)
+    streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
+    interval = interval_asked(question, model, system)
+    anchoring = anchoring_of(question, model, system, interval, batch)
+    inputs = {streams[name]: value for name, value in lengths.items()}
+    made_of = {**inputs, "price": price, **_ratios(interval, anchoring)}
+    draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
+    scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
+    at_median = read_serving(question, median_lengths(question), median_of(price))
+    return Setting(question, scenario, at_median, machine, typical, ground, interval, anchoring)
+
+
+def cost_ratio(found: ServingResult, option: ServingOption) -> float:
+    """Median cost of an option over its cost at the medians of all inputs [-].
+
+    Cost is a price times a time; where both are skewed, the median of the product is not the product of the medians.
+    Every cost at the medians is multiplied by it, so that the same option costs the same wherever it is shown.
+    """
+    return median(found.usd_per_mtok_output) / option.usd_per_mtok_output if option.usd_per_mtok_output else 1.0
+
+
+def _ratios(interval: Interval | None, anchoring: Anchoring | None) -> dict[str, Uncertain]:
+    """Ranges of real over predicted time: of the question's class, or what the reader's measurements left of them."""
+    if interval is None or anchoring is not None:
+        return {} if anchoring is None else anchoring.ranges
+    return {f"efficiency.{factor}": getattr(interval, name) for factor, name in ANCHORED.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -95,7 +151,7 @@ def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
     """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
     own = load_model(question.model)
     remarks = [*own.remarks, *file_remarks(question), *system_remarks(question.system, question.gpus)]
-    if model.max_context_tokens != own.max_context_tokens:
+    if (model.max_context_tokens or 0) > (own.max_context_tokens or 0):
         remarks.append(
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
             f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"
@@ -103,22 +159,68 @@ def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
     return {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks}
 
 
-def interval_document(interval: Interval | None, engine: str) -> dict[str, Any]:
+def engine_document(setting: Setting) -> dict[str, Any]:
+    """The engine that is answered for, and of what age; constants of a machine and of desk engines have none."""
+    question, engine = setting.question, setting.question.engine
+    found: dict[str, Any] = {"backend": engine, "efficiency_profile": setting.constants}
+    if setting.constants not in (*calibrated_engines(), GENERIC) or engine == GENERIC:
+        return found
+    given = question.backend_version
+    release, month = release_at(engine, given or load_calibration().newest_month) or (None, None)
+    return found | {"backend_release": {"given": given, "release": release, "month": month}}
+
+
+#: What the class of a chip that was fitted to nothing is called where a few people measured it.
+MEASURED_BY_FEW = "chip measured by few"
+
+
+def is_measured_by_few(system: System) -> bool:
+    """Whether a chip that was not fitted has measurements that predictions were set beside.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> is_measured_by_few(load_system("8xmi300x")), is_measured_by_few(load_system("8xgaudi2"))
+    (True, False)
+    """
+    if is_measured_chip(system):
+        return False
+    return len(published("serving").chosen(accelerator=[system.accelerator.id]).rows) >= FEWEST_FIGURES
+
+
+def interval_document(interval: Interval | None, engine: str, system: System) -> dict[str, Any]:
     """The class that an answer's interval comes from, and why."""
     if interval is None and engine != "ideal":
         why = "constants measured on one machine; its residuals stand in the profile, and no class of deployments"
         return {"class": "own profile", "why": why, "n": 0}
     if interval is None:
         return {"class": "physical limit", "why": "every peak reached and no overhead: no machine does this", "n": 0}
-    return {"class": interval.name, "why": interval.sentence, "n": interval.n}
+    name = interval.name.replace(CHIP, MEASURED_BY_FEW) if is_measured_by_few(system) else interval.name
+    return {"class": name, "why": interval.sentence, "n": interval.n}
 
 
 def alike_document(question: ServeQuestion, system: System, interval: Interval | None) -> dict[str, Any]:
     """Measurements that are most like the question, and how well they were predicted."""
     if interval is None:
         return {}
-    found = measured_alike(question.tuning, question.engine, system.accelerator.id)
+    chip = system.accelerator.id
+    tuning = question.tuning if chip in load_calibration().chips else DEFAULT_TUNING
+    found = measured_alike(tuning, question.engine, chip)
     return {"measured_alike": asdict(found)} if found is not None else {}
+
+
+def engine_remarks(question: ServeQuestion, system: System) -> list[str]:
+    """What stands for what a question left to be chosen, or asked of a chip that nobody tuned in public."""
+    chip, out = system.accelerator, []
+    if question.engine != DEFAULT_ENGINE and not (question.profile or question.backend or question.emit):
+        out.append(f"no engine was named: {question.engine}, which runs on {chip.name}; --backend names another")
+    is_fitted = question.engine in (*calibrated_engines(), GENERIC)
+    if question.tuning != DEFAULT_TUNING and is_fitted and chip.id not in load_calibration().chips:
+        out.append(
+            f"no public recipe on {chip.name} was fitted: steps are as fast as recipes on other chips make them, and "
+            "the interval is that of other people's deployments"
+        )
+    return out
 
 
 def speculation(question: ServeQuestion) -> dict[str, float]:

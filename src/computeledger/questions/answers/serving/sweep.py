@@ -5,31 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from computeledger.arrays import median
 from computeledger.errors import InputError
-from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
-from computeledger.questions.answers.serving.setting import interval_document
-from computeledger.questions.answers.setup import price_of
+from computeledger.questions.answers.serving.setting import Setting, cost_ratio, interval_document, read_setting
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
 from computeledger.units import format_si
-from computeledger.workloads.engines import constants_of
-from computeledger.workloads.questions.serve import serve_question
-from computeledger.workloads.serving.anchor import Anchoring, anchoring_of, medians_of
+from computeledger.workloads.questions.serve import ServeQuestion, serve_question
+from computeledger.workloads.serving.anchor import Anchoring
+from computeledger.workloads.serving.estimate import estimate_serving
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import interval_asked, median_lengths, read_serving, run_asked
+from computeledger.workloads.serving.reading import buffers_asked, check_request, fits_context
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
@@ -40,6 +38,8 @@ from computeledger.workloads.serving.search import (
 from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
 from computeledger.workloads.sweep import Columns
 
+#: Fields of the question that are lists.
+_LISTS = ("model", "system", "precision", "input_tokens", "output_tokens")
 #: Figures of an option that a sweep's document has.
 _KEPT = ("layout", "batch", "n_gpus", "ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "usd_per_mtok_input",
          "usd_per_mtok_output")  # fmt: skip
@@ -52,6 +52,7 @@ class Combination:
     model: str
     system: str
     precision: str
+    engine: str
     interval_class: str
     input_tokens: float
     output_tokens: float
@@ -89,8 +90,14 @@ class SweepAnswer(Answer):
             "without_answer": [asdict(self.combinations[place]) | {"why": why} for place, why in self.refused.items()],
             "best": best,
             **anchor_document(self.anchoring),
-            "assumptions": documents.serving_assumptions(),
+            "assumptions": self._assumptions(),
         }
+
+    def _assumptions(self) -> dict[str, Any]:
+        """What is kept of a chip's memory; of several engines by each of them."""
+        engines = list(dict.fromkeys(one.engine for one in self.combinations))
+        each = {engine: documents.serving_assumptions(buffers_asked(self.question, engine)) for engine in engines}
+        return dict(each[engines[0]]) if len(engines) == 1 else each
 
 
 def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnswer:
@@ -125,51 +132,50 @@ def sweep(question: SweepQuestion | None = None, /, **given: Given) -> SweepAnsw
 
 def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     """Answer ``computeledger sweep``."""
-    questions, combinations, anchoring = _questions(question)
+    settings = [read_setting(one) for one in _asked(question)]
+    combinations = [_combination(one) for one in settings]
+    questions = [
+        ServingQuestion(place, one.at_median, one.typical, question.gpus) for place, one in enumerate(settings)
+    ]
+    allowed = [one for one in questions if fits_context(one.scenario)]
     limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
     workers = local_workers(question.workers, len(questions))
     with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
-        best, count = _run(questions, combinations, (question.parquet, limit_s), executor)
+        best, count = _run(allowed, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
-    refused = {one.index: _why(one, question.engine) for one in questions if one.index not in best}
+    refused = {one.index: _why(one, combinations[one.index].engine) for one in questions if one.index not in best}
     return SweepAnswer(
         question=question,
         combinations=tuple(combinations),
-        best=best,
+        best={place: _priced(settings[place], one) for place, one in best.items()},
         refused=refused,
         n_options=count,
         slowest_tpot_s=limit_s,
         wall_s=wall_s,
-        anchoring=anchoring,
+        anchoring=settings[-1].anchoring,
         executor=question.cluster or f"{workers} local process{'es' if workers > 1 else ''}",
     )
 
 
-def _questions(asked: SweepQuestion) -> tuple[list[ServingQuestion], list[Combination], Anchoring | None]:
-    """Every combination as a question, and what the reader's measurements taught of the last."""
-    anchoring = None
-    questions: list[ServingQuestion] = []
-    combinations: list[Combination] = []
-    widths = asked.precision or (None,)
-    for model_id, system_id, width, given, written in product(
-        asked.model, asked.system, widths, asked.input_tokens, asked.output_tokens
-    ):
-        model, system = load_model(model_id), load_system(system_id)
-        one = serve_question(
-            asked, model=model_id, system=system_id, precision=width, input_tokens=given, output_tokens=written
-        )
-        scenario = read_serving(one, median_lengths(one), median_of(price_of(system, asked.price)[0]))
-        interval = interval_asked(one, model, system)
-        anchoring = anchoring_of(one, model, system, interval)
-        factors = efficiency(
-            constants_of(asked.engine, system.accelerator), medians_of(interval, anchoring), *run_asked(one)
-        )
-        questions.append(ServingQuestion(len(combinations), scenario, Machine(system, factors), asked.gpus))
-        weights = width or scenario.precision.name
-        name = interval_document(interval, asked.engine)["class"]
-        combinations.append(Combination(model.id, system.id, weights, name, given, written))
-    return questions, combinations, anchoring
+def _asked(question: SweepQuestion) -> list[ServeQuestion]:
+    """Every combination as ``serve`` would be asked."""
+    lists = {name: getattr(question, name) or (None,) for name in _LISTS}
+    return [serve_question(question, **dict(zip(lists, one, strict=True))) for one in product(*lists.values())]
+
+
+def _priced(setting: Setting, option: ServingOption) -> ServingOption:
+    """The option at the cost that ``serve`` answers."""
+    at = replace(setting.scenario, layout=option.layout, batch=float(option.batch))
+    return option.at_price(cost_ratio(estimate_serving(at, setting.machine), option))
+
+
+def _combination(setting: Setting) -> Combination:
+    scenario, question = setting.at_median, setting.question
+    weights = question.precision or scenario.precision.name
+    name = interval_document(setting.interval, question.engine, setting.system)["class"]
+    lengths = float(median(scenario.input_tokens)), float(median(scenario.output_tokens))
+    return Combination(scenario.model.id, setting.system.id, weights, question.engine, name, *lengths)
 
 
 def _run(
@@ -199,6 +205,7 @@ def _why(one: ServingQuestion, engine: str) -> str:
     """Why a question has no answer: what would make it fit, or the least time per token."""
     scenario, machine = one.scenario, one.machine
     try:
+        check_request(scenario)
         with with_remedies(scenario, machine.system, engine, one.n_gpus):
             found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
     except InputError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from computeledger.simulation.rl import loop as rl_loop
 from computeledger.simulation.rl.clock import RLClockResult
 from computeledger.simulation.serving.clock import ServingClockResult
 from computeledger.simulation.serving.search import LoadPoint
-from computeledger.simulation.serving.steady import Estimate, Steady
+from computeledger.simulation.serving.steady import MOST_OVERLOAD_RATIO, Estimate, Steady
 from computeledger.simulation.state import Times
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 
@@ -35,7 +36,7 @@ def distribution(times_s: dict[str, Times]) -> dict[str, list[float]]:
     shares = np.linspace(0, 1, CDF_POINTS)
     out = {}
     for name, values in times_s.items():
-        known = values[np.isfinite(values)]
+        known = values[np.isfinite(values)]  # a single token has no time per further one; an endless line no quantile
         out[name] = [float(value) for value in np.quantile(known, shares)] if len(known) else []
     return out
 
@@ -59,7 +60,8 @@ def serving_document(
     busy = paid - gpu_s["idle"] - gpu_s["lost"]
     usd = result.usd(usd_per_gpu_hour)
     done = result.requests_per_s if steady is None else steady.requests_per_s.value
-    good = float(np.mean(is_good(result.times_s, slo)))
+    told = result if steady is None else steady
+    good = float(np.mean(is_good(told.times_s, slo)))
     output = result.output_tokens_per_s / max(result.requests_per_s, 1e-300) * done * result.span_s
     return {
         "kind": "serve",
@@ -78,7 +80,9 @@ def serving_document(
             "output_tokens_per_s": output / result.span_s,
             "output_tokens_per_s_per_gpu": output / paid,
         },
-        "percentiles": result.percentiles,
+        "percentiles": {
+            name: {key: _finite(value) for key, value in one.items()} for name, one in told.percentiles.items()
+        },
         "slo": {"ttft_s": _finite(slo.ttft_s), "tpot_s": _finite(slo.tpot_s), "share_fraction": slo.share_fraction},
         "goodput_requests_per_s": good * done,
         "good_fraction": good,
@@ -91,7 +95,7 @@ def serving_document(
         "preemptions": result.n_put_back,
         "failures": int(result.run.fleet.cursor[3]),
         "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
-        "distribution": distribution(result.times_s),
+        "distribution": distribution(told.times_s),
     }
 
 
@@ -101,6 +105,7 @@ def steady_document(requests_per_s: float, carried: Estimate, steady: Steady | N
         "capacity": _estimate(carried)
         | {"load_fraction": _finite(requests_per_s / carried.value) if carried.value else None},
         "steady": None,
+        "overload": None,
     }
     if steady is not None:
         found["steady"] = {
@@ -109,12 +114,26 @@ def steady_document(requests_per_s: float, carried: Estimate, steady: Steady | N
             "window_s": steady.result.span_s,
             "converged": steady.end_to_end_s.has_converged and steady.requests_per_s.has_converged,
         }
+        if steady.is_saturated:
+            pools = steady.result.scenario.pools
+            n_needed = math.floor(pools[0].n_replicas * requests_per_s / carried.value) + 1 if len(pools) == 1 else None
+            found["overload"] = {
+                "queue_grows_requests_per_s": requests_per_s - carried.value,
+                "ttft_grows_s_per_s": requests_per_s / carried.value - 1,
+                "simulated_requests_per_s": min(requests_per_s, MOST_OVERLOAD_RATIO * carried.value),
+                "replicas_that_carry_it": n_needed,
+            }
     return found
 
 
 def point_document(point: LoadPoint) -> dict[str, Any]:
     """A simulated load."""
-    return {name: getattr(point, name) for name in LoadPoint.__dataclass_fields__} | {"saturated": point.is_saturated}
+    figures = {name: getattr(point, name) for name in LoadPoint.__dataclass_fields__}
+    return (
+        figures
+        | {name: _finite(figures[name]) for name in ("ttft_p90_s", "tpot_p90_s")}
+        | {"saturated": point.is_saturated}
+    )
 
 
 def _estimate(one: Estimate) -> dict[str, Any]:

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_system
+from computeledger.facts.load import load_model
 from computeledger.fields import Given
-from computeledger.physics.calibration.efficiency import efficiency, median_of
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.setting import Setting, read_setting
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
@@ -30,12 +30,10 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock, Serv
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.workloads.engines import constants_of
 from computeledger.workloads.questions.serve import serve_question
-from computeledger.workloads.serving.anchor import Anchoring, anchoring_of, medians_of
+from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import interval_asked, median_lengths, read_serving, run_asked
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -76,8 +74,8 @@ class SimulateServeAnswer(Answer):
 
     @property
     def percentiles(self) -> Mapping[str, Mapping[str, float]]:
-        """p50, p90 and p99 of ``ttft_s``, ``tpot_s``, ``itl_s`` and ``end_to_end_s`` [s]."""
-        return self.result.percentiles
+        """p50, p90 and p99 of ``ttft_s``, ``tpot_s``, ``itl_s`` and ``end_to_end_s`` [s]; infinite where overloaded."""
+        return (self.steady or self.result).percentiles
 
     def records(self) -> Mapping[str, Any]:
         """Every request, as columns."""
@@ -108,7 +106,7 @@ class SimulateServeAnswer(Answer):
                     "step_time_fit_error_fraction": max(one.fit_error_fraction for one in fleet.timed),
                     "kv_tokens_per_replica": limits.kv_tokens,
                     "largest_batch": limits.live,
-                    "chunk_tokens": question.chunk_tokens,
+                    "chunk_tokens": limits.chunk_tokens,
                     "host_s": fleet.clock.host_s,
                     "efficiency": f"medians of the factors of {question.engine}",
                 },
@@ -149,18 +147,11 @@ def simulate_serve(question: SimulateServeQuestion | None = None, /, **given: Gi
 
 def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = False) -> SimulateServeAnswer:
     """Answer ``computeledger simulate serve``; a report gets a sweep over loads of its own where that is quick."""
-    model, system = load_model(question.model), load_system(question.system)
+    model = load_model(question.model)
     load, sample = _load(model, question)
-    price, ground = price_of(system, question.price)
-    asked = serve_question(
-        question, input_tokens=float(np.mean(sample.input_tokens)), output_tokens=float(np.mean(sample.output_tokens))
-    )
-    interval = interval_asked(asked, model, system)
-    anchoring = anchoring_of(asked, model, system, interval)
-    medians = medians_of(interval, None) | _anchored(anchoring)
-    constants = constants_of(question.engine, system.accelerator)
-    machine = Machine(system, efficiency(constants, medians, *run_asked(asked)))
-    fleet = _fleet(read_serving(asked, median_lengths(asked), 0.0), machine, sample, question, anchoring)
+    lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
+    setting = read_setting(serve_question(question, **lengths))
+    fleet = _fleet(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
     search = _Search(question, fleet.clock, load, slo, capacity)
@@ -179,18 +170,10 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         slo=slo,
         most_load=best,
         sweep=tuple(points),
-        price=ground,
-        usd_per_gpu_hour=median_of(price),
-        anchoring=anchoring,
+        price=setting.price,
+        usd_per_gpu_hour=median_of(price_of(setting.system, question.price)[0]),
+        anchoring=setting.anchoring,
     )
-
-
-_DECODE = "efficiency.serving_ratio"
-
-
-def _anchored(anchoring: Anchoring | None) -> dict[str, Num]:
-    """What measurements taught of a step; of the first token the replica is told apart."""
-    return {} if anchoring is None else {_DECODE: anchoring.medians[_DECODE]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,28 +260,28 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
     return replace(load, longest_tokens=int(context))
 
 
-def _fleet(
-    scenario: ServingScenario,
-    machine: Machine,
-    trace: Trace,
-    question: SimulateServeQuestion,
-    anchoring: Anchoring | None = None,
-) -> Fleet:
+def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> Fleet:
     """Replicas, and what may change their number."""
+    scenario, machine, model = setting.at_median, setting.typical, setting.at_median.model
+    reading = 1.0
+    if setting.anchoring is not None and setting.interval is not None:
+        # what the reader's measurements moved of a first token is its prompt's own work: the tables carry it
+        reading = setting.anchoring.lessons["ttft"].shift
+        of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
+        machine = replace(machine, efficiency=of_class)
     layout = _layout(scenario, machine, question)
     sizes = [(question.replicas, layout)]
     if question.prefill_replicas is not None:
         given = question.prefill_layout
-        first = check_layout(parse_layout(given), scenario.model) if given else layout
+        first = check_layout(parse_layout(given), model) if given else layout
         sizes.insert(0, (question.prefill_replicas, first))
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
     contexts = (near, max(float(total.max()), near + 2.0))
-    reading = 1.0 if anchoring is None else anchoring.lessons["ttft"].shift
     timed = [
         timed_pool(
             replace(scenario, layout=one), machine,
-            Engine(n, question.chunk_tokens, question.max_batch, contexts, reading),
+            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading),
         )
         for n, one in sizes
     ]  # fmt: skip
