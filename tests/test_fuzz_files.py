@@ -108,12 +108,14 @@ def keep(_found: object) -> None:
 
 def tables() -> Iterator[Target]:
     """Tables of prices, measurements, attempts, sites and requests."""
+    from computeledger.actuals.profiles.profiles import read_profile
     from computeledger.economics.prices.points import read_points
     from computeledger.economics.routing.fit import read_attempts
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
     from computeledger.interfaces.cli import main
     from computeledger.questions.answers.prices.source import load_sheet
     from computeledger.simulation.serving.traces import read_trace
+    from computeledger.workloads.pretraining.anchor import read_training_anchors
     from computeledger.workloads.rl.lengths import empirical_lengths
     from computeledger.workloads.rl.reading import read_lengths
     from computeledger.workloads.serving.anchor import read_anchors
@@ -142,6 +144,14 @@ def tables() -> Iterator[Target]:
     ]
     yield Target("mooncake.jsonl", lines(*asked), lambda path: keep(read_trace(path)))
     yield Target("bench.json", samples.vllm_result().encode(), lambda path: keep(read_anchors([str(path)])))
+    log = samples.megatron_log().encode()
+    yield Target("run.log", log, lambda path: keep(read_training_anchors([f"{path},layout=dp64"])))
+    trace = json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": f"gemm{n}", "ts": 10 * n, "dur": 5} for n in range(9)
+    ]}).encode()  # fmt: skip
+    yield Target("trace.json", trace, lambda path: keep(read_profile(str(path), 2)))
+    kernels = b'Time (%),Total Time (ns),Instances,Name\n60.0,600,2,"gemm"\n40.0,400,2,"ncclDevKernel_AllReduce"\n'
+    yield Target("kernels.csv", kernels, lambda path: keep(read_profile(str(path), 2)))
     yield Target("lengths.txt", b"812\n4096\n77\n", lambda path: keep(empirical_lengths(read_lengths(str(path)))))
     reward = b"compute,reward\n1e20,0.2\n1e21,0.4\n1e22,0.5\n1e23,0.55\n1e24,0.6\n1e25,0.62\n1e26,0.63\n"
     yield Target("reward.csv", reward, command(main, "rl", "--reward", "FILE", "--json"))

@@ -74,6 +74,7 @@ class Field:
     takes_number: bool = False
     takes_record: bool = False
     words: tuple[str, ...] = ()
+    example: str = ""
 
     @property
     def stream(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,22 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages.serve import PAGE
 from computeledger.interfaces.web.spec import Answer as PageAnswer
+from computeledger.physics.calibration.anchors import load_anchor_calibration
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training.batch import Batch, Stack
 from computeledger.questions.answers.plan import plan
-from computeledger.questions.answers.pretraining.anchor import anchored_result
 from computeledger.questions.answers.serving.answer import serve
 from computeledger.questions.answers.serving.sweep import sweep
 from computeledger.questions.answers.setup import draw_machine
 from computeledger.questions.answers.simulation.serving import simulate_serve
-from computeledger.workloads.anchor import Spread, anchor
+from computeledger.workloads.pretraining.anchor import (
+    anchored_result,
+    interval_of_step,
+    log_width,
+    place_of,
+    step_lesson,
+)
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.questions.setup import Sampled
 from computeledger.workloads.serving.anchor import read_anchors
@@ -61,23 +68,25 @@ def own_words(one: PretrainingScenario) -> dict[str, str]:
 def test_what_the_question_has_anyway_may_be_named_or_left_out(name: str) -> None:
     scenario = SCENARIOS[name]
     _, machine, _ = draw_machine(load_system("h800-nvl8"), {}, "vllm", Sampled(samples=64))
-    alone = anchored_result("mfu=12%", scenario, machine)[1:]
+    alone = anchored_result(["mfu=12%"], scenario, machine)[1]
     words = own_words(scenario)
     said = [*combinations(words, 1), *combinations(words, 2), tuple(words)]
     for keys in said:
         text = ", ".join(["mfu=12%", *(f"{key}={words[key]}" for key in keys)])
-        held, described = anchored_result(text, scenario, machine)[1:]
-        assert described == alone[1] and described["same_configuration"], text
-        assert held.shrinkage_fraction == alone[0].shrinkage_fraction, text
+        held = anchored_result([text], scenario, machine)[1]
+        assert held.steps[0].is_same and held.steps[0].scenario == alone.steps[0].scenario, text
+        assert held.lesson == alone.lesson, text
 
 
 @pytest.mark.parametrize("same", [True, False])
 @pytest.mark.parametrize("spread", [0.01, 0.1, 0.5])
 def test_a_measurement_never_widens(spread: float, same: bool) -> None:
-    draws = np.exp(np.random.default_rng(0).normal(0.0, spread, 4000))
-    other = np.exp(np.random.default_rng(1).normal(0.0, spread, 4000))
-    for measured in (draws, other):
-        assert anchor(draws, measured, 1.3, Spread(0.22, 0.09), same).narrowed_fraction <= 1
+    scenario = SCENARIOS["DualPipe"]
+    other = replace(scenario, layout=parse_layout("pp8-dp32-ep32"))
+    before = interval_of_step(np.exp(np.random.default_rng(0).normal(0.0, spread, 4000)))
+    known = place_of(scenario if same else other)
+    lesson = step_lesson(before, [1.3], [known], place_of(scenario), load_anchor_calibration().step)
+    assert log_width(lesson.after) <= log_width(before) * (1 + 1e-12)
 
 
 def test_an_anchor_of_nothing_says_so() -> None:

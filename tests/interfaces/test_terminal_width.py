@@ -19,6 +19,10 @@ from tests.gates import ROOT
 _MORE = (
     "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout 4K --steps 10",
     "pretrain --model llama-3.1-8b --system h100-nvl8 --gpus 64 --tokens 1T --samples 64",
+    (
+        "pretrain --model llama-3.1-8b --system h100-nvl8 --layout dp64 --samples 64 --anchor step=4.6s,layout=dp8,"
+        "global_batch=256K --anchor mfu=35%,layout=dp32"
+    ),
     "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16 --samples 64 --working",
     "facts model deepseek-v3",
     "facts show h200-sxm5-141gb",

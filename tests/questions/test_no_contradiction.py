@@ -10,13 +10,13 @@ import computeledger as cl
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.questions.wording import percent
 
-ONE = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "samples": 64}
+ONE: dict[str, Any] = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "samples": 64}
 
 
 def rows_s(document: dict[str, Any], phase: str) -> float:
     """Sum of a table's times, at their medians."""
     times = (one["time_s"] for one in document["components"][phase])
-    return sum(one["p50"] if isinstance(one, dict) else one for one in times)
+    return float(sum(one["p50"] if isinstance(one, dict) else one for one in times))
 
 
 @pytest.mark.parametrize("tuning", ["usual", "recipe"])
@@ -98,8 +98,8 @@ def test_development_builds_and_later_patches_are_known() -> None:
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "int4", "gguf-q4_k_m"])
 def test_memory_starts_what_serve_starts(precision: str) -> None:
     (fit,) = cl.memory(model="qwen3-14b", system="h100-nvl8", precision=precision).fits
-    asked = {"model": "qwen3-14b", "system": "h100-nvl8", "layout": str(fit.layout), "batch": 1, "samples": 16}
-    answer = cl.serve(**asked, precision=precision, emit=fit.engine)
+    asked: dict[str, Any] = {"model": "qwen3-14b", "system": "h100-nvl8", "layout": str(fit.layout), "batch": 1}
+    answer = cl.serve(**asked, precision=precision, emit=fit.engine, samples=16)
     assert bool(fit.launch) == (precision != "int4") == (not fit.launch_problem)
     if fit.launch:
         assert answer.to_dict()["launch"]["text"]

@@ -10,7 +10,8 @@ import pytest
 
 from computeledger.arrays import Range
 from computeledger.physics.calibration.anchors import load_anchor_calibration
-from computeledger.workloads.serving.anchor_fit import Lesson, MeasuredRatio, learn
+from computeledger.workloads.anchor_fit import Lesson
+from computeledger.workloads.serving.anchor_fit import MeasuredRatio, learn
 from computeledger.workloads.serving.intervals import interval_of
 
 CLASSES = ("known deployment", "chip never measured", "engine never fitted", "local engine")

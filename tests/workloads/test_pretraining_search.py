@@ -19,7 +19,7 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.physics.training.batch import BUBBLE_RATIOS as SHARES
 from computeledger.physics.training.batch import Batch, Stack
-from computeledger.workloads.anchor import AnchorKey, Spread, anchor, parse_anchor
+from computeledger.workloads.anchor import AnchorKey, parse_anchor
 from computeledger.workloads.pretraining.advice import advise, fits, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences, estimate_pretraining
@@ -186,22 +186,6 @@ def test_remedies_fit() -> None:
     assert found
     for remedy in found:
         assert fits(chosen(one, remedy.option), MACHINE)
-
-
-def test_anchor_shifts_narrows_and_shrinks_with_distance() -> None:
-    rng = np.random.default_rng(1)
-    shared, own = rng.normal(0, 0.25, 8000), rng.normal(0, 0.1, 8000)
-    here, there = np.exp(shared), 2 * np.exp(shared + own)
-    exact = anchor(here, here, 1.4, Spread(0.1, 0.03), same=True)
-    far = anchor(there, here, 1.4, Spread(0.1, 0.03), same=False)
-    after = here * np.asarray(exact.factor)
-    assert float(np.median(after)) == pytest.approx(1.4, rel=0.02)
-    assert float(np.std(np.log(after))) == pytest.approx(2**0.5 * 0.03, rel=0.05)  # the measured run and the next
-    moved = float(np.median(there * np.asarray(far.factor)))
-    assert 2.0 < moved < 2.8
-    assert exact.narrowed_fraction < far.narrowed_fraction < 1
-    nothing = anchor(there, here, float(np.median(here)), Spread(0.1, 0.03), same=False)
-    assert float(np.median(there * np.asarray(nothing.factor))) == pytest.approx(float(np.median(there)), rel=0.01)
 
 
 @pytest.mark.parametrize(

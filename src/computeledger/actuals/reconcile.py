@@ -156,7 +156,7 @@ def settle_plan(
             phases[name] = _unforeseen(plan, took, usd_per_gpu_hour)
             remarks.append(f"{name}: the plan has no such phase, so everything is unplanned")
             continue
-        setting = _typical_setting(plan, name)
+        setting = typical_setting(plan, name)
         tally = tallies.get(name, Tally())
         energy_j, words = _energy_j(took, tally)
         phases[name] = _settled(phase, setting, took, energy_j, (usd_per_gpu_hour, ledger.phases.get("pretraining")))
@@ -172,7 +172,17 @@ _TOKENS = {"pretraining": "trained", "rl": "sampled", "inference": "input or out
 _HOW = {"pretraining": "", "rl": ": for trainer_state.json give --rollouts-per-step", "inference": ""}
 
 
-def _typical_setting(plan: Plan, name: str) -> Setting:
+def typical_setting(plan: Plan, name: str) -> Setting:
+    """A section with every uncertain input at its median.
+
+    Examples
+    --------
+    >>> from computeledger.economics.plan.read import read_plan
+    >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": {"tokens": "1T tokens",
+    ...                   "gpus": "64..128"}, "rl": {"skip": "-"}, "inference": {"skip": "-"}})
+    >>> round(typical_setting(plan, "pretraining").number("gpus"))
+    91
+    """
     draws: dict[str, Num] = {key: median_of(value) for key, value in uncertain_inputs(plan).items()}
     return make_setting(plan, plan.sections[name], draws)
 

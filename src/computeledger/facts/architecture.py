@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from computeledger.facts.schema import Fact
 
@@ -201,3 +201,36 @@ class Model:
         for group in self.layers:
             counts[group.feed_forward] = counts.get(group.feed_forward, 0) + group.count
         return tuple((count, part) for part, count in counts.items() if part.is_present)
+
+
+def truncated(model: Model, n_layers: int) -> Model:
+    """The first layers of a model, as short runs and benchmarks train them.
+
+    One dense layer stays before those with experts.
+
+    Parameters
+    ----------
+    model : Model
+        The whole.
+    n_layers : int
+        Layers that are left [-].
+
+    Returns
+    -------
+    Model
+        Without multi-token-prediction modules.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> truncated(load_model("deepseek-v3"), 4).n_layers
+    4
+    """
+    moe = [group for group in model.layers if group.feed_forward.n_experts]
+    dense = [group for group in model.layers if not group.feed_forward.n_experts]
+    if not moe:
+        groups = [replace(dense[0], count=n_layers)]
+    else:
+        first = [replace(dense[0], count=1)] if dense and n_layers > 1 else []
+        groups = [*first, replace(moe[0], count=n_layers - len(first))]
+    return replace(model, layers=tuple(groups), n_mtp_layers=0)

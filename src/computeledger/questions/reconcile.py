@@ -34,6 +34,10 @@ class ReconcileQuestion(Asked):
         "s", "Time covered by vLLM's counters.", unit=None, is_open=True, is_single=True, metavar="TIME",
         blank="as stamped",
     )  # fmt: skip
+    profiled_steps: int | None = asked(
+        "whole", "Optimiser steps that a profile covers, for profiles that do not mark them.", least=1, metavar="N",
+        blank="as marked",
+    )  # fmt: skip
     calibration: str = asked(
         "text", "File to write the calibration for plan --calibration to.", "calibration.toml", metavar="FILE"
     )

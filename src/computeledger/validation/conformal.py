@@ -90,3 +90,16 @@ _SEVERAL = 4
 
 def _spread(values: Array) -> float:
     return float(1.4826 * np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
+
+
+def weighted_quantile(values: Array, weights: Array, share: float) -> float:
+    """The value below which a share of the weight lies.
+
+    Examples
+    --------
+    >>> weighted_quantile(np.array([1.0, 2.0, 9.0]), np.array([1.0, 1.0, 2.0]), 0.5)
+    2.0
+    """
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][min(int(np.searchsorted(reached, share * reached[-1])), len(values) - 1)])

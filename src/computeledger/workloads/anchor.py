@@ -1,19 +1,12 @@
-"""Anchors: one measurement shifts an estimate and narrows its interval.
-
-What is written is ``key=value, key=value``. In log space the measurement over the model's median is a ratio; it holds
-for another configuration as far as the two share their causes, which the correlation over the samples says, less what
-differs between configurations of one machine for no stated reason (variance within against variance between).
-"""
+"""Anchors: a user's own measurements as they are written, ``key=value`` or a file with the keys that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from computeledger.arrays import Num, Uncertain
+from computeledger.arrays import Uncertain
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import user_files_allowed
 from computeledger.units import DIMENSIONS, parse_quantity
@@ -22,6 +15,12 @@ from computeledger.units import DIMENSIONS, parse_quantity
 #: one configuration (assumptions; published configurations that ran again differ by 2 % dense, 7 % with experts).
 WITHIN_DENSE, WITHIN_MOE = 0.10, 0.22
 REPEAT_DENSE, REPEAT_MOE = 0.03, 0.09
+
+
+#: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
+FARTHEST_RATIO = 12.0
+#: What stands between anchors that are one text, as in the app's field.
+SEPARATOR = ";"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +80,62 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
             raise InputError(f"anchor {name}: given twice")
         out[name] = _value(name, value, keys[name])
     return out
+
+
+def anchor_texts(texts: Iterable[str]) -> list[str]:
+    """Take apart what may hold several anchors.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Each one anchor, or several with ``;`` between them.
+
+    Returns
+    -------
+    list of str
+        One for each anchor.
+
+    Examples
+    --------
+    >>> anchor_texts(["step=2s; step=3s", "mfu=40%"])
+    ['step=2s', 'step=3s', 'mfu=40%']
+    """
+    parts = [part.strip() for text in texts for part in text.split(SEPARATOR)]
+    return [part for part in parts if part or len(parts) == 1]
+
+
+def file_and_keys(text: str, example: str) -> tuple[str, str]:
+    """Split an anchor into the file that it names and the keys behind it.
+
+    Parameters
+    ----------
+    text : str
+        ``run.log``, ``run.log,layout=tp8`` or keys alone.
+    example : str
+        What a stranger, who may name no file, can write instead.
+
+    Returns
+    -------
+    tuple of str
+        The file, empty where there is none, and the keys.
+
+    Raises
+    ------
+    InputError
+        For a file where none may be named.
+
+    Examples
+    --------
+    >>> file_and_keys("run.log, layout=tp8", ""), file_and_keys("step=2s, layout=tp8", "")
+    (('run.log', 'layout=tp8'), ('', 'step=2s, layout=tp8'))
+    """
+    path, _, rest = (text, "", "") if is_file(text) else text.partition(",")
+    path = path.strip()
+    if not path or ("=" in path and not is_file(path)):
+        return "", text
+    if not user_files_allowed():
+        raise InputError(f"--anchor {shown(path)}: files cannot be named here; write {example}")
+    return path, rest.strip()
 
 
 def is_file(text: str) -> bool:
@@ -160,72 +215,3 @@ def spread_of(moe: bool) -> Spread:
     0.1
     """
     return Spread(WITHIN_MOE, REPEAT_MOE) if moe else Spread(WITHIN_DENSE, REPEAT_DENSE)
-
-
-@dataclass(frozen=True, slots=True)
-class Anchored:
-    """What a measurement does to an estimate.
-
-    Attributes
-    ----------
-    factor : float or ndarray
-        By sample, what the estimate is multiplied with [-].
-    measured_ratio : float
-        Measured time over the model's median for the configuration that was measured [-].
-    shrinkage_fraction : float
-        How much of that ratio, in logarithms, carries over [-].
-    narrowed_fraction : float
-        Standard deviation of the logarithm after over before [-].
-    """
-
-    factor: Num
-    measured_ratio: float
-    shrinkage_fraction: float
-    narrowed_fraction: float
-
-
-def anchor(target: Num, measured_configuration: Num, measured: float, spread: Spread, same: bool) -> Anchored:
-    """Condition an estimate on one measurement, in log space.
-
-    ``k = (cov(t, a) - s^2) / var(a)`` with ``s`` the scatter that the two do not share: the median moves by
-    ``k log(measured / median a)``, the variance falls by ``k^2 var(a)``. Samples keep their order and shape.
-
-    Parameters
-    ----------
-    target : float or ndarray
-        Samples of the time in question, in its own unit.
-    measured_configuration : float or ndarray
-        Samples of the model's time for the configuration that was measured, the same draws, in its own unit.
-    measured : float
-        What was measured, in its own unit.
-    spread : Spread
-        Scatter that no factor explains.
-    same : bool
-        Whether both are one configuration.
-
-    Returns
-    -------
-    Anchored
-        Factor by sample.
-
-    Examples
-    --------
-    >>> draws = np.exp(np.random.default_rng(0).normal(0.0, 0.3, 4000))
-    >>> near = anchor(draws, draws, 1.3, Spread(0.1, 0.03), same=True)
-    >>> far = anchor(draws, draws, 1.3, Spread(0.1, 0.03), same=False)
-    >>> 0.85 < far.shrinkage_fraction < near.shrinkage_fraction < 1
-    True
-    """
-    t, a = np.broadcast_arrays(np.log(np.asarray(target, float)), np.log(np.asarray(measured_configuration, float)))
-    ratio = measured / float(np.exp(np.median(a)))
-    before = float(np.var(t))
-    if t.size < 2 or before == 0 or float(np.var(a)) == 0:
-        return Anchored(ratio, ratio, 1.0, 1.0)
-    own = (spread.repeat if same else spread.within) ** 2
-    shared = max(float(np.mean((t - t.mean()) * (a - a.mean()))) - own, 0.0)
-    share = shared / float(np.var(a))
-    after = min(max(before - shared * share, own), before)  # a measurement teaches something or nothing
-    shrink = float(np.sqrt(after / before))
-    median_t = float(np.median(t))
-    moved = median_t + share * np.log(ratio) + (t - median_t) * shrink
-    return Anchored(np.exp(moved - t), ratio, share, shrink)

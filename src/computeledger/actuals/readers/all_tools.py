@@ -12,6 +12,7 @@ from computeledger.actuals.readers import (
     megatron,
     power,
     run_ledger_lines,
+    step_logs,
     torchtitan,
     trainer_state,
     verl,
@@ -39,6 +40,7 @@ class Reader:
 #: The first whose mark is found reads the file.
 READERS: tuple[Reader, ...] = (
     *(Reader(one.TOOL, one.MARK, one.entries) for one in (run_ledger_lines, verl, megatron, torchtitan, trainer_state)),
+    *(Reader(f"{form.tool} log", mark, partial(step_logs.entries, form)) for form, mark in step_logs.TOOLS),
     *(
         Reader(f"{engine} benchmark result", mark, partial(benchmark_entries, engine))
         for engine, mark in (("SGLang", b'"total_output_tokens_retokenized"'), ("vLLM", b'"total_output_tokens"'))

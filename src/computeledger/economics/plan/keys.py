@@ -26,10 +26,10 @@ from computeledger.fields import (
 from computeledger.physics.calibration.efficiency import IDEAL, factor_dimension
 from computeledger.physics.calibration.training import IDEAL_TRAINING, load_all_factors
 from computeledger.units import DIMENSIONLESS, format_si
+from computeledger.workloads.anchor import SEPARATOR
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.anchor import ANCHOR_EXAMPLE, SEPARATOR
 
 _PRICES = ("rent", "reserve", "own")
 
@@ -178,11 +178,11 @@ class Kinds(Asked):
 QUESTIONS: Mapping[str, type[Record]] = {
     "pretraining": PretrainQuestion, "rl": RLQuestion, "inference": ServeQuestion,
 }  # fmt: skip
-#: Fields that are no keys of a plan: what an answer shows, a measurement of the reader's own training, RL's engine
+#: Fields that are no keys of a plan: what an answer shows, RL's engine
 #: (whose factors stand in [efficiency]), and what another key of the plan says.
 NO_KEYS: Mapping[str, frozenset[str]] = {
     "pretraining": frozenset({
-        "samples", "seed", "objective", "top", "scaling", "growing_batch", "anchor", "emit", "lora_rank",
+        "samples", "seed", "objective", "top", "scaling", "growing_batch", "emit", "lora_rank",
         "lora_targets", "interruptions_per_gpu_year", "checkpoint_pause", "checkpoint_interval", "restart",
         "stragglers",
     }),
@@ -280,7 +280,7 @@ def example_of(one: Field) -> str:
     ('2B tokens', '0.005 s')
     """
     if one.dimension == TEXTS:
-        return ANCHOR_EXAMPLE
+        return one.example
     if one.choices or one.dimension in (TEXT, SWITCH):
         return one.choices[0] if one.choices else "yes" if one.dimension == SWITCH else one.metavar or one.name
     value = (

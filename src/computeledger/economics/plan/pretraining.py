@@ -8,12 +8,13 @@ import numpy as np
 
 from computeledger.arrays import Num, median, sample
 from computeledger.economics.plan.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
-from computeledger.economics.plan.setting import Setting
-from computeledger.errors import LayoutError, PlanError
+from computeledger.economics.plan.setting import Setting, refused_anchor
+from computeledger.errors import InputError, LayoutError, PlanError
 from computeledger.facts.reliability import published_interruptions_per_gpu_s
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
 from computeledger.units import DAY_S, HOUR_S, format_percent, format_si
+from computeledger.workloads.pretraining.anchor import anchored_result, lesson_words
 from computeledger.workloads.pretraining.estimate import (
     PretrainingResult,
     estimate_pretraining,
@@ -46,8 +47,15 @@ def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     if layout is not None:
         scenario, limits = replace(scenario, layout=layout), replace(limits, layouts=(layout,))
     found, _ = configured_run(scenario, n_gpus, limits, setting.typical)
-    result = estimate_pretraining(replace(found, usd_per_gpu_hour=setting.usd_per_gpu_hour), setting.machine)
-    return result, _choice_words(result, layout is not None)
+    found = replace(found, usd_per_gpu_hour=setting.usd_per_gpu_hour)
+    if not question.anchor:
+        result = estimate_pretraining(found, setting.machine)
+        return result, _choice_words(result, layout is not None)
+    try:
+        result, anchoring = anchored_result(question.anchor, found, setting.machine)
+    except InputError as error:
+        raise refused_anchor("pretraining", error) from None
+    return result, f"{_choice_words(result, layout is not None)}; {lesson_words(anchoring)}"
 
 
 def _choice_words(result: PretrainingResult, is_given: bool) -> str:
@@ -89,6 +97,8 @@ def model_training(setting: Setting) -> TrainingModel:
     'tp2-dp32, microbatch 4, recompute none (plan)'
     """
     if "gpus" not in setting.section:
+        if "anchor" in setting.section:
+            raise PlanError("[pretraining] anchor: a measurement moves a modelled step, which needs gpus")
         return None
     result, layout = training_estimate(setting)
     _check_whole(result, setting)

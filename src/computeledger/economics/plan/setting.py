@@ -249,8 +249,19 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
     try:
         return anchoring_of(question, model, system, interval_asked(question, model, system))
     except InputError as error:
-        what = str(error).removeprefix("--").removeprefix("anchor").lstrip(" :")
-        raise PlanError(f"[inference] anchor = {what}") from None
+        raise refused_anchor("inference", error) from None
+
+
+def refused_anchor(section: str, error: InputError) -> PlanError:
+    """The error of a plan whose measurement is refused.
+
+    Examples
+    --------
+    >>> str(refused_anchor("pretraining", InputError("--anchor a.log: no such file")))
+    '[pretraining] anchor = a.log: no such file'
+    """
+    what = str(error).removeprefix("--").removeprefix("anchor").lstrip(" :")
+    return PlanError(f"[{section}] anchor = {what}")
 
 
 def serving_constants(plan: Plan, section: Section) -> str:

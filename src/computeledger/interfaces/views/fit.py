@@ -137,7 +137,30 @@ def _anchors(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
     tables = [Table("Standard deviations of the logarithm", columns, spreads)]
     if errors:
         tables.append(Table("Median errors on sources left out", heads, errors))
-    return tables, ()
+    return [*tables, *_trained(document["training"])], ()
+
+
+def _trained(document: Document) -> list[Table]:
+    """Spreads of training steps, and what the smallest runs do where a whole source is left out."""
+    spread = document["spread"]
+    named = {"between sources and chips": "between_sd", "between configurations, dense": "scatter_sd",
+             "between configurations, experts": "scatter_moe_sd", "from model to model, dense": "model_sd",
+             "from model to model, experts": "model_moe_sd"}  # fmt: skip
+    rows = [
+        *((words, f"{spread[key]:.3f}") for words, key in named.items()),
+        *((f"per doubling of {axis}", f"{sd:.3f}") for axis, sd in spread["per_doubling_sd"].items()),
+    ]
+    gains = [
+        (one["kind"], f"{one['n_anchors']}", f"{one['n']:,}",
+         *(percent(one[key]) for key in ("before", "after", "before_p90", "after_p90", "coverage_before",
+                                         "coverage_90")),
+         f"{one['width_before']:.2f}", f"{one['width_ratio']:.2f}")
+        for one in document["source_left_out"]
+    ]  # fmt: skip
+    heads = ("predicted", "measured #", "n #", "median before #", "after #", "p90 before #", "after #",
+             "in 90 % before #", "after #", "width before #", "after #")  # fmt: skip
+    spreads = Table("A training step: standard deviations of the logarithm", ("", "deviation #"), rows)
+    return [spreads, *([Table("A training step on sources left out", heads, gains)] if gains else [])]
 
 
 _VIEWS = {"serving": _serving, "training": _training, "rl": _rl, "neighbours": _neighbours, "local": _serving,

@@ -83,6 +83,11 @@ def view(answer: PretrainAnswer, working: bool) -> View:
 def _warnings(document: Mapping[str, Any]) -> list[str]:
     """A configuration that does not fit, and sequences beyond the model's context."""
     out = [] if document["fits"] else [f"this configuration does not fit: {_fit_words(document)}"]
+    if (held := document.get("anchor")) and held["widened_for_difference"] > 1:
+        out.append(
+            f"your measurements differ by a factor of {held['differ_ratio']:.3g} from each other, more than those of "
+            "one cluster do: the interval is wider for it"
+        )
     return [*out, document["beyond_context"]] if document["beyond_context"] else out
 
 
@@ -211,12 +216,35 @@ def _goodput(document: Mapping[str, Any]) -> str:
 
 
 def _anchor(held: Mapping[str, Any]) -> str:
-    measured, modelled = show(held["measured_step_s"], "s"), show(held["modelled_step_s"], "s")
+    """What the measurements said, how much of it carries over, and what is left of the interval."""
     kept, width = format_percent(held["shrinkage_fraction"]), format_percent(held["narrowed_fraction"])
-    return (
-        f"{held['layout']} measured {measured}, modelled {modelled} (ratio {held['measured_ratio']:.3g}); {kept} of "
-        f"that carries over, the interval is {width} as wide"
+    said = (
+        f"{held['layout']} measured {show(held['measured_step_s'], 's')}, modelled "
+        f"{show(held['modelled_step_s'], 's')} (ratio {held['measured_ratio']:.3g}); {kept} of that carries over"
+        if held["n"] == 1
+        else f"{held['n']} measurements, measured over modelled {held['measured_ratio']:.3g} in the mean; {kept} "
+        "of that carries over"
     )
+    before, after = (
+        f"{one['p05']:.3g} to {one['p95']:.3g}" for one in (held["interval_before"], held["interval_after"])
+    )
+    return (
+        f"{said} (times {held['carried_over']:.3g} here), the interval is {width} as wide: real over modelled step "
+        f"{before} before, {after} after"
+    )
+
+
+def _anchors(held: Mapping[str, Any]) -> Table:
+    """Every measurement beside the model and beside what all of them together say of it."""
+    rows = [
+        [one["anchor"], one["layout"], words(one["measured_step_s"], "s"), words(one["modelled_step_s"], "s"),
+         f"{one['measured_over_modelled']:.3g}", f"{100 * one['residual_fraction']:+.1f} %".replace("-", "\u2212"),
+         ": ".join(part for part in (one["tool"], one["taken"]) if part)]
+        for one in held["measured"]
+    ]  # fmt: skip
+    columns = ("measured", "layout", "step #", "modelled #", "ratio #", "residual #", "taken")
+    note = "residual: what the measurements together leave unexplained of each"
+    return Table("Your measurements", columns, rows, "step_s", note)
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -238,6 +266,8 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
 def _tables(document: Mapping[str, Any]) -> list[Table]:
     out = [_run(document), _utilization(document)]
     out.append(operations_table(document["step"]) if "step" in document else _parts(document["components"]))
+    if "anchor" in document:
+        out.append(_anchors(document["anchor"]))
     if "remedies" in document:
         out.append(_remedies(document))
     if document["advice"]:

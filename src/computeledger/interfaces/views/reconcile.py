@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from computeledger.actuals.actual_files import ReadFile
+from computeledger.actuals.gap import AS_PREDICTED_FRACTION, WORTH_A_FIX_FRACTION, Gap
 from computeledger.actuals.physics_checks import Contradiction
 from computeledger.actuals.plan_calibration import PlanCalibration
 from computeledger.actuals.reconcile import Settled
@@ -38,9 +39,11 @@ def view(answer: ReconcileAnswer, _working: bool) -> View:
         plots=(*(plot for one in answer.phases.values() for plot in _plots(one)), _parts(answer)),
         tables=(
             *(table for one in answer.phases.values() for table in (_quantities(one), _variance(one))),
+            *([_gap(answer.gap)] if answer.gap is not None else []),
             *_calibration(answer.calibration, answer.result.ledger.plan.name),
             _files(answer.files),
         ),
+        facts=(("What pays most", _pays_most(answer.gap)),) if answer.gap is not None else (),
         grounds=("; ".join(SHARE_WORDS.values()), *answer.result.remarks),
         overline="reconcile",
     )
@@ -126,6 +129,37 @@ def _variance(one: Settled) -> Table:
         f"{PHASE_NAMES[one.name]}: why the two differ", ("part", "USD #", "GPU-hours #", "what it is"), rows,
         note=f"GPU-time: {spent}.", strong=(len(rows) - 1,),
     )  # fmt: skip
+
+
+def _pays_most(gap: Gap) -> str:
+    """The largest part of the gap that has a fix, or that there is no gap."""
+    step = f"a step took {words(gap.measured_s, 's')} where {words(gap.modelled_s, 's')} was modelled"
+    if gap.best is None or gap.total_s < AS_PREDICTED_FRACTION * gap.modelled_s:
+        return f"{step}: no part takes much more than it should"
+    share = percent(gap.best.excess_s / gap.total_s)
+    fix = f": {gap.best.fix}" if gap.best.fix else ""
+    return f"{step}; {gap.best.name} is {share} of the difference{fix}"
+
+
+def _gap(gap: Gap) -> Table:
+    """Every part of the gap; what a GPU did is told where a profile was given."""
+    rows = [
+        [one.name, _amount(one.modelled_s or None, "s"), _amount(one.measured_s, "s"), signed(one.excess_s, "s"),
+         percent(one.excess_s / gap.total_s).replace("-", "\u2212") if gap.total_s else "",
+         one.fix if one.excess_s > WORTH_A_FIX_FRACTION * gap.measured_s else ""]
+        for one in gap.parts
+    ]  # fmt: skip
+    rows.append(
+        ["a step", _amount(gap.modelled_s, "s"), _amount(gap.measured_s, "s"), signed(gap.total_s, "s"), "", ""]
+    )
+    whole = gap.profile
+    seen = "" if whole is None else f" {whole.tool} of {format_count(whole.n_steps, 'step')}."
+    note = (
+        f"Device-time of a global batch on {gap.layout}, pauses included; the median step took "
+        f"{words(gap.steady_s, 's')}.{seen} {'; '.join(gap.remarks)}"
+    ).strip()
+    columns = ("part", "modelled #", "measured #", "difference #", "share #", "what shortens it")
+    return Table("Why a step takes longer", columns, rows, note=note, strong=(len(rows) - 1,))
 
 
 def _calibration(calibration: PlanCalibration, plan: str) -> list[Table]:

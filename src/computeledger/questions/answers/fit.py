@@ -278,7 +278,14 @@ def _anchors(made: AnchorFit) -> dict[str, Any]:
     left_out = {name: asdict(one) for name, one in made.left_out.items()}
     counts = {"n": made.n, "n_deployments": made.n_runs, "n_sources": made.n_sources}
     n_constants = len(made.spreads) * len(fields(AnchorSpread))
-    return {**counts, "n_constants": n_constants, "spreads": spreads, "source_left_out": left_out}
+    document = {**counts, "n_constants": n_constants, "spreads": spreads, "source_left_out": left_out}
+    if (trained := made.training) is not None:
+        document["training"] = {
+            "n": trained.n, "n_sources": trained.n_sources, "n_sources_and_chips": trained.n_runs,
+            "spread": asdict(trained.spread) | {"tails": list(trained.spread.tails)},
+            "source_left_out": [asdict(one) for one in trained.left_out],
+        }  # fmt: skip
+    return document
 
 
 _DOCUMENTS: Mapping[type[Any], Callable[[Any], dict[str, Any]]] = {

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.actuals.actual_files import ReadFile, read_files, tally_of
+from computeledger.actuals.gap import Gap, explain_step
 from computeledger.actuals.plan_calibration import PlanCalibration, calibration_of, calibration_text, read_calibration
+from computeledger.actuals.profiles.profile import StepProfile
+from computeledger.actuals.profiles.profiles import read_profile, split_profiles
 from computeledger.actuals.readers.tally import Hints, counted
 from computeledger.actuals.reconcile import Reconciliation, Settled, settle_plan
 from computeledger.actuals.sums import LEDGERS
 from computeledger.economics.plan.read import Plan, load_plan
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.plan import PHASE_QUANTITIES
@@ -22,6 +25,7 @@ from computeledger.questions.document import picked
 from computeledger.questions.reconcile import ReconcileQuestion
 from computeledger.questions.wording import MFU_WORDS, UTILIZATION_WORDS
 from computeledger.units import HOUR_S
+from computeledger.workloads.pretraining.step_logs import FORMATS, read_step_log
 from computeledger.writing import write_bytes
 
 VARIANCE_WORDS = {
@@ -45,6 +49,7 @@ class ReconcileAnswer(Answer):
     result: Reconciliation
     files: tuple[ReadFile, ...]
     calibration: PlanCalibration
+    gap: Gap | None = None
 
     @property
     def phases(self) -> Mapping[str, Settled]:
@@ -81,6 +86,7 @@ class ReconcileAnswer(Answer):
             "remarks": list(found.remarks),
             "files": [_file_document(one) for one in self.files],
             "definitions": {**VARIANCE_WORDS, **SHARE_WORDS},
+            "gap": None if self.gap is None else _gap_document(self.gap),
             "calibration": _calibration_document(self.calibration) if self.calibration.phases else None,
         }
 
@@ -141,14 +147,72 @@ def answer_reconcile(question: ReconcileQuestion) -> ReconcileAnswer:
         rollouts_per_step=question.rollouts_per_step,
         duration_s=question.duration,
     )
-    sums, files = read_files(question.actuals, hints)
+    logs, profiles = split_profiles(question.actuals)
+    if not logs:
+        raise InputError(f"{shown(profiles[0])}: a profile is one of a few steps: give the run's log beside it")
+    sums, files = read_files(logs, hints)
     tallies = {phase: tally_of(phase, files) for phase in LEDGERS.values()}
     found = settle_plan(plan, sums.actuals(), tallies, question.price)
     held = {count for one in found.phases.values() for count in one.took.devices}
     if question.gpus is not None and question.gpus not in held:
         remark = f"--gpus {question.gpus} was not needed: every log says how many GPUs it held"
         found = replace(found, remarks=(*found.remarks, remark))
-    return ReconcileAnswer(question, found, files, calibration_of(found, _data(files), question.calibration))
+    gap = _gap(plan, found, files, [read_profile(path, question.profiled_steps) for path in profiles])
+    return ReconcileAnswer(question, found, files, calibration_of(found, _data(files), question.calibration), gap)
+
+
+def _gap(plan: Plan, found: Reconciliation, files: Sequence[ReadFile], profiles: Sequence[StepProfile]) -> Gap | None:
+    """Why pretraining's steps take longer than modelled, by the first log that states them and the profile."""
+    if len(profiles) > 1:
+        raise InputError(f"{shown(profiles[1].path)}: give one profile, of one rank, beside {shown(profiles[0].path)}")
+    settled = found.phases.get("pretraining")
+    if settled is None or not settled.is_planned:
+        if profiles:
+            raise InputError(
+                f"{shown(profiles[0].path)}: a profile explains a step of pretraining, which was not planned"
+            )
+        return None
+    trained = [one.path for one in files if one.tool in {f"{form.tool} log" for form in FORMATS}]
+    log = read_step_log(trained[0]) if trained else None
+    gap = explain_step(plan, settled.took, log, profiles[0] if profiles else None)
+    if gap is None and profiles:
+        raise InputError(
+            f"{shown(profiles[0].path)}: the plan models no step to compare with: [pretraining] needs gpus"
+        )
+    return gap
+
+
+def _gap_document(gap: Gap) -> dict[str, Any]:
+    profile = gap.profile
+    return {
+        "modelled_step_s": gap.modelled_s,
+        "measured_step_s": gap.measured_s,
+        "steady_step_s": gap.steady_s,
+        "layout": gap.layout,
+        "parts": [
+            {
+                "part": one.name,
+                "modelled_s": one.modelled_s,
+                "measured_s": one.measured_s,
+                "excess_s": one.excess_s,
+                "share_fraction": one.excess_s / gap.total_s if gap.total_s else 0.0,
+                "fix": one.fix,
+                "largest": [{"name": name, "time_s": seconds} for name, seconds in one.largest],
+            }
+            for one in gap.parts
+        ],
+        "pays_most": None if gap.best is None else gap.best.name,
+        "profile": None
+        if profile is None
+        else {
+            "file": profile.path,
+            "tool": profile.tool,
+            "n_steps": profile.n_steps,
+            "step_s": profile.step_s,
+            "busy_s": dict(profile.busy_s),
+        },
+        "remarks": list(gap.remarks),
+    }
 
 
 def _check_calibration_file(path: str) -> None:

@@ -11,6 +11,7 @@ from computeledger.arrays import Range
 from computeledger.physics.calibration.anchors import AnchorSpread, load_anchor_calibration
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.validation.compare import Array, Comparison
+from computeledger.validation.conformal import weighted_quantile
 from computeledger.workloads.serving.anchor_fit import MeasuredRatio, learn
 from computeledger.workloads.serving.intervals import ALONE, interval_of
 
@@ -153,16 +154,3 @@ def summarized(pairs: Sequence[Pair], n_runs: int) -> AnchorGain:
 
 def _errors(pairs: Sequence[Pair], of: Callable[[Pair], Range]) -> Array:
     return np.array([abs(median_of(of(one)) / one.real - 1) for one in pairs])
-
-
-def weighted_quantile(values: Array, weights: Array, share: float) -> float:
-    """The value below which a share of the weight lies.
-
-    Examples
-    --------
-    >>> weighted_quantile(np.array([1.0, 2.0, 9.0]), np.array([1.0, 1.0, 2.0]), 0.5)
-    2.0
-    """
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][min(int(np.searchsorted(reached, share * reached[-1])), len(values) - 1)])

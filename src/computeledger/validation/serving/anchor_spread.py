@@ -14,6 +14,7 @@ from computeledger.errors import InputError
 from computeledger.physics.calibration.anchors import AnchorSpread
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.validation.compare import merged
+from computeledger.validation.conformal import weighted_quantile
 from computeledger.validation.measured_table import curated_rows, read_rows
 from computeledger.validation.serving.anchor_gain import (
     AnchorGain,
@@ -22,9 +23,9 @@ from computeledger.validation.serving.anchor_gain import (
     pairs_of,
     run_points,
     summarized,
-    weighted_quantile,
 )
 from computeledger.validation.serving.open_points import compare_open
+from computeledger.validation.training.anchor_spread import StepFit, fit_steps, step_text
 from computeledger.workloads.serving.anchor_fit import score
 from computeledger.workloads.serving.intervals import KNOWN, interval_of
 
@@ -43,13 +44,14 @@ Runs = Mapping[str, Sequence[RunPoint]]
 
 @dataclass(frozen=True, slots=True)
 class AnchorFit:
-    """Spreads by time, what one anchor does on sources left out, and how much data stands behind them."""
+    """Spreads by time, what one anchor does on sources left out, how much data stands behind them; and of training."""
 
     spreads: Mapping[str, AnchorSpread]
     left_out: Mapping[str, AnchorGain]
     n: int
     n_runs: int
     n_sources: int
+    training: StepFit | None = None
 
 
 def fit_anchors(folder: str | Path, quick: bool = False) -> AnchorFit:
@@ -69,7 +71,8 @@ def fit_anchors(folder: str | Path, quick: bool = False) -> AnchorFit:
     spreads = {name: spread_of(runs[name], name) for name in QUANTITIES}
     left_out = {} if quick else {name: left_out_gain(runs[name], name) for name in QUANTITIES}
     points = [point for one in runs.values() for run in one.values() for point in run]
-    return AnchorFit(spreads, left_out, len(points), sum(map(len, runs.values())), len({one.source for one in points}))
+    counts = len(points), sum(map(len, runs.values())), len({one.source for one in points})
+    return AnchorFit(spreads, left_out, *counts, fit_steps(folder, quick))
 
 
 def spread_of(runs: Runs, quantity: str) -> AnchorSpread:
@@ -152,7 +155,7 @@ def calibration_text(found: AnchorFit) -> str:
         for name, one in found.left_out.items()
     )
     lines = [
-        "# What one measurement of a deployment says of its other points: written by `computeledger fit anchors`;",
+        "# What a measurement of a deployment or a training run says of others: `computeledger fit anchors` writes it;",
         "# edits are lost.",
         "",
         "[about]",
@@ -172,4 +175,5 @@ def calibration_text(found: AnchorFit) -> str:
             f"per_input_doubling_sd = {one.per_input_doubling_sd:.4f}",
             f"tails = [{tails}]",
         ]
-    return "\n".join([*lines, ""])
+    text = "\n".join([*lines, ""])
+    return text if found.training is None else f"{text}\n{step_text(found.training)}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from computeledger.errors import ComputeLedgerError
-from computeledger.facts.architecture import LayerGroup, Model
+from computeledger.facts.architecture import Model, truncated
 from computeledger.facts.counted import compact
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import (
@@ -125,8 +125,8 @@ def named_model(row: Mapping[str, str]) -> Model:
             model = load_model(one)
         except ComputeLedgerError:
             continue
-        truncated = re.search(r"truncated to (\d+) layers", name)
-        return _truncated(model, int(truncated[1])) if truncated else model
+        cut = re.search(r"truncated to (\d+) layers", name)
+        return truncated(model, int(cut[1])) if cut else model
     raise SkippedRunError("model not known")
 
 
@@ -154,19 +154,6 @@ def _bloom_like(stated: re.Match[str]) -> Model:
     hidden, layers, heads = (int(stated[name]) for name in ("hidden", "layers", "heads"))
     fields = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
     return parse_config({"model_type": "bloom", "vocab_size": vocabulary, **fields}, stated[0])
-
-
-def _truncated(model: Model, n_layers: int) -> Model:
-    """The first layers of a model; SimuMax keeps one dense layer before those with experts."""
-    moe = [group for group in model.layers if group.feed_forward.n_experts]
-    dense = [group for group in model.layers if not group.feed_forward.n_experts]
-    groups: list[LayerGroup] = []
-    if moe:
-        first = [replace(dense[0], count=1)] if dense else []
-        groups = [*first, replace(moe[0], count=n_layers - len(first))]
-    else:
-        groups = [replace(dense[0], count=n_layers)]
-    return replace(model, layers=tuple(groups), n_mtp_layers=0)
 
 
 #: What clouds call chips.

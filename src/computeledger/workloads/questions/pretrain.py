@@ -135,9 +135,13 @@ class PretrainQuestion(OnSystem):
     growing_batch: bool = asked("switch", "A batch that grows with the critical batch, phase by phase.", False)
     levers: bool = asked("switch", "What each lever of memory frees, and its price in time.", False, label="Levers",
                          group="Run")  # fmt: skip
-    anchor: str | None = asked(
-        "text", "Your own measurement, such as tokens_per_s_per_gpu=4200,layout=...", metavar="KEY=VALUE,..."
-    )
+    anchor: tuple[str, ...] = asked(
+        "texts", "Your own measurement, of this size or a smaller one: tokens_per_s_per_gpu=4200,layout=tp2-dp4, or a "
+        "line or file of a log of Megatron-LM, Megatron-Bridge, NeMo, MaxText, DeepSpeed or torchtitan with what it "
+        "lacks: run.log,layout=tp8; may be repeated.", (), metavar="A", label="Your measurements", group="How",
+        blank="none",
+        example="tokens_per_s_per_gpu=4200,layout=tp2-dp4",
+    )  # fmt: skip
     emit: str | None = asked(
         "text", "Print the arguments or the file that tells a framework the layout.", choices=EMITTED
     )

@@ -95,6 +95,7 @@ class ServeQuestion(EngineRun, OnSystem):
         "texts", "Your own measurement: batch=32,isl=1024,osl=1024,tpot=21ms, or the result of a benchmark of vLLM, "
         "SGLang, GenAI-Perf, AIPerf, GuideLLM, trtllm-bench or llama-bench, with what it lacks: r.json,layout=tp8; may "
         "be repeated.", (), metavar="A", label="Your measurements", group="How", blank="none",
+        example="batch=32,isl=1024,osl=1024,tpot=21ms",
     )  # fmt: skip
     requests_per_s: Uncertain | None = asked(
         "requests_per_s", "Load to size a fleet for.", unit="requests/s", is_open=True, metavar="R",

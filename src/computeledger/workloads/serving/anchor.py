@@ -13,7 +13,7 @@ from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
-from computeledger.files import user_files_allowed
+from computeledger.fields import fields_of
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -22,11 +22,12 @@ from computeledger.physics.serving.limit import ratio_above_limit
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.units import format_si
-from computeledger.workloads.anchor import AnchorKey, is_file, parse_anchor
+from computeledger.workloads.anchor import FARTHEST_RATIO, AnchorKey, anchor_texts, file_and_keys, parse_anchor
+from computeledger.workloads.anchor_fit import Lesson
 from computeledger.workloads.engines import constants_of, precision_on
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor_files import BenchmarkPoint, read_benchmarks
-from computeledger.workloads.serving.anchor_fit import Lesson, MeasuredRatio, learn
+from computeledger.workloads.serving.anchor_fit import MeasuredRatio, learn
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, model_family
 from computeledger.workloads.serving.reading import run_asked, settings_asked
@@ -43,11 +44,9 @@ KEYS = {
     "model": AnchorKey(),
     "precision": AnchorKey(),
 }
-ANCHOR_EXAMPLE = "batch=32,isl=1024,osl=1024,tpot=21ms"
+ANCHOR_EXAMPLE = fields_of(ServeQuestion)["anchor"].example
 #: Factors of a machine that a measured time moves.
 ANCHORED = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
-#: What stands between anchors that are one text, as in the app's field.
-SEPARATOR = ";"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +135,14 @@ def read_anchors(texts: Iterable[str]) -> list[ServingAnchor]:
     >>> [one.tpot_s for one in read_anchors(["batch=32, isl=1024, osl=512, tpot=21 ms; batch=1,isl=1,osl=9,tpot=5ms"])]
     [0.021, 0.005]
     """
-    parts = [part.strip() for text in texts for part in text.split(SEPARATOR)]
-    return [one for part in parts if part or len(parts) == 1 for one in _read(part)]
+    return [one for text in anchor_texts(texts) for one in _read(text)]
 
 
 def _read(text: str) -> list[ServingAnchor]:
-    path, _, rest = (text, "", "") if is_file(text) else text.partition(",")
-    if not path.strip() or ("=" in path and not is_file(path)):
+    path, rest = file_and_keys(text, ANCHOR_EXAMPLE)
+    if not path:
         return [_anchor(parse_anchor(text, KEYS), BenchmarkPoint(), text)]
-    path = path.strip()
-    if not user_files_allowed():
-        raise InputError(f"--anchor {shown(path)}: files cannot be named here; write {ANCHOR_EXAMPLE}")
-    said = parse_anchor(rest, KEYS) if rest.strip() else {}
+    said = parse_anchor(rest, KEYS) if rest else {}
     try:
         points = read_benchmarks(path)
     except InputError as error:
@@ -273,7 +268,5 @@ def _check_time(anchor: ServingAnchor, name: str, measured_s: float, expected: t
 
 #: Sizes that differ by less are of one file: names round, and counts leave norms out.
 _SAME_SIZE = 0.1
-#: Measured over predicted beyond which an anchor is refused: no published run is that far, but mistyped units are.
-FARTHEST_RATIO = 12.0
 #: A limit is exact only as far as lengths and batch are.
 _LIMIT_SLACK = 0.95

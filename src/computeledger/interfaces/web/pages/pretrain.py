@@ -33,6 +33,9 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
     "mtp_layers": {"default": "1", "follows": "model"},
     "levers": {},
+    "anchor": {
+        "help": "Such as tokens_per_s_per_gpu=4200,layout=tp2-dp4, or a line of a log; several with ; between them."
+    },
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
 })  # fmt: skip
 

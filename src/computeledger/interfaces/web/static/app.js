@@ -471,7 +471,7 @@ function sorter(title, names, numeric, body) {
     body.replaceChildren(...rows);
   };
   return element("label", { class: "find" }, "Sort by ", element("select", { "aria-label": `sort ${title}`, onchange: sort },
-    element("option", { value: "-1" }, "most figures"), ...names.map((name, i) => element("option", { value: String(i) }, name))));
+    element("option", { value: "-1" }, "as listed"), ...names.map((name, i) => element("option", { value: String(i) }, name))));
 }
 
 function finder(title, body) {

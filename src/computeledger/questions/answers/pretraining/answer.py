@@ -17,13 +17,13 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.training.exchange import dropped_fraction
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.pretraining import document as documents
-from computeledger.questions.answers.pretraining.anchor import anchored_result
 from computeledger.questions.answers.pretraining.setting import Setting, read_setting
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.grounds import efficiency_document, working_document
-from computeledger.workloads.anchor import Anchored, spread_of
+from computeledger.workloads.anchor import spread_of
 from computeledger.workloads.figures import pretraining_figures
 from computeledger.workloads.pretraining.advice import Advice, Remedy, advise, larger_job, remedies, what_binds
+from computeledger.workloads.pretraining.anchor import TrainingAnchoring, anchored_result
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
 from computeledger.workloads.pretraining.launches import launch
@@ -67,8 +67,7 @@ class PretrainAnswer(Answer):
     question: PretrainQuestion
     setting: Setting
     run: EffectiveRun
-    anchored: Anchored | None
-    measured: Mapping[str, Any]
+    anchored: TrainingAnchoring | None
     searched: Swept | None
     layouts: tuple[Margin, ...]
     n_indistinguishable: int
@@ -146,12 +145,12 @@ class PretrainAnswer(Answer):
         """
         setting, system = self.setting, self.setting.machine.system
         document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
-        document |= documents.pretrain_document(self.run, self.anchored)
+        document |= documents.pretrain_document(self.run, self.anchored is not None)
         document["multiplied_in"] = multiplied_in(system.accelerator, [document["precision"]])
         document["framework"] = documents.framework_document(self.question.framework, self.layout)
         document |= documents.confidence_document(self.result.scenario, system, self.question.framework)
         if self.anchored is not None:
-            document["anchor"] = documents.anchor_document(self.anchored, self.measured)
+            document["anchor"] = documents.anchor_document(self.anchored)
         document |= _routing(self) | _beside(self)
         document |= {"price": setting.price, "efficiency_profile": "calibrated"}
         document |= {"asked_global_batch_tokens": setting.wanted_tokens}
@@ -246,10 +245,9 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
     scenario, n_gpus, swept = _find(setting, question.objective)
     setting = replace(setting, scenario=scenario, n_gpus=n_gpus)
     result = estimate_pretraining(scenario, setting.machine)
-    held: Anchored | None = None
-    measured: dict[str, Any] = {}
-    if question.anchor is not None:
-        result, held, measured = anchored_result(question.anchor, scenario, setting.machine)
+    held: TrainingAnchoring | None = None
+    if question.anchor:
+        result, held = anchored_result(question.anchor, scenario, setting.machine)
     within = spread_of(scenario.model.is_moe).within
     best = swept.best(question.top) if swept is not None else []
     does_fit = bool(np.all(result.fits))
@@ -258,7 +256,6 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         setting=setting,
         run=estimate_run(result, setting.reliability, setting.facility_w_per_gpu),
         anchored=held,
-        measured=measured,
         searched=swept,
         layouts=tuple(margins(scenario, best, setting.machine, within)) if best else (),
         n_indistinguishable=0 if swept is None else n_level(swept.step_s[swept.fits], within),

@@ -17,9 +17,10 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.document import picked
 from computeledger.units import DAY_S
-from computeledger.workloads.anchor import Anchored
+from computeledger.workloads.anchor_fit import ends
 from computeledger.workloads.frameworks import load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
+from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario
 from computeledger.workloads.pretraining.levers import Lever
@@ -37,7 +38,7 @@ from computeledger.workloads.result import quantity
 TENANTS = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
 
 
-def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any]:
+def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
     """Pretraining at one layout, without and with failures."""
     result = run.result
     scenario, batch = result.scenario, result.scenario.batch
@@ -82,7 +83,7 @@ def pretrain_document(run: EffectiveRun, held: Anchored | None) -> dict[str, Any
         **_host(result),
         "memory_ratio": _memory_ratio(batch.sharded_weights),
         "fits": bool(np.all(result.fits)),
-        "anchored": held is not None,
+        "anchored": is_anchored,
     }
     if scenario.lora is not None:
         out["lora"] = {
@@ -197,14 +198,40 @@ def lever_document(one: Lever, now: Lever) -> dict[str, Any]:
     return {**asdict(one), "freed_bytes": now.memory_bytes - one.memory_bytes, "step_ratio": one.step_s / now.step_s}
 
 
-def anchor_document(held: Anchored, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a measurement did."""
+def anchor_document(anchoring: TrainingAnchoring) -> dict[str, Any]:
+    """What a user's measurements taught: each with its residual, the interval before and after; the first in full."""
+    first, lesson = anchoring.steps[0], anchoring.lesson
     return {
-        **said,
-        "measured_ratio": held.measured_ratio,
-        "shrinkage_fraction": held.shrinkage_fraction,
-        "narrowed_fraction": held.narrowed_fraction,
-        "factor": quantity(held.factor, ""),
+        **_measured_document(first),
+        "measured_ratio": float(np.exp(np.mean(np.log(lesson.ratios)))),
+        "shrinkage_fraction": lesson.carried_fraction,
+        "narrowed_fraction": log_width(lesson.after) / log_width(lesson.before),
+        "factor": quantity(anchoring.factor, ""),
+        "n": len(anchoring.steps),
+        "measured": [
+            {**_measured_document(one), "measured_over_modelled": one.ratio, "residual_fraction": left}
+            for one, left in zip(anchoring.steps, lesson.residuals, strict=True)
+        ],
+        "carried_over": lesson.shift,
+        "interval_before": ends(lesson.before),
+        "interval_after": ends(lesson.after),
+        "differ_ratio": lesson.differ_ratio,
+        "widened_for_difference": lesson.widening,
+    }
+
+
+def _measured_document(one: MeasuredStep) -> dict[str, Any]:
+    log = one.anchor.log
+    return {
+        "anchor": one.anchor.text,
+        "tool": "" if log is None else log.tool,
+        "taken": "as stated" if log is None else log.rule,
+        "layout": str(one.scenario.layout),
+        "model": one.scenario.model.id,
+        "n_layers": one.scenario.model.n_layers,
+        "measured_step_s": one.measured_s,
+        "modelled_step_s": one.modelled_s,
+        "same_configuration": one.is_same,
     }
 
 

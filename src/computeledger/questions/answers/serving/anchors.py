@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from computeledger.arrays import Range
-from computeledger.physics.calibration.efficiency import median_of
+from computeledger.workloads.anchor_fit import ends
 from computeledger.workloads.serving.anchor import Anchoring
 
 
@@ -34,13 +33,9 @@ def anchor_document(anchoring: Anchoring | None) -> dict[str, Any]:
             "measured_over_predicted": {name: list(one.ratios) for name, one in lessons.items()},
             "carried_over": {name: one.shift for name, one in lessons.items()},
             "carried_fraction": {name: one.carried_fraction for name, one in measured.items()},
-            "interval_before": {name: _ends(one.before) for name, one in measured.items()},
-            "interval_after": {name: _ends(one.after) for name, one in measured.items()},
+            "interval_before": {name: ends(one.before) for name, one in measured.items()},
+            "interval_after": {name: ends(one.after) for name, one in measured.items()},
             "differ_ratio": {name: one.differ_ratio for name, one in measured.items()},
             "widened_for_difference": {name: one.widening for name, one in measured.items()},
         }
     }
-
-
-def _ends(one: Range) -> dict[str, float]:
-    return {"p05": one.low, "p50": median_of(one), "p95": one.high}
