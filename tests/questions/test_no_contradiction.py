@@ -125,3 +125,24 @@ def test_gpus_that_no_replica_can_use_are_said() -> None:
         cl.serve(model="llama-3.1-405b", system="3xh200-sxm5-141gb")
     with pytest.raises(DoesNotFitError, match=r"no layout on 8 x h100-sxm5-80gb or fewer holds its weights"):
         cl.serve(model="llama-3.1-405b", system="h100-nvl8", gpus=8)
+
+
+def test_the_rows_of_two_pools_sum_to_their_time_per_token() -> None:
+    found = cl.serve(model="deepseek-v3", system="h200-nvl8", gpus=16, mode="disaggregated", samples=16)
+    assert rows_s(found.to_dict(), "decode") == pytest.approx(found.tpot_s.p50, rel=1e-6)
+
+
+def test_a_plan_says_how_much_of_its_replica_a_small_load_keeps_busy() -> None:
+    """Hours that are modelled are those of work: a replica that waits is paid for too."""
+    plan = {
+        "model": "llama-3.1-70b", "system": "h100-nvl8", "price": "$2/h", "pretraining": {"skip": "open weights"},
+        "rl": {"skip": "none"},
+        "inference": {"rate": "0.01 B tokens/h", "life": "1 year", "input_tokens": "4K tokens",
+                      "output_tokens": "1K tokens"},
+    }  # fmt: skip
+    quiet = cl.plan(plan, samples=16).ledger.phases["inference"]
+    assert "of one replica's time; occupancy prices the rest" in quiet.choices["inference"]
+    told = {**plan, "inference": {**plan["inference"], "occupancy": "40 %"}}
+    assert "of one replica's time" not in cl.plan(told, samples=16).ledger.phases["inference"].choices["inference"]
+    busy = {**plan, "inference": {**plan["inference"], "rate": "1 B tokens/h"}}
+    assert "of one replica's time" not in cl.plan(busy, samples=16).ledger.phases["inference"].choices["inference"]
