@@ -112,7 +112,13 @@ def test_a_replica_holds_what_serve_and_memory_say(backend: str) -> None:
 
 def test_too_much_load_has_no_percentiles_of_the_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A queue that never stops growing makes any time to first token: none is that of the load."""
-    asked = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "requests": 100, "ttft": "2s"}
+    asked: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "system": "1xh100-sxm5-80gb",
+        "layout": "tp1",
+        "requests": 100,
+        "ttft": "2s",
+    }
     much = cl.simulate_serve(**asked, arrivals="poisson:20", input_tokens=2000, output_tokens=500)
     said, carried = much.to_dict(), much.capacity.value
     assert set(said["percentiles"]["ttft_s"].values()) == set(said["percentiles"]["end_to_end_s"].values()) == {None}

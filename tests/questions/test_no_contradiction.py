@@ -10,13 +10,13 @@ import computeledger as cl
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.questions.wording import percent
 
-ONE = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "samples": 64}
+ONE: dict[str, Any] = {"model": "llama-3.1-8b", "system": "1xh100-sxm5-80gb", "layout": "tp1", "samples": 64}
 
 
 def rows_s(document: dict[str, Any], phase: str) -> float:
     """Sum of a table's times, at their medians."""
     times = (one["time_s"] for one in document["components"][phase])
-    return sum(one["p50"] if isinstance(one, dict) else one for one in times)
+    return float(sum(one["p50"] if isinstance(one, dict) else one for one in times))
 
 
 @pytest.mark.parametrize("tuning", ["usual", "recipe"])
@@ -98,8 +98,8 @@ def test_development_builds_and_later_patches_are_known() -> None:
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "int4", "gguf-q4_k_m"])
 def test_memory_starts_what_serve_starts(precision: str) -> None:
     (fit,) = cl.memory(model="qwen3-14b", system="h100-nvl8", precision=precision).fits
-    asked = {"model": "qwen3-14b", "system": "h100-nvl8", "layout": str(fit.layout), "batch": 1, "samples": 16}
-    answer = cl.serve(**asked, precision=precision, emit=fit.engine)
+    asked: dict[str, Any] = {"model": "qwen3-14b", "system": "h100-nvl8", "layout": str(fit.layout), "batch": 1}
+    answer = cl.serve(**asked, precision=precision, emit=fit.engine, samples=16)
     assert bool(fit.launch) == (precision != "int4") == (not fit.launch_problem)
     if fit.launch:
         assert answer.to_dict()["launch"]["text"]
@@ -125,3 +125,24 @@ def test_gpus_that_no_replica_can_use_are_said() -> None:
         cl.serve(model="llama-3.1-405b", system="3xh200-sxm5-141gb")
     with pytest.raises(DoesNotFitError, match=r"no layout on 8 x h100-sxm5-80gb or fewer holds its weights"):
         cl.serve(model="llama-3.1-405b", system="h100-nvl8", gpus=8)
+
+
+def test_the_rows_of_two_pools_sum_to_their_time_per_token() -> None:
+    found = cl.serve(model="deepseek-v3", system="h200-nvl8", gpus=16, mode="disaggregated", samples=16)
+    assert rows_s(found.to_dict(), "decode") == pytest.approx(found.tpot_s.p50, rel=1e-6)
+
+
+def test_a_plan_says_how_much_of_its_replica_a_small_load_keeps_busy() -> None:
+    """Hours that are modelled are those of work: a replica that waits is paid for too."""
+    plan = {
+        "model": "llama-3.1-70b", "system": "h100-nvl8", "price": "$2/h", "pretraining": {"skip": "open weights"},
+        "rl": {"skip": "none"},
+        "inference": {"rate": "0.01 B tokens/h", "life": "1 year", "input_tokens": "4K tokens",
+                      "output_tokens": "1K tokens"},
+    }  # fmt: skip
+    quiet = cl.plan(plan, samples=16).ledger.phases["inference"]
+    assert "of one replica's time; occupancy prices the rest" in quiet.choices["inference"]
+    told = {**plan, "inference": {**plan["inference"], "occupancy": "40 %"}}
+    assert "of one replica's time" not in cl.plan(told, samples=16).ledger.phases["inference"].choices["inference"]
+    busy = {**plan, "inference": {**plan["inference"], "rate": "1 B tokens/h"}}
+    assert "of one replica's time" not in cl.plan(busy, samples=16).ledger.phases["inference"].choices["inference"]

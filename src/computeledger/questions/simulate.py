@@ -105,7 +105,8 @@ class SimulateServeQuestion(EngineRun, Simulated):
     def check(self) -> None:
         """Refuse parts that contradict one another."""
         super().check()
-        self.check_settings(self.engine)
+        if self.has_settings:
+            self.check_settings(self.engine)
         if self.profile is not None and self.anchor:
             raise InputError("--profile: a machine's own kernels have nothing to anchor")
         if self.prefill_replicas is not None and self.anchor:

@@ -13,7 +13,7 @@ from computeledger.economics.plan.phases import Phase, Spent, make_phase, params
 from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import InputError
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_percent
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
@@ -75,6 +75,7 @@ class _Stream:
     choice: str
     params: Term
     curve: PriceOfSpeed
+    life_s: Num | None
 
     @property
     def flop(self) -> Num:
@@ -99,6 +100,17 @@ class _Stream:
         gpu_s = read_s * reader.scenario.layout.n_gpus
         gpu_s = gpu_s + traffic.output_tokens * self.output_s * self.engine.scenario.layout.n_gpus
         return gpu_s / HOUR_S
+
+    def chosen(self) -> str:
+        """The engine, and how much of one replica's time a load keeps busy that does not fill it."""
+        if self.life_s is None:
+            return self.choice
+        paid_s = median(self.life_s) * median(self.engine.scenario.layout.n_gpus)
+        busy_fraction = median(self.busy_gpu_hours) * HOUR_S / paid_s
+        if busy_fraction >= 1:
+            return self.choice
+        idle = "; occupancy prices the rest"
+        return f"{self.choice}; busy {format_percent(busy_fraction)} of one replica's time{idle}"
 
     def figures(self) -> tuple[Figure, ...]:
         prefilled = Term("prefilled", self.traffic.prefilled_tokens, "tokens", "plan", self.key)
@@ -196,7 +208,7 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
         gpu_hours=hours.value,
         details=details,
         figures=(*(figure for one in streams for figure in one.figures()), hours),
-        choices={one.label: one.choice for one in streams},
+        choices={one.label: one.chosen() for one in streams},
         operations={
             f"{one.label}: {step}": getattr(result, step)
             for one in streams
@@ -237,6 +249,7 @@ def _gpu_hours(setting: Setting, busy_gpu_hours: Num) -> Figure:
 
 
 def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Stream:
+    is_silent = not any(_has(setting, section, key) for key in ("occupancy", "gpu_hours", "utilization"))
     return _Stream(
         label=section.text("name") or section.name.replace("inference.traffic", "stream "),
         key=section.name,
@@ -248,7 +261,12 @@ def _stream(setting: Setting, section: Section, modelled: EngineModel) -> _Strea
         choice=modelled.choice,
         params=params_term(setting.model),
         curve=modelled.curve.at_price(median(setting.usd_per_gpu_hour)),
+        life_s=setting.number("life", section) if is_silent and _has(setting, section, "life") else None,
     )
+
+
+def _has(setting: Setting, stream: Section, key: str) -> bool:
+    return key in stream or key in setting.section
 
 
 def _request(setting: Setting, stream: Section) -> _Traffic:

@@ -178,9 +178,10 @@ def _speed(document: Mapping[str, Any]) -> str:
     floor = words(speed["latency_floor_s"], "s")
     plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
     share = percent(speed["slow_mode_saves_fraction"])
-    times = f"{speed['fast_mode_costs_ratio']:.3g} times the cost of batch {_batch(full)}"
+    times = f", {speed['fast_mode_costs_ratio']:.3g} times the cost of batch {_batch(full)}"
+    times = times if point(full["batch"]) > 1 else ""
     saves = f"going slower saves at most {share}" if speed["slow_mode_saves_fraction"] else "nothing is cheaper"
-    return f"floor {floor} per token at batch 1, {times}; plateau {plateau} at the largest batch: {saves}"
+    return f"floor {floor} per token at batch 1{times}; plateau {plateau} at the largest batch: {saves}"
 
 
 def _fleet(fleet: Mapping[str, Any]) -> str:

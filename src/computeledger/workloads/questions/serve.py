@@ -162,7 +162,8 @@ class ServeQuestion(EngineRun, OnSystem):
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
-        self.check_settings(self.engine)
+        if self.has_settings:
+            self.check_settings(self.engine)
         if self.emit is not None and self.backend == "ideal":
             raise InputError(f"--emit {self.emit}: the physical limit is no engine: leave out --backend ideal")
         if self.profile is not None and (self.emit or self.anchor or self.mode != "aggregated"):

@@ -55,6 +55,10 @@ class OnSystem(Sampled):
     )  # fmt: skip
 
 
+#: Settings that not every engine has.
+_NOT_EVERYWHERE = ("chunk_tokens", "memory_fraction", "eager")
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory(Asked):
     """What decides what an engine keeps of the memory: its release and some of its own settings."""
@@ -78,10 +82,15 @@ class EngineMemory(Asked):
         label="Without graphs", group="Engine",
     )  # fmt: skip
 
+    @property
+    def has_settings(self) -> bool:
+        """Whether a setting is given that not every engine has."""
+        return any(getattr(self, name) for name in _NOT_EVERYWHERE)
+
     def check_settings(self, engine: str) -> None:
         """Refuse settings that an engine does not have."""
         own = engines()[engine].settings if engine in engines() else None
-        for name in ("chunk_tokens", "memory_fraction", "eager"):
+        for name in _NOT_EVERYWHERE:
             if getattr(self, name) and own is not None and name not in own:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option}: no such setting of {engine} is known: leave it out")

@@ -162,6 +162,11 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     )
     out["remarks"] += carried_over(setting.machine)
     out["remarks"] += settings_remarks(question, setting.system.accelerator, answer.result.scenario)
+    held = setting.system.n_gpus
+    if answer.fleet is not None and held is not None and answer.fleet.n_gpus > held:
+        out["remarks"].append(
+            f"that load takes {format_count(answer.fleet.n_gpus, 'GPU')}: {question.system} has {held}"
+        )
     if question.is_searched:
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]

@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.arrays import Num, median
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.schema import System
-from computeledger.physics.calibration.efficiency import load_factors
+from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.roofline import (
     BOUNDS,
     Machine,
@@ -19,6 +19,7 @@ from computeledger.physics.roofline import (
     Precision,
     bound,
     bound_times_s,
+    total_s,
 )
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.memory import ServingMemory
@@ -269,7 +270,9 @@ def _constant_document(one: Constant, engine: str) -> dict[str, Any]:
         ground = {"kind": "fact", "source": one.fact.source, "why": one.fact.locator, "given": one.fact.given}
         return {**out, "unit": one.fact.unit, "low": one.value, "high": one.value, **ground}
     unit = "s" if one.name.endswith("_s") else ""
-    factor = load_factors(engine).get(one.name)
+    factors = load_factors(engine)
+    usual = factors.get(f"usual_{one.name}")  # what tuning sets has the provenance of what was fitted for it
+    factor = usual if usual is not None and median_of(usual.value) == one.value else factors.get(one.name)
     if factor is None:  # the physical limit: every factor is at its end
         limit = {"kind": "assumption", "source": "assumption", "why": "the physical limit"}
         return {**out, "unit": unit, "low": one.value, "high": one.value, **limit}
@@ -368,6 +371,9 @@ def pools_document(
     """Serving by two pools, and its physical limit."""
     result = answer[0]
     one = result.scenario.decode
+    # the ratio of real over modelled steps stands in the pools' time per token, not in that of a worker
+    own = [*result.decode.decode, *beside_operations(result.decode, decode=True)]
+    step_s = result.tpot_s * one.tokens_per_step
     prompts = int(chosen.prefill_layout.dp * chosen.prefill_layout.pp)
     staged = max(chosen.prefill_layout.pp, chosen.decode_layout.pp) > 1
     workers = (
@@ -404,7 +410,9 @@ def pools_document(
         "prefill_bound": main_bound(result.prefill.prefill),
         "bound_fractions": bound_fractions(result.decode.decode),
         "components": {
-            "decode": operations_document([*result.decode.decode, *beside_operations(result.decode, decode=True)]),
+            "decode": operations_document(
+                [*own, Operation(OperationKind.CORRECTION, overhead_s=step_s - total_s(own))]
+            ),
             "prefill": operations_document([*result.prefill.prefill, *beside_operations(result.prefill, decode=False)]),
         },
         "components_of": f"busiest GPU of a worker{', through all stages' if staged else ''}",
