@@ -25,8 +25,11 @@ def shipped(name: str) -> dict[str, Any]:
 SERVING = shipped("physics/calibration/serving.toml")
 N_SERVING = str(sum(len(SERVING[part]) for part in ("shared", "trtllm", "vllm", "sglang")))
 #: A fitted constant of training names the configurations that it moves; what follows from others does not.
-TRAINING = shipped("physics/calibration/training.toml").values()
-N_TRAINING = str(sum(one.get("data", "").endswith("published configurations whose step it moves") for one in TRAINING))
+TRAINING = shipped("physics/calibration/training.toml")
+MOVES = "published configurations whose step it moves"
+N_TRAINING = str(sum(one.get("data", "").endswith(MOVES) for one in TRAINING.values()))
+N_FRAMEWORKS = str(len(TRAINING["frameworks"]))
+N_RUNS = str(sum(TRAINING["slices"][kind]["n"] for kind in ("dense", "moe")))
 RL = shipped("physics/calibration/rl.toml")["constants"]
 N_RL = str(sum("prior" in one for one in RL.values()))
 N_POINTS = SERVING["about"]["data"].split()[0]
@@ -38,7 +41,8 @@ N_PAIRS = shipped("workloads/serving/residuals.toml")["data"].split()[0]
 QUOTED = (
     ("README.md", r"(\d+) constants of serving are fitted on ([\d,]+) published", (N_SERVING, N_POINTS)),
     ("README.md", r"a fifth of the InferenceX points \| ([\d.]+) % / ([\d.]+) %", (LEFT_OUT, LEFT_OUT_P90)),
-    ("README.md", r"from (\d+) constants on 599 published runs", (N_TRAINING,)),
+    ("README.md", r"from (\d+) constants and the effects of (\d+) frameworks on (\d+) published runs",
+     (N_TRAINING, N_FRAMEWORKS, N_RUNS)),
     ("CHANGELOG.md", r"(\d+) constants fitted on ([\d,]+) published measurements .* by ([\d.]+) %",
      (N_SERVING, N_POINTS, LEFT_OUT)),
     ("docs/decisions.md", r"(\d+) for serving, (\d+) for training, (\d+) for RL", (N_SERVING, N_TRAINING, N_RL)),
@@ -46,7 +50,8 @@ QUOTED = (
     ("docs/serving.md", r"measured on ([\d,]+) pairs of options", (N_PAIRS,)),
     ("docs/book/2-batch.md", r"(\d+) constants fitted on ([\d,]+) points; .* median error is ([\d.]+) %",
      (N_SERVING, N_POINTS, LEFT_OUT)),
-    ("docs/book/5-training.md", r"from (\d+) constants on 599 published runs", (N_TRAINING,)),
+    ("docs/book/5-training.md", r"from (\d+) constants and the effects of (\d+) frameworks on (\d+) published runs",
+     (N_TRAINING, N_FRAMEWORKS, N_RUNS)),
 )  # fmt: skip
 
 

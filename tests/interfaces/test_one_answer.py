@@ -239,7 +239,8 @@ def by_functions(run: dict[str, Any]) -> ServingResult:
     """The same load in Python: the factors of the engine and the interval of the question's class, sampled."""
     (name, layout), system = run["model"], load_system(run["system"])
     model = load_model(name)
-    sure = interval_of(interval_class(model, "bf16", system, DEFAULT_ENGINE))
+    kind = "alone" if run["batch"] == 1 else "aggregated"
+    sure = interval_of(interval_class(model, "bf16", system, DEFAULT_ENGINE, kind))
     inputs = {f"efficiency.{key}": factor.value for key, factor in load_factors(DEFAULT_ENGINE).items()}
     inputs |= {"efficiency.serving_ratio": sure.tpot, "efficiency.first_token_ratio": sure.ttft}
     scenario = ServingScenario(

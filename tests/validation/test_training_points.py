@@ -18,7 +18,7 @@ from computeledger.physics.calibration.training import load_training_factors, tr
 from computeledger.validation.compare import comparison_document
 from computeledger.validation.training.calibration_file import SLACK, calibration_toml
 from computeledger.validation.training.constants import CONSTANTS, fit_constants, plain
-from computeledger.validation.training.fit import TrainingFit, conformal_factor, fit_training
+from computeledger.validation.training.fit import CLASSES, TrainingFit, conformal_factor, fit_training
 from computeledger.validation.training.points import compare_training, predict_runs
 from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import describe_run
@@ -200,7 +200,7 @@ def test_conformal_intervals_cover_what_they_promise() -> None:
 
 
 def test_the_shipped_file_is_what_a_fit_writes() -> None:
-    ratios = dict.fromkeys(("known", "unseen", "expert", "chip", "memory"), 1.2)
+    ratios = dict.fromkeys((*CLASSES, "memory"), 1.2)
     text = calibration_toml(TrainingFit((), ratios, {}, training_efficiency()), "2026-11-21")
     assert tomllib.loads(text)["training_known_ratio"]["value"] == f"{1.2**-SLACK:.4g}..{1.2**SLACK:.4g}"
 
@@ -214,7 +214,8 @@ def test_errors_on_the_folder() -> None:
     assert kinds["dense"]["p90_abs_error"] <= 0.18
     assert kinds["moe"]["median_abs_error"] <= 0.15
     assert kinds["moe"]["p90_abs_error"] <= 0.40
-    assert all(0.85 <= part["coverage_90"] <= 0.96 for part in kinds.values())
+    # intervals are those of sources left out, which rows of fitted sources fill less
+    assert all(part["coverage_90"] >= 0.85 for part in kinds.values())
     assert document["memory"]["median_abs_error"] <= 0.05
     assert document["memory"]["p90_abs_error"] <= 0.12
     total = document["step_time"]["n"] + sum(document["skipped"].values())
@@ -229,6 +230,8 @@ def test_errors_on_sources_that_a_fit_has_not_seen() -> None:
     dense, moe = (unseen[kind].median_abs_error for kind in ("dense", "moe"))
     assert dense is not None and dense <= 0.14
     assert moe is not None and moe <= 0.18
+    held = [part.coverage_90 for part in unseen.values()]
+    assert all(one is not None and 0.84 <= one <= 0.96 for one in held)
     shipped = load_training_factors()
     for one in fit.constants:
         assert one.value == pytest.approx(median_of(shipped[one.name].value), rel=0.01)

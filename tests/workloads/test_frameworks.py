@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 import computeledger as cl
 from computeledger.facts.load import load_model
+from computeledger.physics.calibration.training import framework_ratio, training_efficiency
 from computeledger.physics.parallelism import Layout
+from computeledger.validation.compare import summaries
+from computeledger.validation.measured_table import curated_rows
+from computeledger.validation.training.points import compare_training, predict_runs
+from computeledger.validation.training.rows import training_runs
 from computeledger.validation.training.sources import describe_run, framework_of
 from computeledger.workloads.frameworks import framework_ids, frameworks, load_framework, named_framework
 from computeledger.workloads.pretraining.reading import read_limits, read_training
@@ -62,6 +70,40 @@ def test_unknown_sources_are_read_by_what_their_framework_does() -> None:
         framework_of({"source": "x", "notes": "", "url": "https://github.com/pytorch/torchtitan/a.md"}).id
         == "torchtitan"
     )
+
+
+def test_what_a_framework_takes_and_whose_job_it_is_are_in_the_answer() -> None:
+    usual, bridge, recipe = (
+        cl.pretrain(question(layout="dp8", samples=64, sharding="zero-3", recompute="full", **given)).to_dict()
+        for given in ({}, {"framework": "megatron-bridge"}, {"tuning": "recipe"})
+    )
+    taken = framework_ratio("megatron-bridge")
+    assert taken < 1.0
+    assert bridge["step_s"]["p50"] / usual["step_s"]["p50"] == pytest.approx(taken, rel=1e-9)
+    assert (usual["interval"]["class"], recipe["interval"]["class"]) == ("unseen", "known")
+    assert recipe["step_s"]["p95"] < usual["step_s"]["p95"]
+    assert bridge["measured_alike"]["what"] == "dense hopper megatron-bridge"
+    assert cl.pretrain(question(layout="dp8", samples=64, framework="neuron")).to_dict()["measured_alike"]["n"] > 100
+
+
+def test_gathered_runs_are_asked_and_lie_near() -> None:
+    """69 runs on chips of two makers that ship with the package, one of whose sources is a third slower."""
+    rows = curated_rows("training_elsewhere.csv")
+    comparison = compare_training(rows, 64)
+    assert not comparison.skipped
+    assert len(comparison.rows) == len(rows)
+    step = summaries(comparison, np.ones(len(rows), bool))["step_time"]
+    assert step["median_abs_error"] < 0.10
+    assert step["coverage_90"] >= 0.84
+
+
+def test_capacity_factors_pad_the_experts() -> None:
+    """Measured on 64 MI355X: twice the slots take longer, but not twice as long."""
+    rows = [row for row in curated_rows("training_elsewhere.csv") if row["model"] == "DeepSeek-V3"]
+    (one, two), _ = training_runs([row for row in rows if row["micro_batch"] == "16"])
+    assert (one.stack.imbalance, two.stack.imbalance) == (1.25, 2.0)
+    predicted = predict_runs([one, two], training_efficiency(), 1)[0][:, 0]
+    assert predicted[1] / predicted[0] == pytest.approx(two.step_s / one.step_s, rel=0.1)
 
 
 def test_what_a_row_says_of_its_network_is_its_network() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +24,6 @@ from computeledger.physics.roofline import (
     parse_precision,
     parse_training_precision,
 )
-from computeledger.physics.training.batch import Stack
 from computeledger.physics.weights import stored_precision
 from computeledger.units import KILO
 from computeledger.validation.rl.rows import RLRun
@@ -118,7 +117,8 @@ def _served(point: Point) -> Measured:
 
 def _trained(run: TrainingRun) -> Measured:
     stack = run.stack
-    asked = Stack(recipe=stack.recipe, mtp_layers=stack.mtp_layers, in_calibration=stack.in_calibration)
+    given = ("recipe", "mtp_layers", "tuning", "time_ratio")
+    asked = replace(run.framework.stack, **{name: getattr(stack, name) for name in given})
     if stack != asked:
         names = [name for name, value in asdict(stack).items() if value != getattr(asked, name)]
         raise UnaskedError(f"software that no question asks about: {', '.join(names).replace('_', ' ')}")
@@ -141,6 +141,8 @@ def _trained(run: TrainingRun) -> Measured:
         sharding="zero-3" if run.sharded_weights else "zero-1",
         recipe=stack.recipe,
         mtp_layers=stack.mtp_layers or None,
+        framework=run.framework.id,
+        tuning=stack.tuning,
     )
     measured = {"step_s": run.step_s, "memory_bytes": run.memory_bytes}
     return Measured(question, {name: value for name, value in measured.items() if np.isfinite(value)})

@@ -140,8 +140,18 @@ def _how_words(one: Mapping[str, Any]) -> str:
     return ", ".join(text for text, holds in said.items() if holds)
 
 
+def _alike_words(document: Mapping[str, Any]) -> str:
+    """How well runs like this one were predicted."""
+    if "measured_alike" not in document:
+        return ""
+    alike = document["measured_alike"]
+    sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
+    said = f"{alike['n']:,} runs most like it ({alike['what']}, {sources})"
+    return f"; {said}, their source left out: median error {format_percent(alike['step'])}"
+
+
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    out: list[str] = []
+    out = [f"{document['interval']['why']}{_alike_words(document)}"]
     if "lora" in document:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"

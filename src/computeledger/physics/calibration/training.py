@@ -28,7 +28,10 @@ REFERENCE_CHIPS = {
     "hopper": "h100-sxm5-80gb",
     "blackwell": "b200-sxm",
     "tpu": "tpu-v5p",
+    "cdna": "mi300x",
 }
+#: Families whose chips differ in more than power per peak, which is estimated for some: rates do not follow it.
+_POWER_UNKNOWN = ("tpu", "cdna")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +41,22 @@ class TrainingEfficiency:
     Attributes
     ----------
     training_gemm_fraction_ampere, training_gemm_fraction_hopper, training_gemm_fraction_blackwell, \
-training_gemm_fraction_tpu, training_gemm_fraction_other : float or ndarray
+training_gemm_fraction_tpu, training_gemm_fraction_cdna, training_gemm_fraction_other : float or ndarray
         Of the dense bf16 peak, in matrix products [-].
     training_gemm_fraction_hopper_fp8, training_gemm_fraction_blackwell_fp8, training_gemm_fraction_fp4, \
- training_gemm_fraction_other_fp8 : float or ndarray
+training_gemm_fraction_other_fp8 : float or ndarray
         Of the dense peak at that precision: scaled per tensor, or per block on Blackwell [-].
     training_attention_fraction_ampere, training_attention_fraction_hopper, training_attention_fraction_blackwell, \
-training_attention_fraction_other : float or ndarray
+training_attention_fraction_tpu, training_attention_fraction_other : float or ndarray
         Of the dense bf16 peak, forward and backward attention over long sequences [-].
     training_flash2_fraction : float or ndarray
         FlashAttention 2 against the best kernel, on chips newer than it [-].
     training_expert_fraction, training_fused_expert_fraction : float or ndarray
-        Grouped products of experts against one large product; the same in fused kernels [-].
+        Grouped products of narrow experts with many rows against one large product; the same in fused kernels [-].
+    training_expert_width_values : float or ndarray
+        Width of an expert at which half of that difference is gone [-].
+    training_expert_rows : float or ndarray
+        Rows of an expert at which a grouped product takes twice as long per FLOP [-].
     training_bandwidth_fraction, training_link_fraction : float or ndarray
         Of HBM bandwidth, and of one direction of a link [-].
     training_activation_passes, training_quantization_passes, training_expert_passes : float or ndarray
@@ -65,8 +72,8 @@ training_attention_fraction_other : float or ndarray
     training_power_exponent : float or ndarray
         Growth of those rates with the power that a chip has per peak, against its family's first chip [-].
     training_known_ratio, training_unseen_ratio, training_expert_ratio, training_chip_ratio : float or ndarray
-        Real over modelled time of a step: a stack in the calibration, another stack, a model with experts, a chip
-        outside the calibration [-].
+        Real over modelled time of a step, by class of a question: a dense model as vendors tune it, as people usually
+        run it, a model with experts, a chip of another maker or never measured [-].
     training_memory_ratio, training_memory_other_ratio : float or ndarray
         Real over modelled peak memory: of a stack such as Megatron's, and of another [-].
     """
@@ -78,15 +85,19 @@ training_attention_fraction_other : float or ndarray
     training_gemm_fraction_blackwell_fp8: Num = 1.0
     training_gemm_fraction_fp4: Num = 1.0
     training_gemm_fraction_tpu: Num = 1.0
+    training_gemm_fraction_cdna: Num = 1.0
     training_gemm_fraction_other: Num = 1.0
     training_gemm_fraction_other_fp8: Num = 1.0
     training_attention_fraction_ampere: Num = 1.0
     training_attention_fraction_hopper: Num = 1.0
     training_attention_fraction_blackwell: Num = 1.0
+    training_attention_fraction_tpu: Num = 1.0
     training_attention_fraction_other: Num = 1.0
     training_flash2_fraction: Num = 1.0
     training_expert_fraction: Num = 1.0
     training_fused_expert_fraction: Num = 1.0
+    training_expert_width_values: Num = 0.0
+    training_expert_rows: Num = 0.0
     training_bandwidth_fraction: Num = 1.0
     training_link_fraction: Num = 1.0
     training_activation_passes: Num = 0.0
@@ -133,7 +144,7 @@ training_attention_fraction_other : float or ndarray
         if precision == "fp4":
             return self.training_gemm_fraction_fp4
         suffix = "_fp8" if precision == "fp8" and family != "tpu" else ""
-        family = "other" if suffix and family == "ampere" else family
+        family = "other" if suffix and family in {"ampere", "cdna"} else family
         value: Num = getattr(self, f"training_gemm_fraction_{family}{suffix}")
         return value
 
@@ -148,7 +159,7 @@ training_attention_fraction_other : float or ndarray
         Returns
         -------
         float or ndarray
-            1 for the family's first chip, for other families, and for TPU, whose power is estimated [-].
+            1 for the family's first chip, for other families, and for TPU and Instinct [-].
 
         Examples
         --------
@@ -158,7 +169,7 @@ training_attention_fraction_other : float or ndarray
         1.26
         """
         family = chip_family(chip)
-        if family not in REFERENCE_CHIPS or family == "tpu":
+        if family not in REFERENCE_CHIPS or family in _POWER_UNKNOWN:
             return 1.0
         share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
         return share**self.training_power_exponent
@@ -186,7 +197,7 @@ training_attention_fraction_other : float or ndarray
         0.4
         """
         family = chip_family(chip)
-        name = family if family in {"ampere", "hopper", "blackwell"} else "other"
+        name = family if family in {"ampere", "hopper", "blackwell", "tpu"} else "other"
         value: Num = getattr(self, f"training_attention_fraction_{name}")
         return (
             value * self.training_flash2_fraction if kernel == "flash2" and name in {"hopper", "blackwell"} else value
@@ -216,10 +227,55 @@ def chip_family(chip: Accelerator) -> str:
     Examples
     --------
     >>> from computeledger.facts.load import load_accelerator
-    >>> chip_family(load_accelerator("gb300-gpu")), chip_family(load_accelerator("mi300x"))
-    ('blackwell', 'other')
+    >>> [chip_family(load_accelerator(one)) for one in ("gb300-gpu", "mi300x", "trainium2")]
+    ['blackwell', 'cdna', 'other']
     """
-    return chip.family if chip.family in REFERENCE_CHIPS else "other"
+    family = "cdna" if chip.family.startswith("cdna") else chip.family
+    return family if family in REFERENCE_CHIPS else "other"
+
+
+#: Tables beside the factors: effects of frameworks and of sources, and errors of slices.
+_BESIDE = ("frameworks", "sources", "slices")
+
+
+@functools.cache
+def load_training_tables() -> Mapping[str, Mapping[str, Any]]:
+    """Load what the fit of training says beside its factors.
+
+    Returns
+    -------
+    mapping of str to mapping
+        ``frameworks`` and ``sources``: measured over predicted time; ``slices``: errors with the source left out.
+
+    Examples
+    --------
+    >>> sorted(load_training_tables())
+    ['frameworks', 'slices', 'sources']
+    """
+    text = resources.files("computeledger.physics.calibration").joinpath("training.toml").read_text("utf-8")
+    entries = tomllib.loads(text)
+    return {name: entries.get(name, {}) for name in _BESIDE}
+
+
+def framework_ratio(framework: str) -> float:
+    """Real over modelled time of a step under a framework.
+
+    Parameters
+    ----------
+    framework : str
+        Its id.
+
+    Returns
+    -------
+    float
+        As fitted; 1 of a framework without measurements [-].
+
+    Examples
+    --------
+    >>> framework_ratio("nobody's")
+    1.0
+    """
+    return float(load_training_tables()["frameworks"].get(framework, {}).get("effect", 1.0))
 
 
 @functools.cache
@@ -253,7 +309,7 @@ def load_training_factors(profile: str = "calibrated") -> dict[str, Factor]:
         return {}
     if profile not in ("calibrated", "assumed"):
         raise unknown_id("efficiency profile", profile, ("calibrated", "ideal"))
-    entries = tomllib.loads(text)
+    entries = {name: entry for name, entry in tomllib.loads(text).items() if name not in _BESIDE}
     known = {field.name for field in fields(TrainingEfficiency)}
     if known != set(entries):
         raise FactError(f"calibration/training.toml: {sorted(known ^ set(entries))} missing or unknown")

@@ -10,6 +10,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, check_record
 from computeledger.errors import InputError, nearest
+from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout
 
 #: What any model can do, and what needs layers made for it, so that no search proposes it.
@@ -83,11 +84,10 @@ class Stack:
         Residual streams that layers read and hand to the next stage: 1, or more with connections across layers [-].
     imbalance : float or ndarray
         Busiest rank's routed tokens over the mean [-].
-    forward_again : float
-        Share of a layer's forward that ``full`` recomputation runs again: less than 1 where one compiler sees the whole
-        program and drops products that backward does not need, or where named tensors are kept or offloaded [-].
-    in_calibration : bool
-        The stack is one that the calibration has seen.
+    time_ratio : float
+        Real over modelled time of a step under this framework, as measured [-].
+    tuning : str
+        ``usual``, as people run it, or ``recipe``, as the makers of chip and framework tune it for their own tables.
     """
 
     recipe: str = "tensor"
@@ -109,12 +109,16 @@ class Stack:
     sharded_gradients: bool = False
     residual_streams: Num = 1.0
     imbalance: Num = 1.0
-    forward_again: float = 1.0
-    in_calibration: bool = False
+    time_ratio: float = 1.0
+    tuning: str = DEFAULT_TUNING
 
     def __post_init__(self) -> None:
         check_record(
-            self, trained_fraction=FRACTION, forward_again=FRACTION, residual_streams=POSITIVE, imbalance=POSITIVE
+            self,
+            trained_fraction=FRACTION,
+            residual_streams=POSITIVE,
+            imbalance=POSITIVE,
+            time_ratio=POSITIVE,
         )
 
 
@@ -168,7 +172,7 @@ class Batch:
     @property
     def forward_again(self) -> float:
         """Forward passes of the layers run once more in backward [-]."""
-        return self.stack.forward_again if self.recompute in {"full", REVERSIBLE} else 0.0
+        return 1.0 if self.recompute in {"full", REVERSIBLE} else 0.0
 
     def recomputes(self, operation: str) -> bool:
         """Whether an operation runs once more in backward.

@@ -34,6 +34,8 @@ class LayerCounts:
         and inside experts [-].
     copies, latent_width, groups_active : float
         Experts a token visits, the width that travels to them, and the groups of experts it may visit (0: all) [-].
+    n_experts, expert_width : float
+        Experts of a layer, and the width of one [-].
     up_params, norm_values, activation_values : float
         What may be recomputed by itself: parameters of MLA's up-projections, values that norms and that the activations
         of experts read and write [-].
@@ -58,6 +60,8 @@ class LayerCounts:
     copies: float
     latent_width: float
     groups_active: float
+    n_experts: float
+    expert_width: float
     up_params: float
     norm_values: float
     activation_values: float
@@ -125,6 +129,8 @@ def layer_counts(layers: tuple[LayerGroup, ...], hidden_size: int) -> LayerCount
             total["n_moe"] += group.count
             total["copies"] = max(total["copies"], part.n_experts_active)
             total["latent_width"] = max(total["latent_width"], part.latent_width or d)
+            total["n_experts"] = max(total["n_experts"], part.n_experts)
+            total["expert_width"] = max(total["expert_width"], part.expert_width)
             total["groups_active"] = max(total["groups_active"], part.n_groups_active)
     return LayerCounts(**{**total, "n_moe": int(total["n_moe"])})  # type: ignore[arg-type]
 

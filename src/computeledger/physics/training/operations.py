@@ -150,11 +150,16 @@ def _products(work: _Work, precision: Precision) -> Iterator[Operation]:
         fused = work.batch.stack.fused_experts
         grouped = eff.training_fused_expert_fraction if fused else eff.training_expert_fraction
         spread = np.maximum(np.minimum(stage, np.maximum(layout.ep, layout.tp)), 1.0)
+        gathered = np.maximum(np.asarray(layout.ep) / layout.tp, 1.0)
+        rows = tokens * counts.copies / counts.n_experts * gathered * work.batch.stack.imbalance
+        few = eff.training_expert_rows / rows
+        wide = 1 + np.square(eff.training_expert_width_values / counts.expert_width)
+        grouped = grouped + (1 - grouped) / wide
         yield _product(
             Kind.ROUTED_EXPERTS,
             (
                 2 * work.passes * tokens * counts.routed_params / cut * work.batch.stack.imbalance,
-                1 + ramp * counts.routed_ramp / counts.routed_params,
+                1 + ramp * counts.routed_ramp / counts.routed_params + few,
             ),
             counts.stored_params / spread / layout.pp * moved + tokens * io * counts.routed_values / layout.tp,
             (work.product_flop_per_s(precision.experts) * grouped, work.bytes_per_s),
@@ -208,8 +213,10 @@ def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:
 def _elementwise(work: _Work, precision: Precision) -> Operation:
     counts, layout, eff, stack = work.counts, work.layout, work.machine.training, work.batch.stack
     again = work.batch.forward_again
-    # sequence parallelism cuts the residual stream over TP as well
-    values = eff.training_activation_passes * (counts.residual_values * stack.residual_streams + counts.mixer_values)
+    # sequence parallelism cuts the residual stream over TP as well; without it each GPU moves all of it
+    whole = 1.0 if stack.sequence_parallel else layout.tp
+    residual = counts.residual_values * stack.residual_streams * whole
+    values = eff.training_activation_passes * (residual + counts.mixer_values)
     routed = counts.permuted_values + (0.0 if stack.fused_experts else counts.expert_values)
     values = values + eff.training_expert_passes * routed
     moved = (1 + BACKWARD_ELEMENTWISE + again) * values

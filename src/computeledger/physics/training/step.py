@@ -174,13 +174,42 @@ def _host_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> Num
 
 
 def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
-    """Real over modelled time, of the class that the question falls in."""
-    eff = machine.training
-    if chip_family(machine.system.accelerator) == "other":
-        return eff.training_chip_ratio
+    """Real over modelled time: of the class that the question falls in, and of its framework."""
+    name = step_class(model, batch, chip_family(machine.system.accelerator))
+    ratio: Num = getattr(machine.training, f"training_{name}_ratio")
+    return ratio * batch.stack.time_ratio
+
+
+def step_class(model: Model, batch: Batch, family: str) -> str:
+    """Name the class of a question's interval: how well chips like its own, models and stacks were measured.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        With its stack.
+    family : str
+        Of the chip, by :func:`~computeledger.physics.calibration.training.chip_family`.
+
+    Returns
+    -------
+    str
+        ``chip`` where measurements of the family are few or none, ``expert`` for a model with experts, ``known`` for a
+        job that a vendor tuned, ``unseen`` for others.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> batch = Batch(4096.0, 64.0)
+    >>> [step_class(load_model(one), batch, "hopper") for one in ("llama-3.1-8b", "deepseek-v3")]
+    ['unseen', 'expert']
+    """
+    if family in {"other", "cdna", "tpu"}:
+        return "chip"
     if model.is_moe:
-        return eff.training_expert_ratio
-    return eff.training_known_ratio if batch.stack.in_calibration else eff.training_unseen_ratio
+        return "expert"
+    return "known" if batch.stack.tuning == "recipe" else "unseen"
 
 
 def _ring_s(message_bytes: Num, n_group: Num, stride: Num, machine: Machine) -> Num:

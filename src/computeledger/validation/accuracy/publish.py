@@ -2,8 +2,8 @@
 
 Other people's deployments leave their whole source out, in the groups of the fit of serving, and take the interval of
 all other sources; points of the public recipes leave out a fifth, or their architecture on their system; local engines
-and training leave out the source, RL the configuration, memory the model. Constants are the shipped ones: the folds are
-found around them, so that nothing is fitted anew but what a fold moves.
+and training leave out the source, RL the configuration, memory the model. Constants are the shipped ones, or those that
+their fit finds again: the folds are found around them, so that nothing is fitted anew but what a fold moves.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ from computeledger.validation.serving.local_fit import LocalFit, fit_local
 from computeledger.validation.serving.memory_runs import compare_memory, left_out, memory_runs
 from computeledger.validation.serving.open_points import OpenCase
 from computeledger.validation.serving.points import Point, read_points, sort_points
-from computeledger.validation.training.constants import left_out_errors
-from computeledger.validation.training.fit import source_family
+from computeledger.validation.training.constants import framework_of_run, left_out_errors, source_family
+from computeledger.validation.training.fit import classes_of, read_every_run
 from computeledger.validation.training.points import compare_training
-from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.workloads.engines.vllm import VLLM_BUFFERS
 from computeledger.workloads.serving import intervals
 from computeledger.writing import write_file
@@ -71,12 +70,13 @@ def write_parts(folder: Path, home: Path) -> list[str]:
 
 _TABLES = {
     "serving": ("serving_points.csv", "serving_open.csv"),
-    "training": ("training.csv",),
+    "training": ("training.csv", "training_open.csv"),
     "rl": ("rl.csv",),
 }
 _CURATED = {
     "serving": ("serving_elsewhere.csv",),
     "local": ("local_curated.csv",),
+    "training": ("training_elsewhere.csv",),
     "memory": ("memory_curated.csv", "training_memory_curated.csv"),
 }
 
@@ -239,20 +239,19 @@ def local_lines(folder: Path) -> list[list[Line]]:
 
 
 def training_lines(folder: Path) -> list[list[Line]]:
-    """Step times of training, their publisher left out, with the interval of an unseen stack."""
-    rows = read_training_table(folder / "measured" / "training.csv")
-    runs = [run for run in training_runs(rows)[0] if np.isfinite(run.step_s)]
-    sources = [source_family(run.row["source"]) for run in runs]
-    errors = left_out_errors(runs, lambda run: source_family(run.row["source"]))
+    """Step times of training, their publisher left out, with the interval of all other publishers of the class."""
+    runs = [run for run in read_every_run(folder) if np.isfinite(run.step_s)]
+    errors, classes = left_out_errors(runs), np.array(classes_of(runs))
+    sources = serving.fold_of([source_family(run.row["source"]) for run in runs])
     lines: list[Line] = []
-    for at, (run, error) in enumerate(zip(runs, errors, strict=True)):
-        others = np.array([source != sources[at] for source in sources])
-        ratios = conformal_ratios(errors[others])
+    for at, (run, error) in enumerate(zip(runs, errors.tolist(), strict=True)):
+        alike = classes == classes[at]
+        ratios = _ratios_without(errors[alike], sources[alike], int(sources[at]))
         labels = {
             **{name: run.row[name] for name in ("source", "url")},
             "workload": "training", "class": run.row.get("model_kind", ""), "left_out": "source",
-            "accelerator": run.system.accelerator.id, "model": run.model.id, "statistic": "mean",
-            "quantity": "step_time", "unit": "s",
+            "accelerator": run.system.accelerator.id, "engine": framework_of_run(run), "model": run.model.id,
+            "statistic": "mean", "quantity": "step_time", "unit": "s",
         }  # fmt: skip
         lines.append(_line(labels, run.step_s, [run.step_s * float(np.exp(error)) * ratio for ratio in ratios]))
     return [lines]

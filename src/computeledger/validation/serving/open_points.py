@@ -20,6 +20,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency, efficiency
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
@@ -329,7 +330,7 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     >>> bool(4e-3 < predict_open(open_case(row), Machine(load_system("h100-nvl8"))) < 6e-3)
     True
     """
-    if case.is_static:  # a benchmark that holds its batch streams to nobody
+    if case.is_static and case.engine not in local_engines():  # a benchmark that holds its batch streams to nobody
         machine = replace(machine, efficiency=_unanswering(machine.efficiency))
     result = estimate_serving(case.scenario, machine)
     if case.quantity == "input_tokens_per_s_per_gpu":

@@ -15,12 +15,10 @@ from computeledger.arrays import Num, Range, sample
 from computeledger.physics.calibration.anchors import StepSpread
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
-from computeledger.physics.training.batch import Batch
 from computeledger.validation.compare import Array
 from computeledger.validation.conformal import weighted_quantile
-from computeledger.validation.training.constants import left_out_errors, log_errors, plain
-from computeledger.validation.training.fit import source_family
-from computeledger.validation.training.points import predict_runs
+from computeledger.validation.training.constants import left_out_errors, log_errors, plain, source_family
+from computeledger.validation.training.points import as_batch, predict_runs
 from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import TrainingRun
 from computeledger.workloads.anchor_fit import Lesson, posterior
@@ -113,11 +111,7 @@ def fit_steps(folder: str | Path, quick: bool = False) -> StepFit:
     """
     rows = [row for table in TABLES for row in read_training_table(Path(folder) / table)]
     runs = [run for run in training_runs(rows)[0] if np.isfinite(run.step_s)]
-    errors = (
-        log_errors(runs, plain(training_efficiency()))[:, 0]
-        if quick
-        else left_out_errors(runs, lambda run: source_family(run.row["source"]))
-    )
+    errors = log_errors(runs, plain(training_efficiency()))[:, 0] if quick else left_out_errors(runs)
     groups = grouped(trained(runs, -errors))
     left_out = () if quick else left_out_gains(groups)
     n_sources = len({source for source, _ in groups})
@@ -134,21 +128,13 @@ def trained(runs: Sequence[TrainingRun], log_ratios: Array) -> list[Trained]:
     """
     factors = {f"efficiency.{name}": factor.value for name, factor in load_training_factors().items()}
     draws: dict[str, Num] = sample(factors, _SAMPLES)
-    unseen = [replace(run, stack=replace(run.stack, in_calibration=False)) for run in runs]  # its source is left out
-    steps = predict_runs(unseen, training_efficiency(draws=draws), _SAMPLES)[0]
+    steps = predict_runs(runs, training_efficiency(draws=draws), _SAMPLES)[0]
+    places = [place_of(PretrainingScenario(run.model, run.layout, run.precision, as_batch(run))) for run in runs]
     return [
         Trained(source_family(run.row["source"]), run.system.accelerator.id, f"{run.model.id} {run.precision.name}",
-                place_of(_scenario(run)), float(log), interval_of_step(step))
-        for run, log, step in zip(runs, log_ratios, steps, strict=True)
+                place, float(log), interval_of_step(step))
+        for run, place, log, step in zip(runs, places, log_ratios, steps, strict=True)
     ]  # fmt: skip
-
-
-def _scenario(run: TrainingRun) -> PretrainingScenario:
-    batch = Batch(
-        run.sequence_tokens, run.global_sequences, run.microbatch_sequences, run.recompute, run.virtual_stages,
-        run.sharded_weights, run.stack,
-    )  # fmt: skip
-    return PretrainingScenario(run.model, run.layout, run.precision, batch)
 
 
 def grouped(runs: Sequence[Trained]) -> dict[tuple[str, str], list[Trained]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 from computeledger.arrays import Range
@@ -9,7 +10,7 @@ from computeledger.physics.calibration.efficiency import Factor
 from computeledger.physics.calibration.training import TrainingEfficiency, load_training_factors
 from computeledger.units import KILO
 from computeledger.validation.training.constants import CONSTANTS
-from computeledger.validation.training.fit import FittedConstant, TrainingFit
+from computeledger.validation.training.fit import FittedConstant, Slice, TrainingFit
 from computeledger.writing import toml_row, toml_text
 
 _HEAD = """\
@@ -17,10 +18,14 @@ _HEAD = """\
 # fitted by `fit_training` and written by `calibration_toml`; the others are assumptions. A range is a 90 % interval.
 """
 _CLASSES = {
-    "training_known_ratio": ("known", "dense model, stack of the calibration", "left-out folds of configurations"),
-    "training_unseen_ratio": ("unseen", "dense model, another stack", "sources left out as a whole"),
-    "training_expert_ratio": ("expert", "model with experts", "models left out as a whole"),
-    "training_chip_ratio": ("chip", "chip outside the calibration", "families of chips left out as a whole"),
+    "training_known_ratio": ("known", "dense model, as vendors tune it for their own tables", "sources left out"),
+    "training_unseen_ratio": ("unseen", "dense model, as people usually run it", "sources left out as a whole"),
+    "training_expert_ratio": ("expert", "model with experts", "sources left out as a whole"),
+    "training_chip_ratio": (
+        "chip",
+        "TPU, Instinct or a chip never measured",
+        "sources, and families of chips, left out",
+    ),
     "training_memory_ratio": (
         "memory",
         "peak memory",
@@ -52,11 +57,24 @@ def calibration_toml(fit: TrainingFit, date: str) -> str:
     fitted = {one.name: one for one in fit.constants}
     names = [field.name for field in fields(TrainingEfficiency)]
     assumed = [name for name in names if name not in fitted and name not in _CLASSES and name not in _MEANS]
-    parts = [_HEAD, "\n".join(_assumption(shipped[name]) for name in assumed if name in shipped), ""]
+    rows = [_assumption(shipped[name]) for name in assumed if name in shipped]
+    parts = [_HEAD, "\n".join(rows + [_mean(name, fit) for name in names if name in _MEANS]), ""]
     parts += [_fitted(fitted[name], date) for name in names if name in fitted]
-    parts += [_mean(name, fit, date) for name in names if name in _MEANS]
     parts += [_ratio(name, fit, date) for name in names if name in _CLASSES]
+    parts += _effects("frameworks", fit.frameworks) + _effects("sources", fit.sources)
+    parts += ["[slices]", *(_slice_row(name, one) for name, one in fit.slices.items()), ""]
     return "\n".join(parts)
+
+
+def _effects(title: str, effects: Mapping[str, float]) -> list[str]:
+    """Measured over predicted time, by framework or by source."""
+    rows = [toml_row(toml_text(name), {"effect": f"{effect:.4g}"}) for name, effect in effects.items()]
+    return [f"[{title}]", *rows, ""]
+
+
+def _slice_row(name: str, one: Slice) -> str:
+    entry = {"n": str(one.n), "sources": str(one.sources), "step": f"{one.median_abs_error:.3g}"}
+    return toml_row(toml_text(name), entry)
 
 
 def _number(value: float) -> str:
@@ -94,16 +112,10 @@ def _fitted(one: FittedConstant, date: str) -> str:
     return _entry(one.name, lines, date)
 
 
-def _mean(name: str, fit: TrainingFit, date: str) -> str:
-    lines = {
-        "value": _number(float(getattr(fit.training, name))),
-        "unit": "-",
-        "why": f"chips outside the calibration: {_MEANS[name]}",
-        "data": "the fitted families",
-        "residual": f"a factor of {fit.ratios['chip']:.2f} covers 90 % where a family is left out",
-        "identifiability": "not fitted by itself",
-    }
-    return _entry(name, lines, date)
+def _mean(name: str, fit: TrainingFit) -> str:
+    value, why = float(getattr(fit.training, name)), f"chips outside the calibration: {_MEANS[name]}"
+    entries = {"value": _number(value), "unit": "-", "why": why, "source": "assumption"}
+    return toml_row(name, {key: toml_text(one) for key, one in entries.items()})
 
 
 def _ratio(name: str, fit: TrainingFit, date: str) -> str:

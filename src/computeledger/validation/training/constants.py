@@ -1,52 +1,63 @@
-"""The constants of the training model and their fit to measured steps.
+"""The constants of the training model, and how they and the effects of frameworks and sources are fitted to steps.
 
-Constants are fitted in the logarithm by damped least squares with a robust loss on the logarithm of step times, from
-starting values that measured kernels suggest, and never above what measured kernels reach.
+Constants are fitted in the logarithm, each with a prior around what measured kernels suggest, and never above what
+measured kernels reach. A framework has one effect on the time of its steps, and each source one of its own: what a
+reader's job will show is that of one source more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.physics.calibration.training import TrainingEfficiency, training_efficiency
+from computeledger.validation import fit
 from computeledger.validation.compare import Array
 from computeledger.validation.training.points import predict_runs
 from computeledger.validation.training.sources import TrainingRun
+from computeledger.workloads.frameworks import USUAL_STACK
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Where the fit of a constant starts, and what bounds it."""
+    """What a constant is before the fit, the spread of its logarithm, and what bounds it."""
 
     start: float
     cap: float
     why: str
+    sd: float = 0.2
 
 
 GEMM = "training_gemm_fraction_"
 ATTENTION = "training_attention_fraction_"
-#: What is fitted. Caps are the best of the measured kernels (gemm_fit.csv, gemm_8192.csv; TPU: the peak itself).
+#: What is fitted. Caps are the best of the measured kernels (gemm_fit.csv, gemm_8192.csv; TPU: the peak itself; AMD:
+#: its own Max-Achievable FLOP/s).
 CONSTANTS = {
     f"{GEMM}ampere": Fitted(0.66, 0.78, "products of A100, of the dense bf16 peak"),
     f"{GEMM}hopper": Fitted(0.66, 0.82, "products of Hopper, of the dense bf16 peak"),
     f"{GEMM}hopper_fp8": Fitted(0.55, 0.67, "products of Hopper in fp8, of the dense fp8 peak"),
-    f"{GEMM}blackwell": Fitted(0.55, 0.70, "products of Blackwell, of the dense bf16 peak, at 444 W per PFLOP/s"),
+    f"{GEMM}blackwell": Fitted(0.50, 0.70, "products of Blackwell, of the dense bf16 peak, at 444 W per PFLOP/s"),
     f"{GEMM}blackwell_fp8": Fitted(0.50, 0.62, "products of Blackwell in fp8, per tensor or per block"),
     f"{GEMM}fp4": Fitted(0.32, 0.38, "products in NVFP4, layers that stay wider included"),
-    f"{GEMM}tpu": Fitted(0.80, 0.95, "products of TPU v5e and v5p under one compiler, of the dense bf16 peak"),
-    f"{ATTENTION}ampere": Fitted(0.35, 0.66, "attention of A100, forward and backward"),
-    f"{ATTENTION}hopper": Fitted(0.40, 0.66, "attention of Hopper with FlashAttention 3 or cuDNN"),
-    f"{ATTENTION}blackwell": Fitted(0.50, 0.66, "attention of Blackwell with cuDNN"),
-    "training_expert_fraction": Fitted(0.5, 1.0, "grouped products of experts against one large product"),
-    "training_fused_expert_fraction": Fitted(0.6, 1.0, "the same where casts and activation are inside the kernels"),
+    f"{GEMM}tpu": Fitted(0.80, 0.95, "products of TPU v5e to v7 under one compiler, of the dense peak"),
+    f"{GEMM}cdna": Fitted(0.46, 0.65, "products of Instinct MI300X and MI355X, of the dense bf16 peak"),
+    f"{ATTENTION}ampere": Fitted(0.35, 0.66, "attention of A100, forward and backward", 0.3),
+    f"{ATTENTION}hopper": Fitted(0.40, 0.66, "attention of Hopper with FlashAttention 3 or cuDNN", 0.3),
+    f"{ATTENTION}blackwell": Fitted(0.50, 0.66, "attention of Blackwell with cuDNN", 0.3),
+    f"{ATTENTION}tpu": Fitted(0.40, 0.66, "attention of TPU", 0.3),
+    "training_expert_fraction": Fitted(0.6, 1.0, "grouped products of many rows against one large product", 0.3),
+    "training_fused_expert_fraction": Fitted(0.8, 1.0, "the same, casts and activation inside the kernels", 0.3),
+    "training_expert_rows": Fitted(300.0, np.inf, "rows of an expert at which its products take twice as long", 0.7),
 }
 #: Runs of a source whose own figures contradict one another count for less.
 WEIGHTS = {"prime-rl": 0.25}
-#: Scale of the robust loss and weight of the starting values, in units of a logarithm.
-ROBUST_SCALE, PRIOR_WEIGHT = 0.08, 0.04
+#: Rows that a source counts for at most.
+MOST_RUNS_OF_A_SOURCE = 80.0
+#: Scale of the robust loss, and spreads of the logarithm of frameworks' and of sources' effects (assumptions).
+ROBUST_SCALE, FRAMEWORK_SD, SOURCE_SD = 0.08, 0.15, 0.08
 
 
 def plain(training: TrainingEfficiency) -> TrainingEfficiency:
@@ -62,7 +73,7 @@ def plain(training: TrainingEfficiency) -> TrainingEfficiency:
 
 
 def log_errors(runs: Sequence[TrainingRun], training: TrainingEfficiency, width: int = 1) -> Array:
-    """Errors of predicted step times.
+    """Errors of step times that physics alone predicts, without what its framework takes.
 
     Examples
     --------
@@ -70,66 +81,118 @@ def log_errors(runs: Sequence[TrainingRun], training: TrainingEfficiency, width:
     (0, 1)
     """
     measured = np.array([run.step_s for run in runs]).reshape(-1, 1)
-    errors: Array = np.log(predict_runs(runs, training, width)[0]) - np.log(measured)
+    taken = np.array([run.stack.time_ratio for run in runs], float).reshape(-1, 1)
+    errors: Array = np.log(predict_runs(runs, training, width)[0]) - np.log(measured * taken)
     return errors
+
+
+def source_family(source: str) -> str:
+    """Name the publisher or paper series of a row, the unit that is left out as a source.
+
+    Examples
+    --------
+    >>> source_family("MLPerf Training v5.0 (NVIDIA)")
+    'MLPerf'
+    """
+    series = {"Narayanan": "Megatron papers", "Korthikanti": "Megatron papers"}
+    named = next((name for word, name in series.items() if word in source), None)
+    return named or next((word for word in ("MLPerf", "MegaScale", "MaxText README") if word in source), source)
+
+
+def framework_of_run(run: TrainingRun) -> str:
+    """Name the framework whose effect a run shows; none where nobody says which it is."""
+    return "" if run.framework.id == USUAL_STACK else run.framework.id
+
+
+def _places(labels: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Each label once, and which one every row has; -1 where it has none."""
+    names = sorted(set(labels) - {""})
+    order = {name: place for place, name in enumerate(names)}
+    return names, np.array([order.get(label, -1) for label in labels], dtype=np.int64)
+
+
+def _several(names: list[str], places: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    return (names, places) if len(names) > 1 else ([], np.full(len(places), -1))
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is fitted to what."""
+    """What is fitted to what: constants, then the effects of frameworks, then those of sources."""
 
     runs: Sequence[TrainingRun]
-    weights: Array
     base: TrainingEfficiency
+    held: frozenset[str] = frozenset()
 
-    def factors(self, points: Array) -> TrainingEfficiency:
-        """Set the constants at points.
+    @property
+    def frameworks(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Frameworks, and which one each run has; none where there are not several to compare."""
+        return _several(*_places([framework_of_run(run) for run in self.runs]))
 
-        Examples
-        --------
-        >>> points = np.zeros((len(CONSTANTS), 2))
-        >>> Problem([], np.zeros(0), TrainingEfficiency()).factors(points).training_expert_fraction.shape
-        (2,)
-        """
-        return replace(self.base, **{name: np.exp(row) for name, row in zip(CONSTANTS, points, strict=True)})
+    @property
+    def sources(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Sources, and which one each run is of; none where there are not several to compare."""
+        return _several(*_places([source_family(run.row["source"]) for run in self.runs]))
 
-    def errors(self, point: Array) -> Array:
-        """Tabulate errors and their derivatives, from one prediction of the point and of a step along each constant.
-
-        Examples
-        --------
-        >>> Problem([], np.zeros(0), TrainingEfficiency()).errors(np.zeros(len(CONSTANTS))).shape[0]
-        0
-        """
-        step = -1e-3
-        points = point[:, None] + np.column_stack([np.zeros(len(point)), step * np.eye(len(point))])
-        table = log_errors(self.runs, self.factors(points), len(point) + 1)
-        table[:, 1:] = (table[:, 1:] - table[:, :1]) / step
-        return table
-
-    def loss(self, errors: Array, point: Array) -> float:
-        """Add the pseudo-Huber loss of errors and a weak pull to the starting values.
+    def factors(self, changes: Array) -> TrainingEfficiency:
+        """Set the constants along an axis of vectors, those that are held at their caps.
 
         Examples
         --------
-        >>> start = np.log([one.start for one in CONSTANTS.values()])
-        >>> Problem([], np.zeros(0), TrainingEfficiency()).loss(np.zeros(0), start)
-        0.0
+        >>> Problem([], TrainingEfficiency()).factors(np.zeros((2, len(CONSTANTS)))).training_expert_fraction
+        array([0.6, 0.6])
         """
-        robust = np.sqrt(1 + (errors / ROBUST_SCALE) ** 2) - 1
-        return float(np.sum(self.weights * ROBUST_SCALE**2 * robust) + 0.5 * np.sum(_pull(point) ** 2))
+        moved = zip(CONSTANTS.items(), changes.T[: len(CONSTANTS)], strict=True)
+        held = {name: np.full(len(changes), CONSTANTS[name].cap) for name in self.held}
+        return replace(self.base, **{name: one.start * np.exp(change) for (name, one), change in moved} | held)
 
+    def at(self, change: Array) -> TrainingEfficiency:
+        """Set the constants to one vector."""
+        factors = self.factors(change[None, :])
+        return replace(factors, **{name: float(getattr(factors, name)[0]) for name in CONSTANTS})
 
-def _start() -> Array:
-    return np.log([one.start for one in CONSTANTS.values()])
+    def solved(self) -> tuple[Problem, fit.Fitted]:
+        """Fit; a constant that would exceed the best measured kernel is held there, and the others fitted again.
 
+        Examples
+        --------
+        >>> Problem([], TrainingEfficiency()).solved()[1].change.shape
+        (15,)
+        """
+        problem, fitted = self, fit.fit_constants(self.fit())
+        while True:
+            values = zip(CONSTANTS.items(), fitted.change.tolist(), strict=False)
+            over = {name for (name, one), change in values if one.start * np.exp(change) > one.cap} - problem.held
+            if not over:
+                return problem, fitted
+            problem = replace(problem, held=problem.held | over)
+            fitted = fit.fit_constants(problem.fit(), fitted.change)
 
-def _pull(point: Array) -> Array:
-    return PRIOR_WEIGHT * (point - _start())
+    def fit(self) -> fit.Fit:
+        """State the fit.
+
+        Examples
+        --------
+        >>> Problem([], TrainingEfficiency()).fit().scales.shape
+        (0,)
+        """
+        (frameworks, run_by), (sources, made_by) = self.frameworks, self.sources
+        n, m = len(CONSTANTS), len(CONSTANTS) + len(frameworks)
+
+        def residuals(changes: Array) -> Array:
+            errors = log_errors(self.runs, self.factors(changes), len(changes))
+            for places, effects in ((run_by, changes[:, n:m].T), (made_by, changes[:, m:].T)):
+                known = places >= 0
+                errors[known] += effects[places[known]]
+            return errors
+
+        spreads = [one.sd for one in CONSTANTS.values()]
+        effects = [FRAMEWORK_SD] * len(frameworks) + [SOURCE_SD] * len(sources)
+        return fit.Fit(residuals, np.full(len(self.runs), ROBUST_SCALE), run_weights(self.runs),
+                       np.array(spreads + effects))  # fmt: skip
 
 
 def run_weights(runs: Sequence[TrainingRun]) -> Array:
-    """Weigh runs by how far their source can be trusted.
+    """Weigh runs by how far their source can be trusted, no source for more than some rows.
 
     Examples
     --------
@@ -137,7 +200,9 @@ def run_weights(runs: Sequence[TrainingRun]) -> Array:
     (0,)
     """
     trust = [next((w for word, w in WEIGHTS.items() if word in run.row["source"]), 1.0) for run in runs]
-    return np.array(trust)
+    _, places = _places([source_family(run.row["source"]) for run in runs])
+    counts = np.bincount(places) if runs else np.zeros(0)
+    return np.array(trust) * np.minimum(1.0, MOST_RUNS_OF_A_SOURCE / counts[places])
 
 
 def configuration(run: TrainingRun) -> str:
@@ -155,42 +220,6 @@ def configuration(run: TrainingRun) -> str:
     return repr((*asked, run.sequence_tokens, run.microbatch_sequences, run.global_sequences))
 
 
-def minimise(problem: Problem, iterations: int = 15) -> tuple[Array, Array]:
-    """Find the constants of least loss.
-
-    Examples
-    --------
-    >>> point, curvature = minimise(Problem([], np.zeros(0), TrainingEfficiency()))
-    >>> len(point) == len(CONSTANTS) == len(curvature)
-    True
-    """
-    caps = np.log([one.cap for one in CONSTANTS.values()])
-    point, damping = _start(), 1e-3
-    curvature = np.eye(len(point))
-    for _ in range(iterations):
-        table = problem.errors(point)
-        errors, slopes = table[:, 0], table[:, 1:]
-        weight = problem.weights / np.sqrt(1 + (errors / ROBUST_SCALE) ** 2)
-        curvature = slopes.T @ (weight[:, None] * slopes) + PRIOR_WEIGHT**2 * np.eye(len(point))
-        gradient = slopes.T @ (weight * errors) + PRIOR_WEIGHT * _pull(point)
-        # a constant at its cap that wants to rise stays there
-        free = (point < caps - 1e-9) | (gradient > 0)
-        before, moved = problem.loss(errors, point), np.zeros(len(point))
-        for _ in range(8):
-            system = (curvature + damping * np.diag(np.diag(curvature)))[np.ix_(free, free)]
-            step = np.zeros(len(point))
-            step[free] = -np.linalg.solve(system, gradient[free])
-            trial = np.minimum(point + np.clip(step, -0.5, 0.5), caps)
-            trial_errors = log_errors(problem.runs, problem.factors(trial[:, None]))[:, 0]
-            if problem.loss(trial_errors, trial) < before:
-                moved, point, damping = trial - point, trial, max(damping / 5, 1e-6)
-                break
-            damping *= 8
-        if np.abs(moved).max() < 1e-4:
-            break
-    return point, curvature
-
-
 def fit_constants(runs: Sequence[TrainingRun]) -> TrainingEfficiency:
     """Fit the constants to runs.
 
@@ -200,25 +229,34 @@ def fit_constants(runs: Sequence[TrainingRun]) -> TrainingEfficiency:
     >>> round(fitted.training_gemm_fraction_hopper, 9) == CONSTANTS["training_gemm_fraction_hopper"].start
     True
     """
-    base = plain(training_efficiency())
-    if not runs:
-        return replace(base, **{name: one.start for name, one in CONSTANTS.items()})
-    point, _ = minimise(Problem(runs, run_weights(runs), base))
-    return replace(base, **dict(zip(CONSTANTS, np.exp(point).tolist(), strict=True)))
+    problem, fitted = Problem(runs, plain(training_efficiency())).solved()
+    return problem.at(fitted.change)
 
 
-def left_out_errors(runs: Sequence[TrainingRun], group: Callable[[TrainingRun], str]) -> Array:
-    """Errors of each run under a fit that has not seen its group.
+def left_out_errors(runs: Sequence[TrainingRun]) -> Array:
+    """Errors of each run under constants and effects of frameworks that have not seen its source.
 
     Examples
     --------
-    >>> left_out_errors([], lambda run: "").shape
+    >>> left_out_errors([]).shape
     (0,)
     """
-    names = np.array([group(run) for run in runs])
-    errors = np.full(len(runs), np.nan)
-    for name in sorted(set(names.tolist()) - {""}):
-        seen = [run for run, own in zip(runs, names, strict=True) if own != name]
-        unseen = [run for run, own in zip(runs, names, strict=True) if own == name]
-        errors[names == name] = log_errors(unseen, fit_constants(seen))[:, 0]
-    return errors
+    problem, fitted = Problem(runs, plain(training_efficiency())).solved()
+    stated = problem.fit()
+    return fit.cross_validate_near(stated, fit.linear_at(stated, fitted.change), problem.sources[1], fitted.change)
+
+
+def effects_of(problem: Problem, fitted: fit.Fitted) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Measured over predicted time of each framework and of each source.
+
+    Examples
+    --------
+    >>> effects_of(Problem([], TrainingEfficiency()), fit.Fitted(np.zeros(len(CONSTANTS)), np.zeros(0), 0.0))
+    ({}, {})
+    """
+    (frameworks, _), (sources, _) = problem.frameworks, problem.sources
+    ratios = np.exp(fitted.change[len(CONSTANTS) :]).tolist()
+    return (
+        dict(zip(frameworks, ratios[: len(frameworks)], strict=True)),
+        dict(zip(sources, ratios[len(frameworks) :], strict=True)),
+    )

@@ -1,23 +1,22 @@
 """Fit of every training calibration to published runs: one command from the data folder to the shipped file.
 
-Intervals are split conformal: quantiles of errors on runs that a fit has not seen.
+Intervals are split conformal: quantiles of errors on whole sources that a fit has not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 
 from computeledger.errors import InputError
-from computeledger.physics.calibration.training import (
-    TrainingEfficiency,
-    chip_family,
-    training_efficiency,
-)
+from computeledger.physics.calibration.training import TrainingEfficiency, chip_family, training_efficiency
+from computeledger.physics.training.step import step_class
+from computeledger.validation import fit
 from computeledger.validation.compare import Array, Summary, summarize
 from computeledger.validation.training.constants import (
     ATTENTION,
@@ -25,18 +24,25 @@ from computeledger.validation.training.constants import (
     GEMM,
     Problem,
     configuration,
-    left_out_errors,
+    effects_of,
+    framework_of_run,
     log_errors,
-    minimise,
     plain,
-    run_weights,
+    source_family,
 )
-from computeledger.validation.training.points import predict_runs
+from computeledger.validation.training.points import as_batch, predict_runs
 from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import TrainingRun
 
 FOLDS = 5
+#: Classes of questions, by :func:`~computeledger.physics.training.step.step_class`.
 CLASSES = ("known", "unseen", "expert", "chip")
+#: Tables of measured runs: of the folder, and shipped with the package.
+IN_FOLDER, SHIPPED = ("training.csv", "training_open.csv"), "training_elsewhere.csv"
+#: Measurements that make a slice.
+FEWEST_OF_A_CELL = 5
+#: Runs of a source that count for an interval at most: a vendor's table is many configurations.
+MOST_OF_AN_INTERVAL = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +60,25 @@ class FittedConstant:
 
 
 @dataclass(frozen=True, slots=True)
+class Slice:
+    """How well measurements that share a framework, a chip and a kind of model are predicted, their source left out."""
+
+    n: int
+    sources: int
+    median_abs_error: float
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingFit:
     """Result of a fit of the training calibration."""
 
     constants: tuple[FittedConstant, ...]
-    ratios: dict[str, float]
-    tables: dict[str, dict[str, Summary]]
+    ratios: Mapping[str, float]
+    tables: Mapping[str, Mapping[str, Summary]]
     training: TrainingEfficiency
-
-
-def source_family(source: str) -> str:
-    """Name the publisher or paper series of a row, the unit that is left out as a source.
-
-    Examples
-    --------
-    >>> source_family("MLPerf Training v5.0 (NVIDIA)")
-    'MLPerf'
-    """
-    series = {"Narayanan": "Megatron papers", "Korthikanti": "Megatron papers"}
-    named = next((name for word, name in series.items() if word in source), None)
-    return named or next((word for word in ("MLPerf", "MegaScale", "MaxText", "nanochat") if word in source), source)
+    frameworks: Mapping[str, float] = field(default_factory=dict)
+    sources: Mapping[str, float] = field(default_factory=dict)
+    slices: Mapping[str, Slice] = field(default_factory=dict)
 
 
 def _fold(run: TrainingRun) -> str:
@@ -98,34 +103,63 @@ def _left_out_families(runs: Sequence[TrainingRun], training: TrainingEfficiency
     return errors
 
 
-def conformal_factor(errors: Array, probability: float = 0.9) -> float:
+def conformal_factor(errors: Array, probability: float = 0.9, groups: Sequence[str] | None = None) -> float:
     """Half width of an interval that covers unseen errors with a probability.
 
-    ``exp(the ceil((n + 1) p)-th smallest of |errors|)``
+    ``exp(the ceil((n + 1) p)-th smallest of |errors|)``; where errors are of groups, none of which counts for more than
+    a few members, the smallest that holds that share.
 
     Examples
     --------
     >>> round(conformal_factor(np.log([1.1, 1.2, 0.8, 1.05])), 2)
     1.25
     """
-    sizes = np.sort(np.abs(errors))
-    if not len(sizes):
+    sizes, n = np.sort(np.abs(errors)), len(errors)
+    if not n:
         return 1.0
-    rank = min(int(np.ceil((len(sizes) + 1) * probability)), len(sizes))
-    return float(np.exp(sizes[rank - 1]))
+    if groups is None:
+        return float(np.exp(sizes[min(int(np.ceil((n + 1) * probability)), n) - 1]))
+    _, places, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    shares = np.minimum(1.0, MOST_OF_AN_INTERVAL / counts[places])[np.argsort(np.abs(errors))]
+    held = np.cumsum(shares) / np.sum(shares)
+    return float(np.exp(sizes[min(int(np.searchsorted(held, probability)), n - 1)]))
 
 
-def _table(runs: Sequence[TrainingRun], errors: Array, slices: Callable[[TrainingRun], str]) -> dict[str, Summary]:
-    names = [slices(run) for run in runs]
-    return {name: _summary(errors[[one == name for one in names]]) for name in sorted(set(names))}
+#: A uniform spread of the logarithm whose 5th and 95th percentiles are its interval's ends.
+_SPREAD = np.linspace(-1, 1, 181) / 0.9
 
 
-def _summary(errors: Array) -> Summary:
-    return summarize(np.exp(errors)[:, None], np.ones(len(errors)))
+def _table(
+    runs: Sequence[TrainingRun], errors: Array, slices: Callable[[TrainingRun], str], widths: Array | None = None
+) -> dict[str, Summary]:
+    """Errors by slice, and how many lie inside intervals of certain widths."""
+    names = np.array([slices(run) for run in runs])
+    around = np.zeros(len(runs)) if widths is None else widths
+    clouds = np.exp(errors[:, None] + np.log1p(around)[:, None] * _SPREAD)
+    return {
+        name: summarize(clouds[names == name], np.ones(int(np.sum(names == name))))
+        for name in sorted(set(names.tolist()))
+    }
 
 
 def _kind(run: TrainingRun) -> str:
     return run.row["model_kind"]
+
+
+def read_every_run(data_folder: str | Path) -> list[TrainingRun]:
+    """Read the runs of the folder's tables and of the shipped one.
+
+    Examples
+    --------
+    >>> read_every_run("nowhere")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere/measured/training.csv: no such file
+    """
+    folder = Path(data_folder) / "measured"
+    paths = [folder / IN_FOLDER[0], *(folder / name for name in IN_FOLDER[1:] if (folder / name).is_file())]
+    shipped = Path(str(resources.files("computeledger.validation").joinpath("data", SHIPPED)))
+    rows = [row for path in (*paths, shipped) for row in read_training_table(path)]
+    return training_runs(rows)[0]
 
 
 def fit_training(data_folder: str | Path) -> TrainingFit:
@@ -137,29 +171,33 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere/measured/training.csv: no such file
     """
-    rows = read_training_table(Path(data_folder) / "measured" / "training.csv")
-    everything = training_runs(rows)[0]
+    everything = read_every_run(data_folder)
     runs = [run for run in everything if np.isfinite(run.step_s)]
     if len(runs) < 10 * len(CONSTANTS):
         raise InputError(f"{data_folder}: {len(runs)} training runs are too few to fit {len(CONSTANTS)} constants")
-    problem = Problem(runs, run_weights(runs), plain(training_efficiency()))
-    point, curvature = minimise(problem)
-    values = dict(zip(CONSTANTS, np.exp(point).tolist(), strict=True))
-    training = _with_means(replace(problem.base, **values))
+    problem, fitted = Problem(runs, plain(training_efficiency())).solved()
+    stated = problem.fit()
+    linear = fit.linear_at(stated, fitted.change)
+    training = _with_means(problem.at(fitted.change))
+    names, made_by = problem.sources
+    _, folds = np.unique([_fold(run) for run in runs], return_inverse=True)
+    unseen = np.where(np.arange(len(fitted.change)) < len(fitted.change) - len(names), fitted.change, 0.0)
     errors = {
-        "fit": log_errors(runs, training)[:, 0],
-        "cross_validation": left_out_errors(runs, _fold),
-        "leave_one_source_out": left_out_errors(runs, lambda run: source_family(run.row["source"])),
+        "fit": stated.residuals(unseen[None, :])[:, 0],
+        "cross_validation": fit.cross_validate_near(stated, linear, folds.astype(np.int64), fitted.change),
+        "leave_one_source_out": fit.cross_validate_near(stated, linear, made_by, fitted.change),
     }
-    tables = {name: _table(runs, one, _kind) for name, one in errors.items()}
-    errors["models_left_out"] = left_out_errors(runs, lambda run: run.model.id if _kind(run) == "moe" else "")
-    by_source = _table(runs, errors["leave_one_source_out"], lambda run: source_family(run.row["source"]))
-    tables["by_source_left_out"] = by_source
-    tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"])
-    ratios = _class_factors(runs, errors, _left_out_families(runs, training))
+    left_out, classes = errors["leave_one_source_out"], classes_of(runs)
+    ratios = _class_factors(runs, left_out, _left_out_families(runs, training))
+    widths = np.array([ratios[name] for name in classes]) - 1
+    tables = {name: _table(runs, one, _kind, widths) for name, one in errors.items()}
+    tables["by_class_left_out"] = _table(runs, left_out, lambda run: classes_of([run])[0], widths)
+    tables["by_source_left_out"] = _table(runs, left_out, lambda run: source_family(run.row["source"]), widths)
+    tables["by_chip_left_out"] = _table(runs, left_out, lambda run: chip_family(run.system.accelerator), widths)
+    tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"], widths)
     ratios["memory"], tables["memory"] = _memory(everything, training)
-    constants = _constants(problem, (point, curvature))
-    return TrainingFit(constants, ratios, tables, training)
+    constants = _constants(problem, fitted.change, errors["fit"])
+    return TrainingFit(constants, ratios, tables, training, *effects_of(problem, fitted), _slices(runs, left_out))
 
 
 def _with_means(training: TrainingEfficiency) -> TrainingEfficiency:
@@ -177,34 +215,66 @@ def _with_means(training: TrainingEfficiency) -> TrainingEfficiency:
     )
 
 
-def _class_factors(runs: Sequence[TrainingRun], errors: dict[str, Array], new_chip: Array) -> dict[str, float]:
-    """Half widths by class: dense runs of a known and of an unseen stack, new models with experts, new families."""
-    moe = np.array([_kind(run) == "moe" for run in runs])
-    classes = {
-        "known": errors["cross_validation"][~moe],
-        "unseen": errors["leave_one_source_out"][~moe],
-        "expert": errors["models_left_out"][moe],
-        "chip": new_chip[np.isfinite(new_chip)],
-    }
-    return {name: conformal_factor(classes[name]) for name in CLASSES}
+def classes_of(runs: Sequence[TrainingRun]) -> list[str]:
+    """Name the class of each run that gives it its interval, one of ``CLASSES``.
+
+    Examples
+    --------
+    >>> classes_of([])
+    []
+    """
+    return [step_class(run.model, as_batch(run), chip_family(run.system.accelerator)) for run in runs]
+
+
+def _class_factors(runs: Sequence[TrainingRun], errors: Array, new_chip: Array) -> dict[str, float]:
+    """Half widths by class, from sources left out; of a chip outside the calibration at least that of one left out."""
+    classes = np.array(classes_of(runs))
+    sources = np.array([source_family(run.row["source"]) for run in runs])
+    found = {}
+    for name in CLASSES:
+        mine = classes == name
+        found[name] = conformal_factor(errors[mine], groups=sources[mine].tolist())
+    away = np.isfinite(new_chip)
+    found["chip"] = max(found["chip"], conformal_factor(new_chip[away], groups=sources[away].tolist()))
+    return found
+
+
+def _slices(runs: Sequence[TrainingRun], errors: Array) -> dict[str, Slice]:
+    """Errors of what was left out by framework, chip family and kind of model, and by fewer of them."""
+    parts: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        labels = (_kind(run), chip_family(run.system.accelerator), framework_of_run(run) or "generic")
+        for depth in range(1, len(labels) + 1):
+            parts.setdefault(" ".join(labels[:depth]), []).append(place)
+    found = {}
+    for name, places in sorted(parts.items()):
+        if len(places) >= FEWEST_OF_A_CELL:
+            sources = {source_family(runs[place].row["source"]) for place in places}
+            error = float(np.median(np.abs(np.expm1(errors[places]))))
+            found[name] = Slice(len(places), len(sources), error)
+    return found
 
 
 def _memory(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> tuple[float, dict[str, Summary]]:
-    stated = [run for run in runs if np.isfinite(run.memory_bytes) and run.is_accounted]
+    stated = [run for run in runs if np.isfinite(run.memory_bytes) and run.is_accounted and run.beside_bytes == 0]
     modelled = predict_runs(stated, training, 1)[1][:, 0]
     errors = np.log(modelled / np.array([run.memory_bytes for run in stated]))
-    return conformal_factor(errors), _table(stated, errors, _kind)
+    factor = conformal_factor(errors)
+    return factor, _table(stated, errors, _kind, np.full(len(stated), factor - 1))
 
 
-def _constants(problem: Problem, solution: tuple[Array, Array]) -> tuple[FittedConstant, ...]:
+def _constants(problem: Problem, change: Array, errors: Array) -> tuple[FittedConstant, ...]:
     """Each constant with the runs it moves, its standard error and what it trades with."""
-    point, curvature = solution
-    table = problem.errors(point)
-    errors, slopes = table[:, 0], table[:, 1:]
-    covariance = np.linalg.inv(curvature) * float(np.average(errors**2, weights=problem.weights))
+    names, values = list(CONSTANTS), problem.at(change)
+    here = change.copy()
+    here[: len(names)] = [np.log(getattr(values, name) / one.start) for name, one in CONSTANTS.items()]
+    linear = fit.linear_at(replace(problem, held=frozenset()).fit(), here)
+    around = linear.residuals(np.vstack([here, here + np.eye(len(here))]))
+    slopes = around[:, 1:] - around[:, :1]
+    pull = linear.weights / (linear.scales**2 + around[:, 0] ** 2)
+    covariance = np.linalg.inv(slopes.T @ (pull[:, None] * slopes) + np.diag(linear.prior_sd**-2))
     spread = np.sqrt(np.diag(covariance))
-    correlations = covariance / np.outer(spread, spread) - np.eye(len(point))
-    names = list(CONSTANTS)
+    correlations = (covariance / np.outer(spread, spread))[: len(CONSTANTS), : len(CONSTANTS)] - np.eye(len(CONSTANTS))
     out = []
     for place, name in enumerate(names):
         moved = np.abs(slopes[:, place]) > 0.1
@@ -213,7 +283,7 @@ def _constants(problem: Problem, solution: tuple[Array, Array]) -> tuple[FittedC
         out.append(
             FittedConstant(
                 name=name,
-                value=float(np.exp(point[place])),
+                value=float(getattr(values, name)),
                 n_runs=int(moved.sum()),
                 median_abs_error=float(np.median(own)),
                 p90_abs_error=float(np.quantile(own, 0.9)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,6 +53,28 @@ def group_runs(runs: Sequence[TrainingRun]) -> list[list[int]]:
     return list(groups.values())
 
 
+def as_batch(run: TrainingRun) -> Batch:
+    """What one step of a run sees.
+
+    Examples
+    --------
+    >>> from computeledger.validation.training.sources import describe_run
+    >>> row = {"source": "SimuMax", "model": "llama3_70b truncated to 12 layers", "hardware": "B200", "n_gpus": "8",
+    ...        "tp": "2", "pp": "1", "seq_len": "4096", "global_batch_tokens": "65536", "precision": "bf16"}
+    >>> as_batch(describe_run(row)).global_sequences
+    16.0
+    """
+    return Batch(
+        sequence_tokens=run.sequence_tokens,
+        global_sequences=run.global_sequences,
+        microbatch_sequences=run.microbatch_sequences,
+        recompute=run.recompute,
+        virtual_stages=run.virtual_stages,
+        sharded_weights=run.sharded_weights,
+        stack=run.stack,
+    )
+
+
 def predict_runs(runs: Sequence[TrainingRun], training: TrainingEfficiency, width: int) -> tuple[Array, Array]:
     """Predict step times and peak memory of configurations.
 
@@ -68,14 +91,12 @@ def predict_runs(runs: Sequence[TrainingRun], training: TrainingEfficiency, widt
         layout = Layout(
             **{name: _column(members, [float(getattr(one.layout, name)) for one in members]) for name in _DEGREES}
         )
-        batch = Batch(
+        batch = replace(
+            as_batch(first),
             sequence_tokens=_column(members, [one.sequence_tokens for one in members]),
             global_sequences=_column(members, [one.global_sequences for one in members]),
             microbatch_sequences=_column(members, [one.microbatch_sequences for one in members]),
-            recompute=first.recompute,
             virtual_stages=_column(members, [one.virtual_stages for one in members]),
-            sharded_weights=first.sharded_weights,
-            stack=first.stack,
         )
         machine = Machine(first.system, training=training)
         step = step_time(first.model, batch, layout, first.precision, machine).step_s

@@ -15,6 +15,7 @@ import numpy as np
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.physics.attention import mixer_of
+from computeledger.physics.calibration.training import framework_ratio
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.training.batch import GRADIENT_BYTES, Stack
@@ -34,6 +35,8 @@ MAXTEXT = {
     ("v5p", "1024b"): (2, 8, "full"),
 }
 MAXTEXT_SEQUENCE_TOKENS = 2048
+#: Words of sources that are tables of a vendor's own tuned runs.
+RECIPES = ("nvidia", "nemo", "mlperf", "dgx", "recipes", "google", "modelzoo", "narayanan", "korthikanti")
 #: Sources whose software kept the scores of attention in HBM: Megatron-LM before it used FlashAttention.
 UNFUSED = ("Narayanan", "Korthikanti", "(Megatron-LM)", "BigScience")
 
@@ -230,7 +233,7 @@ def _batch(
     if each < 0.5:
         raise SkippedRunError("global batch does not divide over the ranks")
     if not framework.accumulates and layout.pp == 1:
-        if framework.stack.forward_again < 1:
+        if framework.id == "maxtext":
             return stated, max(each, 1.0)
         return stated, micro or max(min(each, MICROBATCH_TOKENS / sequence), 1.0)
     return stated, micro or 1.0
@@ -291,8 +294,15 @@ def _stack(row: Mapping[str, str], notes: str, what: tuple[Model, System], frame
         mtp_layers=model.n_mtp_layers if "Megatron-Bridge" in source and "w/o mtp" not in row["model"].lower() else 0,
         residual_streams=4.0 if "DeepSeek-V4" in model.id else 1.0,
         gradient_bytes=_gradient_bytes(source, notes),
-        in_calibration=True,
+        imbalance=_capacity(f"{notes}; {row.get('note') or ''}"),
+        time_ratio=framework_ratio(framework.id),
+        tuning="recipe" if any(word in source.lower() for word in RECIPES) else "usual",
     )
+
+
+def _capacity(said: str) -> float:
+    """Slots of the busiest expert over the mean's tokens: a capacity factor pads every expert to it."""
+    return _noted(said, r"capacity factor (\d+(?:\.\d+)?)") or 1.0
 
 
 def _gradient_bytes(source: str, notes: str) -> float:

@@ -114,8 +114,8 @@ def anchored_result(
     >>> machine = Machine(load_system("h100-nvl8"), training=training_efficiency())
     >>> asked = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=64), Precision(), Batch(4096.0, 1024.0))
     >>> result, anchoring = anchored_result(["mfu=30%,layout=dp8"], asked, machine)
-    >>> round(anchoring.lesson.ratios[0], 1), bool(result.step_s > estimate_pretraining(asked, machine).step_s)
-    (1.6, True)
+    >>> anchoring.lesson.ratios[0] > 1.3, bool(result.step_s > estimate_pretraining(asked, machine).step_s)
+    (True, True)
     """
     target = estimate_pretraining(scenario, machine)
     steps = tuple(_beside(one, scenario, machine) for one in read_training_anchors(texts))

@@ -10,7 +10,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
-from computeledger.physics.calibration.training import load_all_factors
+from computeledger.physics.calibration.training import framework_ratio, load_all_factors
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
@@ -44,6 +44,8 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
         sharded_weights=_sharding(question) == "zero-3",
         stack=replace(
             framework.stack,
+            tuning=question.tuning,
+            time_ratio=framework_ratio(framework.id),
             recipe=question.recipe,
             mtp_layers=question.mtp_layers or 0,
             activation_precision=question.activation_precision,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
 from computeledger.physics.training.host import parse_offload
 from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
 from computeledger.workloads.frameworks import USUAL_STACK, framework_ids, load_framework
@@ -32,6 +33,10 @@ class PretrainQuestion(OnSystem):
     framework: str = asked(
         "text", "Training framework: its kernels, what it shards and overlaps, its names of the layout.", USUAL_STACK,
         choices=framework_ids(), label="Framework", group="How",
+    )  # fmt: skip
+    tuning: str = asked(
+        "text", "As people usually run it, or as vendors tune it for their own tables.", DEFAULT_TUNING,
+        choices=TUNINGS, label="Tuning", group="How",
     )  # fmt: skip
     tokens: Uncertain = asked(
         "tokens", "Tokens of the run.", 1e12, unit="tokens", is_open=True, metavar="D", blank="1T",

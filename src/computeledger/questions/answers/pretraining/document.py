@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, Uncertain, median
+from computeledger.facts.schema import System
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.parallelism import Layout
@@ -20,7 +21,8 @@ from computeledger.workloads.anchor_fit import ends
 from computeledger.workloads.frameworks import load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
-from computeledger.workloads.pretraining.estimate import PretrainingResult
+from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
+from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario
 from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.megatron import Launch
@@ -115,6 +117,13 @@ def framework_document(framework: str, layout: Layout) -> dict[str, Any]:
     """A framework, and the layout as it writes it."""
     found = load_framework(framework)
     return {"id": found.id, "name": found.name, "layout": found.written(layout)}
+
+
+def confidence_document(scenario: PretrainingScenario, system: System, framework: str) -> dict[str, Any]:
+    """The class that an answer's interval comes from, and the measurements that are most like the question."""
+    held, alike = confidence_of(scenario, system), measured_alike(scenario, system, framework)
+    interval = {"class": held.name, "why": held.sentence}
+    return {"interval": interval} | ({} if alike is None else {"measured_alike": asdict(alike)})
 
 
 def goodput_document(run: EffectiveRun) -> dict[str, Any]:
