@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.errors import InputError, QuantityError
+from computeledger.errors import QuantityError
 from computeledger.facts.load import load_system
+from computeledger.files import read_user_text
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.calibration.rl import FITTED, rl_factors
 from computeledger.physics.calibration.serving import calibrated_engines
@@ -86,10 +87,7 @@ def _data_key(folder: Path, names: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for name in names:
         for table in _TABLES.get(name, ()):
-            path = folder / "measured" / table
-            if not path.is_file():
-                raise InputError(f"{path}: no such file")
-            digest.update(path.read_bytes())
+            digest.update(read_user_text(folder / "measured" / table).encode())
         for table in _CURATED.get(name, ()):
             digest.update(shipped_text(table).encode())
     return digest.hexdigest()[:16]
@@ -98,7 +96,7 @@ def _data_key(folder: Path, names: Sequence[str]) -> str:
 def _is_written(path: Path, about: Line) -> bool:
     if not path.is_file():
         return False
-    said = path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    said = read_user_text(path).partition("\n")[0].removeprefix("# ")
     return bool(about.items() <= json.loads(said).items())
 
 
