@@ -142,6 +142,15 @@ def test_kernels_are_told_by_name(name: str) -> None:
     assert part_of(name) == KERNELS[name]
 
 
+def test_a_kernel_without_a_name_or_a_time_does_no_harm(tmp_path: Path) -> None:
+    trace = cuda_trace()
+    trace["traceEvents"] += [event("kernel", "", 0, 1), event("kernel", "a", 0, float("nan")),
+                             {**event("kernel", "a", 0, 1), "ts": 1e999}, "no event"]  # fmt: skip
+    found = read_profile(written(tmp_path, json.dumps(trace)), None)
+    assert found.busy_s["elementwise and the rest"] == pytest.approx(0.0105)
+    assert sum(found.exposed_s.values()) == pytest.approx(found.step_s)
+
+
 def test_every_part_has_a_fix_and_a_name_of_its_own() -> None:
     every = [one for group in (load_parts().kernels, load_parts().waits, load_parts().log) for one in group]
     assert len({one.name for one in every}) == len(every) and all(one.fix for one in every)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from computeledger.actuals.profiles.profile import (
     Spans,
@@ -27,7 +27,7 @@ from computeledger.actuals.profiles.profile import (
 )
 from computeledger.errors import InputError, shown
 from computeledger.files import open_user_file
-from computeledger.units import GIB, MEGA
+from computeledger.units import GIB, LARGEST, MEGA
 
 TOOL = "PyTorch profiler trace"
 MARK = re.compile(rb'"traceEvents"\s*:')
@@ -191,7 +191,12 @@ def _events(text: str, path: str) -> Iterator[Event]:
 def _event(value: Mapping[str, Any]) -> Event | None:
     """A complete event with a duration; marks, counters and metadata are left out."""
     start, duration = value.get("ts"), value.get("dur")
-    if value.get("ph") != "X" or not isinstance(start, (int, float)) or not isinstance(duration, (int, float)):
+    if value.get("ph") != "X" or not _is_time(start) or not _is_time(duration):
         return None
     kind, name, lane = str(value.get("cat", "")).lower(), str(value.get("name", "")), str(value.get("tid", ""))
     return Event(kind, name, lane, float(start) / MEGA, (float(start) + max(float(duration), 0.0)) / MEGA)
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    """A finite number: a damaged trace may hold any text, NaN or infinity."""
+    return isinstance(value, (int, float)) and abs(value) < LARGEST
