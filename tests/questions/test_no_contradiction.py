@@ -134,7 +134,7 @@ def test_the_rows_of_two_pools_sum_to_their_time_per_token() -> None:
 
 def test_a_plan_says_how_much_of_its_replica_a_small_load_keeps_busy() -> None:
     """Hours that are modelled are those of work: a replica that waits is paid for too."""
-    plan = {
+    plan: dict[str, Any] = {
         "model": "llama-3.1-70b", "system": "h100-nvl8", "price": "$2/h", "pretraining": {"skip": "open weights"},
         "rl": {"skip": "none"},
         "inference": {"rate": "0.01 B tokens/h", "life": "1 year", "input_tokens": "4K tokens",
