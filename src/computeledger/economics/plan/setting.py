@@ -236,8 +236,8 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": {"skip": "open weights"},
     ...                   "rl": {"skip": "none"}, "inference": {"tokens": "1T tokens", "input_tokens": "2K tokens",
     ...                   "output_tokens": "500 tokens", "anchor": ["batch=8,isl=1024,osl=256,tpot=9ms,layout=tp1"]}})
-    >>> round(serving_anchors(plan).lessons["tpot"].ratios[0], 1)
-    1.0
+    >>> 0.9 < serving_anchors(plan).lessons["tpot"].ratios[0] < 1.2
+    True
     """
     section = plan.sections.get("inference")
     if section is None or "anchor" not in section:
@@ -415,7 +415,7 @@ def make_setting(plan: Plan, section: Section, draws: Mapping[str, Num], model_i
         for name, value in plan.efficiency.values.items()
         if not isinstance(value, str)
     }
-    question = question_of(plan, section)
+    question = question_of(plan, section) if section.name == "inference" else None
     run = run_asked(question) if isinstance(question, ServeQuestion) else (None, DEFAULT_TUNING)
     return Setting(
         plan=plan,
