@@ -118,7 +118,7 @@ def rl_assumptions(setting: Setting) -> tuple[Term, ...]:
     >>> from computeledger.economics.plan.setting import make_setting
     >>> plan = Plan("x", Section("plan", {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": 2.0}))
     >>> draws = {"plan.price": 2.0, "power.h100-nvl8": 1800.0}
-    >>> section = Section("rl", {"mode": "asynchronous", "rollout_p50_tokens": 2e3, "rollout_p95_tokens": 9e3})
+    >>> section = Section("rl", {"mode": "asynchronous", "rollout_p95_tokens": 9000.0})
     >>> [(one.name, one.value) for one in rl_assumptions(make_setting(plan, section, draws))]
     [('rl.steps_in_flight', 4.0)]
     """
