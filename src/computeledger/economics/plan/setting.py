@@ -236,8 +236,8 @@ def serving_anchors(plan: Plan) -> Anchoring | None:
     >>> plan = read_plan({"model": "llama-3.1-8b", "system": "h100-nvl8", "pretraining": {"skip": "open weights"},
     ...                   "rl": {"skip": "none"}, "inference": {"tokens": "1T tokens", "input_tokens": "2K tokens",
     ...                   "output_tokens": "500 tokens", "anchor": ["batch=8,isl=1024,osl=256,tpot=9ms,layout=tp1"]}})
-    >>> 0.9 < serving_anchors(plan).lessons["tpot"].ratios[0] < 1.2
-    True
+    >>> round(serving_anchors(plan).lessons["tpot"].ratios[0], 1)
+    1.1
     """
     section = plan.sections.get("inference")
     if section is None or "anchor" not in section:
