@@ -15,6 +15,7 @@ from computeledger.errors import FactError
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.reading import ASSUMPTION, dimension_of
 from computeledger.physics.calibration.achieved import measured_kernels
+from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.calibration.local import load_local
 from computeledger.physics.calibration.rl import load_rl_factors
 from computeledger.physics.calibration.training import load_training_factors
@@ -67,7 +68,7 @@ def test_every_source_is_cited() -> None:
     used = {table["source"] for _, _, table in CITED}
     notes = " ".join(table.get("note", "") for _, _, table in CITED)
     used |= {factor.source for factor in load_training_factors().values()}
-    used |= {factor.source for factor in load_rl_factors().values()}
+    used |= {factor.source for factor in load_rl_factors().values()} | {one.source for one in load_factors().values()}
     used |= {model.source for model in open_models().values()}
     used |= {one.source for one in FORMATS.values()} | {load_local().source}
     kernels = [*measured_kernels("compute").values(), *measured_kernels("bandwidth").values()]
