@@ -48,7 +48,7 @@ NEVER_ZERO = {
     "global_sequences", "microbatch_sequences", "virtual_stages", "residual_streams", "imbalance", "rank",
     "prompts_per_step", "group_size", "sampling_rounds", "started_ratio", "updates_per_batch", "optimizer_steps",
     "n_cores", "pack_tokens", "n_replicas", "chunk_tokens", "live", "failure_s", "n_gpus_per_replica",
-    "n_gpus_generation", "n_steps", "rollouts_per_step", "n_verifiers", "reading_ratio",
+    "n_gpus_generation", "n_steps", "rollouts_per_step", "n_verifiers", "reading_ratio", "time_ratio",
 }  # fmt: skip
 ENDLESS = {"rounds", "n_cores", "failure_s"}
 
