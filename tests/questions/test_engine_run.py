@@ -164,3 +164,14 @@ def test_an_engine_s_own_defaults_are_told_by_release_and_chip() -> None:
     }  # fmt: skip
     small = cl.serve(model="qwen3-4b", system="1xl40s", layout="tp1", batch=300, input_tokens=256.0, output_tokens=64.0)
     assert any("256 sequences at once on l40s" in one for one in small.to_dict()["remarks"])
+
+
+@pytest.mark.parametrize("given", [{"eager": True}, {"chunk_tokens": 8192}])
+def test_formats_that_nobody_named_are_left_out_where_their_engine_lacks_a_setting(given: dict[str, Any]) -> None:
+    asked = {"model": "qwen3-14b", "system": "h100-nvl8"}
+    named = {fit.precision for fit in cl.memory(**asked).fits} - {
+        fit.precision for fit in cl.memory(**asked, **given).fits
+    }
+    assert named == {"gguf-q4_k_m"}
+    with pytest.raises(InputError, match=r"no such setting of llama\.cpp"):
+        cl.memory(**asked, **given, precision="gguf-q4_k_m")

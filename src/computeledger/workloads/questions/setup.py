@@ -87,13 +87,15 @@ class EngineMemory(Asked):
         """Whether a setting is given that not every engine has."""
         return any(getattr(self, name) for name in _NOT_EVERYWHERE)
 
+    def unknown_settings(self, engine: str) -> list[str]:
+        """Names of the settings given that an engine does not have."""
+        own = engines()[engine].settings if engine in engines() else None
+        return [name for name in _NOT_EVERYWHERE if getattr(self, name) and own is not None and name not in own]
+
     def check_settings(self, engine: str) -> None:
         """Refuse settings that an engine does not have."""
-        own = engines()[engine].settings if engine in engines() else None
-        for name in _NOT_EVERYWHERE:
-            if getattr(self, name) and own is not None and name not in own:
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option}: no such setting of {engine} is known: leave it out")
+        for name in self.unknown_settings(engine):
+            raise InputError(f"--{name.replace('_', '-')}: no such setting of {engine} is known: leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

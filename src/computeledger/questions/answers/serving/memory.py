@@ -182,7 +182,8 @@ def _formats(question: MemoryQuestion, model: Model, chip: Accelerator) -> tuple
     engine = default_engine(chip)
     first = default_file(engine, model)
     now, usual = precision_on(engine, model, None), _USUAL_FILES if engines()[engine].own_files else _USUAL
-    bits = {text: _width(model, precision_of(model, text)) for text in usual}
+    kept = [text for text in usual if not question.unknown_settings(_engine(model, text, chip).id)]
+    bits = {text: _width(model, precision_of(model, text)) for text in kept}
     return (first, *(text for text, each in bits.items() if each < _width(model, now)))
 
 
