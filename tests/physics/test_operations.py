@@ -132,6 +132,19 @@ def test_distinct_experts(tokens: float, k: int) -> None:
     assert float(distinct_experts(256, k, 1e7)) == pytest.approx(256)
 
 
+def test_experts_of_one_token_launch_less_and_dense_layers_do_not() -> None:
+    def floors_s(name: str, sequences: float, ratio: float) -> float:
+        machine = Machine(load_system("h200-nvl8"), replace(efficiency(), single_experts_ratio=ratio))
+        steps = forward(load_model(name), Step(sequences, 1024.0, decode=True), Layout(), Precision(), machine)
+        return float(np.sum([one.overhead_s for one in steps if one.kind == "launch floors"]))
+
+    saved_s = [floors_s("qwen3-30b-a3b", n, 1.0) - floors_s("qwen3-30b-a3b", n, 0.6) for n in (1.0, 2.0, 64.0)]
+    constants = efficiency()
+    assert saved_s[0] == pytest.approx(0.4 * 48 * float(constants.experts_floor_s * constants.floor_ratio))
+    assert saved_s[1] == pytest.approx(saved_s[0] / 2) and saved_s[2] == pytest.approx(0.0, abs=1e-12)
+    assert floors_s("llama-3.1-8b", 1.0, 0.6) == floors_s("llama-3.1-8b", 1.0, 1.0)
+
+
 def test_parts_add_up_to_the_step() -> None:
     machine = Machine(GB200, efficiency())
     for operations in (

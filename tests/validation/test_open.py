@@ -58,6 +58,16 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
 
 
+def test_a_makers_published_launch_and_the_month_of_a_build_are_read() -> None:
+    cookbook = {"source": "SGLang docs cookbook (docs_new)", "engine": "sglang"}
+    assert [open_case(ROW | one).tuning for one in ({}, cookbook, cookbook | {"engine": "vllm"})] == [
+        "usual", "published", "usual",
+    ]  # fmt: skip
+    dated = open_case(ROW | {"note": "engine SGLang main 2026-06-11"}).years
+    assert dated == open_case(ROW | {"date": "2026-06-11"}).years > open_case(ROW).years == 0
+    assert open_case(ROW | {"note": "main 2026-06-11", "date": "2025-06"}).years < 0, "a date of its own says more"
+
+
 def test_drafts_and_scores_are_read_as_the_note_states_them() -> None:
     """Engines count the sure token among the draft tokens, and a column may repeat that count."""
     deepseek = ROW | {"model": "deepseek-v3", "n_accelerators": "8", "layout": "tp8", "weights": "fp8"}

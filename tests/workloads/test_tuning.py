@@ -80,6 +80,8 @@ def test_usual_steps_are_slower_by_one_ratio_and_other_makers_chips_by_their_own
     recipe, usual = (efficiency("sglang", tuning=one) for one in ("recipe", "usual"))
     assert (recipe.step_ratio, usual.step_ratio) == (1.0, recipe.usual_step_ratio)
     assert usual.admission_steps == recipe.usual_admission_steps < recipe.admission_steps
+    published = efficiency("sglang", tuning="published")
+    assert (published.step_ratio, published.admission_steps) == (1.0, usual.admission_steps)
     for maker, entry in load_calibration().makers.items():
         assert entry["effect"] > 0, maker
     moved, plain = (interval_at(CHIP, load_system(one)) for one in ("8xascend-910b", "8xrtx4090"))

@@ -61,6 +61,8 @@ class Efficiency:
         Time of a layer's kernels that does not shrink with the batch [s].
     latent_floor_s, linear_floor_s, sparse_floor_s : float or ndarray
         The same, further, of a latent, a linear and an indexed mixer [s].
+    single_experts_ratio : float or ndarray
+        Floor of experts with one token in the step over that with many [-].
     fp4_floor_ratio : float or ndarray
         Floor of 4-bit experts on a chip with 4-bit units over the floor of others [-].
     floor_ratio : float or ndarray
@@ -126,6 +128,7 @@ class Efficiency:
     latent_floor_s: Num = 0.0
     linear_floor_s: Num = 0.0
     sparse_floor_s: Num = 0.0
+    single_experts_ratio: Num = 1.0
     fp4_floor_ratio: Num = 1.0
     floor_ratio: Num = 1.0
     floor_gain_per_year: Num = 0.0
@@ -173,24 +176,32 @@ class Efficiency:
             return self
         return replace(self, floor_ratio=self.floor_ratio * np.exp(-self.floor_gain_per_year * years))
 
-    def usual(self) -> Efficiency:
-        """Efficiency of a deployment as people usually run it, from that of the public recipes.
+    def run_as(self, tuning: str) -> Efficiency:
+        """Efficiency of a deployment of a tuning, from that of the public recipes.
+
+        Parameters
+        ----------
+        tuning : str
+            One of :data:`~computeledger.physics.calibration.serving.ENGINE_TUNINGS`.
 
         Returns
         -------
         Efficiency
-            Slower steps, and as many steps between two looks at the queue as without the recipes' flags.
+            Without the recipes' flags there are fewer steps between two looks at the queue; as people usually run an
+            engine, and do not launch it as its makers publish for the model and the chip, steps are slower as well.
 
         Examples
         --------
-        >>> Efficiency(usual_step_ratio=1.1, admission_steps=28.0, usual_admission_steps=3.5).usual().step_ratio
-        1.1
+        >>> one = Efficiency(usual_step_ratio=1.1, admission_steps=28.0, usual_admission_steps=3.5)
+        >>> [one.run_as(tuning).step_ratio for tuning in ("usual", "published", "recipe")]
+        [1.1, 1.0, 1.0]
+        >>> [one.run_as(tuning).admission_steps for tuning in ("usual", "published", "recipe")]
+        [3.5, 3.5, 28.0]
         """
-        return replace(
-            self,
-            step_ratio=self.usual_step_ratio,
-            admission_steps=self.usual_admission_steps,
-        )
+        if tuning == "recipe":
+            return self
+        step_ratio = self.step_ratio if tuning == "published" else self.usual_step_ratio
+        return replace(self, step_ratio=step_ratio, admission_steps=self.usual_admission_steps)
 
     def gemm_fraction(self, precision: str) -> Num:
         """Factor for matrix products at a precision.
@@ -464,7 +475,7 @@ def efficiency(
         Of the engine's release after the calibration's reference month; that of the newest measurements when left out.
         Constants of a machine, of a local engine and before any fit do not age [year].
     tuning : str
-        One of :data:`~computeledger.physics.calibration.serving.TUNINGS`; the same constants hold for both.
+        One of :data:`~computeledger.physics.calibration.serving.ENGINE_TUNINGS`; the same constants hold for all.
 
     Returns
     -------
@@ -488,4 +499,4 @@ def efficiency(
     if profile not in (*calibrated_engines(), GENERIC):
         return found
     released = found.after(load_calibration().newest_years if years is None else years)
-    return released if tuning == "recipe" else released.usual()
+    return released.run_as(tuning)

@@ -19,6 +19,8 @@ GENERIC = "generic"
 #: Whose deployment is asked for: as other people's measurements show it, or tuned like the public InferenceX recipes.
 TUNINGS = ("usual", "recipe")
 DEFAULT_TUNING = TUNINGS[0]
+#: The same of an engine, which its makers, or the chip's, may publish a launch for: this model on this chip.
+ENGINE_TUNINGS = ("usual", "published", "recipe")
 #: Tables of the file that hold no engine's constants.
 _OTHER_TABLES = ("about", "shared", "makers", "sources", "intervals", "deployments")
 

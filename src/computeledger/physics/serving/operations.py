@@ -414,7 +414,9 @@ def _launches(model: Model, step: Step, cut: _Cut, made_of: tuple[Precision, Mac
     for count, attention in model.mixers:
         floor = floor + count * (eff.mixer_floor_s + mixer_of(attention).floor_s(eff))
     narrow = machine.system.accelerator.native_precision(precision.experts) == "fp4"
-    experts_floor_s = eff.experts_floor_s * (eff.fp4_floor_ratio if narrow else 1.0)
+    # one token needs no sorting and few tiles; what it saves halves with each further one
+    sorted_ratio = 1 - (1 - eff.single_experts_ratio) * np.exp2(1 - np.maximum(cut.stage_tokens, 1.0))
+    experts_floor_s = eff.experts_floor_s * sorted_ratio * (eff.fp4_floor_ratio if narrow else 1.0)
     for count, part in model.feed_forwards:
         floor = floor + count * (experts_floor_s if part.n_experts else eff.mlp_floor_s)
     yield Operation(Kind.LAUNCH_FLOORS, overhead_s=floor * eff.floor_ratio)

@@ -123,7 +123,7 @@ class Elsewhere:
         out = np.empty((len(self.cases), n))
         for place, case in enumerate(self.cases):
             system = load_system(case.system)
-            constants = engines[constants_of(case.engine, system.accelerator)].after(case.years).usual()
+            constants = engines[constants_of(case.engine, system.accelerator)].after(case.years).run_as(case.tuning)
             log_ratio = np.log(predict_open(case, Machine(system, constants)) / case.measured)
             out[place] = log_ratio if case.is_time else -log_ratio
         return out

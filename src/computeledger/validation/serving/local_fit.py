@@ -53,6 +53,7 @@ _CENTRAL = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0
 SET = dict.fromkeys(ABSENT, 0.0) | {
     "expert_tile_tokens": 0.0,
     "expert_imbalance": 1.0,
+    "single_experts_ratio": 1.0,
     "prefill_ratio": 1.0,
     "chip_correction": 0.0,
 }

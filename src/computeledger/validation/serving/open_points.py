@@ -21,7 +21,7 @@ from computeledger.facts.catalog import system_ids
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency, efficiency
 from computeledger.physics.calibration.local import local_engines
-from computeledger.physics.calibration.serving import GENERIC, load_calibration
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, GENERIC, load_calibration
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
@@ -80,6 +80,8 @@ _DRAFTS = re.compile(r"(\d+) draft tokens")
 _YIELD = re.compile(r"accept length (?:about )?([\d.]+)(?:-([\d.]+))?")
 #: Rounds of equal lengths, each of which starts with all its prompts.
 _IN_STEP = re.compile("fixed lengths|all prompts sent together")
+#: Month of a build that is no release.
+_BUILD = re.compile(r"(?:main|nightly [0-9a-f]+) \(?(20\d\d-\d\d)")
 #: Prompts that a run of a note sends; loads that no client holds, which have no first round.
 _SENT = re.compile(r"(\d+) prompts")
 _ARRIVING = re.compile(r"Little|Poisson|in flight|lanes")
@@ -98,6 +100,22 @@ _TOLD = {
 _WITHOUT_PREFIXES = re.compile(r"--no-enable-prefix-caching|--disable-radix-cache")
 #: gpt-fast quantises weights alone, in groups of 32 where it is int4.
 _OF_ENGINE = {("gpt-fast", "int8"): "w8a16", ("gpt-fast", "int4"): "int4-g32"}
+#: Sources in which an engine's or a chip's makers publish launches for the models and chips measured, with the engine
+#: that they are of; they are asked as such deployments, whatever they show.
+_MAKERS = {
+    "AWS Neuron benchmark pages": "neuronx",
+    "Google tpu-recipes (Trillium, vLLM)": "vllm",
+    "Intel Gaudi model performance pages": "optimum-habana",
+    "LMDeploy A100 fp16 benchmark": "lmdeploy",
+    "LMSYS/Ant Group blog 2025-09-26 H20": "sglang",
+    "ROCm ATOM recipes": "atom",
+    "SGLang docs cookbook (docs_new)": "sglang",
+    "SGLang repository, v0.3.0 against vLLM v0.6.0": "sglang",
+    "gpt-fast README": "gpt-fast",
+    "sglang-jax cookbook": "sglang-jax",
+    "vLLM Ascend documentation": "vllm",
+    "vLLM blog, FP8 KV cache (2026-04)": "vllm",
+}
 #: Sources that mean NVIDIA's or OCP's 4 bits as a checkpoint stores them.
 _AS_STORED = {"mxfp4": "fp4", "nvfp4": "fp4"}
 
@@ -115,6 +133,7 @@ class OpenCase:
     is_static: bool
     interval: str
     years: float = 0.0
+    tuning: str = DEFAULT_TUNING
     is_acceptance_assumed: bool = False
 
     @property
@@ -161,6 +180,7 @@ def open_case(row: Row) -> OpenCase:
         is_static=bool(row["static_batch"]),
         interval=f"{name}, acceptance assumed" if is_assumed else name,
         years=_years(row),
+        tuning="published" if _MAKERS.get(row["source"]) == row["engine"] else DEFAULT_TUNING,
         is_acceptance_assumed=is_assumed,
     )
 
@@ -286,8 +306,10 @@ def _layout(row: Row) -> Layout:
 
 
 def _years(row: Row) -> float:
-    """Age of the engine's release against the calibration's reference; none where the row states neither."""
+    """Age of the engine's release, or of the build of a note, against the calibration's reference; none without."""
     month = row.get("date", "")[:7] or release_month(row["engine"], row.get("engine_version", ""))
+    build = _BUILD.search(row.get("note", ""))
+    month = build.group(1) if build and not month else month
     return load_calibration().years_of(month) if month else 0.0
 
 
@@ -423,7 +445,8 @@ def _sampled(case: OpenCase, n_samples: int, seed: int) -> tuple[OpenCase, Machi
     if case.is_acceptance_assumed:
         accepted = tokens_of_step(float(np.ravel(case.scenario.draft_tokens)[0]), draws["acceptance"])
         case = replace(case, scenario=replace(case.scenario, tokens_per_step=accepted))
-    return case, Machine(system, efficiency(constants_of(case.engine, system.accelerator), draws, case.years))
+    engine = constants_of(case.engine, system.accelerator)
+    return case, Machine(system, efficiency(engine, draws, case.years, case.tuning))
 
 
 def _system(row: Row) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SAMPLES, MOST_SEED, Asked, asked, shared
-from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
+from computeledger.physics.calibration.serving import DEFAULT_TUNING, ENGINE_TUNINGS
 from computeledger.workloads.engines import backends, engines
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ class EngineRun(EngineMemory):
     """How an engine is run: whose tuning, and the rest of its own settings."""
 
     tuning: str = asked(
-        "text", "Whose deployment: as other people's measurements show it, or tuned like the public InferenceX "
-        "recipes.", DEFAULT_TUNING, choices=TUNINGS, label="Tuning", group="How",
+        "text", "Whose deployment: as other people's measurements show it, launched as the engine's or the chip's "
+        "makers publish for this model and chip, or tuned like the public InferenceX recipes.", DEFAULT_TUNING,
+        choices=ENGINE_TUNINGS, label="Tuning", group="How",
     )  # fmt: skip
     max_batch: int | None = asked(
         "whole", "Sequences that a replica decodes at once at most; further ones wait (vLLM: --max-num-seqs, SGLang: "

@@ -204,7 +204,8 @@ def alike_document(question: ServeQuestion, system: System, interval: Interval |
     if interval is None:
         return {}
     chip = system.accelerator.id
-    tuning = question.tuning if chip in load_calibration().chips else DEFAULT_TUNING
+    is_recipe = question.tuning == "recipe" and chip in load_calibration().chips
+    tuning = question.tuning if is_recipe else DEFAULT_TUNING
     found = measured_alike(tuning, question.engine, chip)
     return {"measured_alike": asdict(found)} if found is not None else {}
 
@@ -215,7 +216,7 @@ def engine_remarks(question: ServeQuestion, system: System) -> list[str]:
     if question.engine != DEFAULT_ENGINE and not (question.profile or question.backend or question.emit):
         out.append(f"no engine was named: {question.engine}, which runs on {chip.name}; --backend names another")
     is_fitted = question.engine in (*calibrated_engines(), GENERIC)
-    if question.tuning != DEFAULT_TUNING and is_fitted and chip.id not in load_calibration().chips:
+    if question.tuning == "recipe" and is_fitted and chip.id not in load_calibration().chips:
         out.append(
             f"no public recipe on {chip.name} was fitted: steps are as fast as recipes on other chips make them, and "
             "the interval is that of other people's deployments"
