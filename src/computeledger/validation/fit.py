@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Step of the differences, in log of a constant.
-STEP = 1e-3
+#: Step of the differences, in log of a constant: downwards, where a share that stands at its cap still has a slope.
+STEP = -1e-3
 #: Longest move of a constant in one iteration, in log.
 LONGEST_MOVE = 0.5
 #: Gain of an iteration, of the loss, below which the fit has arrived.

@@ -23,13 +23,7 @@ from computeledger.validation.conformal import capped_ratios, conformal_ratios, 
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate_near, fit_constants, linear_at
 from computeledger.validation.serving.elsewhere import EFFECT_SD, MAKER_SD, Elsewhere, read_elsewhere
 from computeledger.validation.serving.points import Point, read_points, sort_points
-from computeledger.validation.serving.predictions import (
-    Block,
-    blocks_of,
-    constants_along_an_axis,
-    is_capped,
-    predict_blocks,
-)
+from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads.serving import intervals
 from computeledger.writing import toml_row, toml_text
 
@@ -423,7 +417,7 @@ def _deployment(row: Mapping[str, str]) -> str:
 def _constant_line(name: Name, fitted: Fitted, place: int) -> str:
     prior = median_of(load_factors("assumed")[name.constant].value)
     value = prior * np.exp(fitted.change[place])
-    if is_capped(name.constant):
+    if "fraction" in name.constant:
         value = min(value, 1.0)
     known = {"sd": f"{fitted.sd[place]:.3f}", "prior_sd": f"{prior_sd(name.constant):.3f}"}
     return toml_row(name.constant, {"value": f"{value:.4g}", "prior": f"{prior:.4g}", **known})

@@ -176,21 +176,8 @@ def compare_serving(rows: Sequence[Mapping[str, str]], n_samples: int = 256, see
     )
 
 
-def is_capped(name: str) -> bool:
-    """Say whether a constant is a share of a peak.
-
-    Examples
-    --------
-    >>> is_capped("kv_bandwidth_fraction"), is_capped("expert_fraction"), is_capped("host_step_s")
-    (True, False, False)
-    """
-    return "fraction" in name and name != "expert_fraction"
-
-
 def constants_along_an_axis(base: Efficiency, changes: Mapping[str, Array]) -> Efficiency:
     """Constants times the exponentials of log changes; a share of a peak stays at 1 or below.
-
-    Grouped products have a share of what large products reach, which is no limit to them.
 
     Examples
     --------
@@ -201,5 +188,5 @@ def constants_along_an_axis(base: Efficiency, changes: Mapping[str, Array]) -> E
     out = {}
     for name in known & set(changes):
         value = getattr(base, name) * np.exp(changes[name])
-        out[name] = np.minimum(value, 1.0) if is_capped(name) else value
+        out[name] = np.minimum(value, 1.0) if "fraction" in name else value
     return replace(base, **out)
