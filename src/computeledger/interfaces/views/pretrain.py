@@ -331,7 +331,7 @@ def _levers(document: Mapping[str, Any]) -> Table:
         rows.append([one["lever"], one["value"], words(one["memory_bytes"], "B"), change, away, slower,
                      "" if one["fits"] else "no"])  # fmt: skip
     usable = words(document["memory_bytes"]["usable"], "B")
-    note = f"{usable} per GPU are usable; each row changes one thing; reversible layers are another model"
+    note = f"{usable} per GPU are usable; each row changes one thing"
     columns = ("lever", "to", "memory #", "change #", "host #", "step #", "fits")
     return Table("What each lever of memory frees, and its price", columns, rows, "memory_bytes", note)
 

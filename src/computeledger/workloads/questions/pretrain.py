@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 OBJECTIVES = ("time", "gpu-hours")
-#: Frameworks that a layout is written for.
-EMITTED = ("megatron", "megatron-bridge", "torchtitan", "maxtext", "deepspeed", "fsdp2")
+#: Frameworks that a layout is written for, and the framework whose times each goes with.
+EMITTED = {
+    "megatron": "megatron-lm", "megatron-bridge": "megatron-bridge", "torchtitan": "torchtitan", "maxtext": "maxtext",
+    "deepspeed": "deepspeed", "fsdp2": "fsdp2",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +146,7 @@ class PretrainQuestion(OnSystem):
         example="tokens_per_s_per_gpu=4200,layout=tp2-dp4",
     )  # fmt: skip
     emit: str | None = asked(
-        "text", "Print the arguments or the file that tells a framework the layout.", choices=EMITTED
+        "text", "Print the arguments or the file that tells a framework the layout.", choices=tuple(EMITTED)
     )
 
     def check(self) -> None:
@@ -157,8 +160,15 @@ class PretrainQuestion(OnSystem):
             if "weights" in away and (self.sharding or load_framework(self.framework).sharding) != "zero-3":
                 raise InputError("--offload weights: they are fetched layer by layer: it needs --sharding zero-3")
             if "optimizer" in away and load_optimizer(self.optimizer).needs_matrices:
+                allowed = ", ".join(one for one in OPTIMIZERS if not load_optimizer(one).needs_matrices)
                 raise InputError(
-                    f"--offload optimizer: {self.optimizer} computes on whole matrices, which hosts do not"
+                    f"--offload optimizer: {self.optimizer} multiplies whole matrices, for which a host's cores are too "
+                    f"slow; allowed: {allowed}"
                 )
+        if self.emit is not None and self.framework not in (USUAL_STACK, EMITTED[self.emit]):
+            raise InputError(
+                f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
+                f"{EMITTED[self.emit]}, or leave it out"
+            )
         if self.lora_targets is not None and self.lora_rank is None:
             raise InputError("--lora-targets needs --lora-rank")
