@@ -136,8 +136,18 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"busiest experts {one.get('expert_imbalance', 1.0):.3g} x the mean": one.get("expert_imbalance", 1.0) > 1,
         f"capacity factor {one.get('capacity_factor', 0.0):g}": "capacity_factor" in one,
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
+        _sites_words(one.get("sites")): "sites" in one,
     }
     return ", ".join(text for text, holds in said.items() if holds)
+
+
+def _sites_words(sites: Mapping[str, Any] | None) -> str:
+    """Several sites: their link, and how often they exchange."""
+    if sites is None:
+        return ""
+    link = f"{sites['n']} sites, {format_si(8 * sites['bytes_per_s'], 'b/s')} from each"
+    often = "in each step" if sites["local_steps"] == 1 else f"every {sites['local_steps']} steps"
+    return f"{link}, exchanging {often}"
 
 
 def _alike_words(document: Mapping[str, Any]) -> str:

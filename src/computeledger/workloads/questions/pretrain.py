@@ -132,6 +132,19 @@ class PretrainQuestion(OnSystem):
     stragglers: Uncertain | None = asked(
         "fraction", "Time that slow hosts add to a step.", most=1.0, metavar="F", blank="assumed"
     )
+    sites: int | None = asked(
+        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", blank="one",
+    )  # fmt: skip
+    site_bandwidth: float | None = asked(
+        "bytes_per_s", "What leaves one site for the others, per direction.", unit=None, is_open=True, is_single=True,
+        metavar="800Gb/s", blank="none: --sites needs it",
+    )  # fmt: skip
+    site_latency: float | None = asked(
+        "s", "One way between two sites.", unit=None, is_single=True, metavar="T", blank="20 ms, with --sites",
+    )  # fmt: skip
+    local_steps: int | None = asked(
+        "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", blank="1, with --sites",
+    )  # fmt: skip
     objective: str = asked("text", "What the search minimises.", "time", choices=OBJECTIVES)
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
     scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
@@ -162,13 +175,18 @@ class PretrainQuestion(OnSystem):
             if "optimizer" in away and load_optimizer(self.optimizer).needs_matrices:
                 allowed = ", ".join(one for one in OPTIMIZERS if not load_optimizer(one).needs_matrices)
                 raise InputError(
-                    f"--offload optimizer: {self.optimizer} multiplies whole matrices, for which a host's cores are too "
-                    f"slow; allowed: {allowed}"
+                    f"--offload optimizer: {self.optimizer} multiplies whole matrices, for which a host's cores are "
+                    f"too slow; allowed: {allowed}"
                 )
         if self.emit is not None and self.framework not in (USUAL_STACK, EMITTED[self.emit]):
             raise InputError(
                 f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
                 f"{EMITTED[self.emit]}, or leave it out"
             )
+        if self.sites is not None and self.site_bandwidth is None:
+            raise InputError("--sites needs --site-bandwidth, such as 800Gb/s: what leaves one site for the others")
+        for name in ("site_bandwidth", "site_latency", "local_steps"):
+            if self.sites is None and getattr(self, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} needs --sites")
         if self.lora_targets is not None and self.lora_rank is None:
             raise InputError("--lora-targets needs --lora-rank")

@@ -22,7 +22,7 @@ from computeledger.workloads.frameworks import load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
-from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario
+from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario
 from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.megatron import Launch
@@ -85,6 +85,8 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
     }
+    if scenario.sites is not None:
+        out["sites"] = asdict(scenario.sites)
     if scenario.lora is not None:
         out["lora"] = {
             **asdict(scenario.lora),
@@ -330,6 +332,8 @@ def timeline_document(result: PretrainingResult) -> dict[str, Any]:
         )
     )
     tail = {"gradient exchange": step.gradients_s, "optimizer": step.optimizer_s, "once per step": step.fixed_s}
+    if scenario.sites is not None:
+        tail[BETWEEN_SITES] = step.sites_s
     return {
         "n_stages": drawn.n_stages,
         "n_microbatches": drawn.n_microbatches,
