@@ -85,6 +85,22 @@ class PretrainingScenario:
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """The stages of a run that differ from the rest.
+
+    Attributes
+    ----------
+    tokens : float
+        Of all of them [token].
+    gpu_hours : float or ndarray
+        Of all of them, without failures [h].
+    """
+
+    tokens: float
+    gpu_hours: Num
+
+
+@dataclass(frozen=True, slots=True)
 class PretrainingResult(Displayed):
     """What pretraining takes.
 
@@ -106,6 +122,8 @@ class PretrainingResult(Displayed):
         HBM that a job may fill [byte].
     host_capacity_bytes : float or ndarray
         Its share of the host's memory [byte].
+    staged : Staged or None
+        Stages of the run that differ from this configuration.
     """
 
     scenario: PretrainingScenario
@@ -116,6 +134,7 @@ class PretrainingResult(Displayed):
     peak_flop_per_s: float
     capacity_bytes: float
     host_capacity_bytes: Num
+    staged: Staged | None = None
 
     @property
     def step_s(self) -> Num:
@@ -149,8 +168,11 @@ class PretrainingResult(Displayed):
 
     @property
     def gpu_hours(self) -> Num:
-        """GPU-hours to the run's tokens, without failures [h]."""
-        return self.scenario.tokens * self.gpu_s_per_token / HOUR_S
+        """GPU-hours to the run's tokens, stages included, without failures [h]."""
+        if self.staged is None:
+            return self.scenario.tokens * self.gpu_s_per_token / HOUR_S
+        rest = np.maximum(self.scenario.tokens - self.staged.tokens, 0.0)
+        return rest * self.gpu_s_per_token / HOUR_S + self.staged.gpu_hours
 
     @property
     def days(self) -> Num:

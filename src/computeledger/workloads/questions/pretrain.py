@@ -53,6 +53,15 @@ class PretrainQuestion(OnSystem):
         "tokens", "Tokens per optimiser step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
         label="Global batch", group="Run", slider=(65536, 2e8), aliases=("global_batch",),
     )  # fmt: skip
+    stage: tuple[str, ...] = asked(
+        "texts", "A part of the run that differs, such as until=250B,global_batch=4M or from=14T,sequence=128K,"
+        "layout=tp8-cp16; may be repeated, in order.", (), metavar="S", label="Stages", group="Run", blank="none",
+        example="until=250B,global_batch=4M",
+    )  # fmt: skip
+    unique_tokens: float | None = asked(
+        "tokens", "Fresh tokens; beyond them data repeat.", unit="tokens", is_open=True, is_single=True, metavar="U",
+        label="Fresh tokens", group="Run", blank="no data repeat",
+    )  # fmt: skip
     microbatch_sequences: int | None = asked(
         "whole",
         "Sequences per microbatch.",
