@@ -246,10 +246,8 @@ def training_lines(folder: Path) -> list[list[Line]]:
     for left in set(sources.tolist()):
         kept = np.flatnonzero(sources != left)
         others = [runs[at] for at in kept]
-        half = [class_factors(others, errors[kept], away[kept], share) for share in (0.9, 0.8)]
-        widths[left] = {
-            name: (1 / half[0][name], 1 / half[1][name], 1.0, half[1][name], half[0][name]) for name in CLASSES
-        }
+        far, near = (class_factors(others, errors[kept], away[kept], share) for share in (0.9, 0.8))
+        widths[left] = {one: (1 / far[one], 1 / near[one], 1.0, near[one], far[one]) for one in CLASSES}
     lines: list[Line] = []
     for at, (run, error) in enumerate(zip(runs, errors.tolist(), strict=True)):
         ratios = widths[int(sources[at])][classes[at]]
