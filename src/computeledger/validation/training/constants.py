@@ -50,7 +50,6 @@ CONSTANTS = {
     f"{ATTENTION}tpu": Fitted(0.40, 0.66, "attention of TPU", 0.3),
     "training_expert_fraction": Fitted(0.6, 1.0, "grouped products of many rows against one large product", 0.3),
     "training_fused_expert_fraction": Fitted(0.8, 1.0, "the same, casts and activation inside the kernels", 0.3),
-    "training_expert_rows": Fitted(300.0, np.inf, "rows of an expert at which its products take twice as long", 0.7),
     "training_power_exponent": Fitted(1.0, np.inf, "sustained clocks follow power per peak: B200 1 kW, GB300 1.4", 0.5),
 }
 #: Runs of a source whose own figures contradict one another count for less.
@@ -166,7 +165,7 @@ class Problem:
         Examples
         --------
         >>> Problem([], TrainingEfficiency()).solved()[1].change.shape
-        (16,)
+        (15,)
         """
         problem, fitted = self, fit.fit_constants(self.fit())
         while True:
