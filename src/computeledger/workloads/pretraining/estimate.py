@@ -143,8 +143,9 @@ class PretrainingResult(Displayed):
 
     @property
     def tokens_per_s_per_gpu(self) -> Num:
-        """Training throughput [token/s]."""
-        return self.scenario.global_batch_tokens / self.step_s / self.scenario.layout.n_gpus
+        """Training throughput, padding left out [token/s]."""
+        useful = self.scenario.batch.useful_fraction * self.scenario.global_batch_tokens
+        return useful / self.step_s / self.scenario.layout.n_gpus
 
     @property
     def mfu_fraction(self) -> Num:
@@ -233,7 +234,7 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     (True, False)
     """
     model, batch, layout = scenario.model, scenario.batch, scenario.layout
-    flop = training_flop_per_token(model, batch.sequence_tokens)
+    flop = training_flop_per_token(model, batch.attended_tokens)
     linear = 2 * n_params_active(model)
     if scenario.lora is not None:
         trained = adapter_params(model, scenario.lora)
@@ -283,7 +284,7 @@ def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
     >>> round(float(recomputed_flop_per_token(load_model("deepseek-v3"), batch)) / 1e9, 2)
     6.65
     """
-    forward = training_flop_per_token(model, batch.sequence_tokens) / 3
+    forward = training_flop_per_token(model, batch.attended_tokens) / 3
     if batch.forward_again:
         return forward
     attention = forward - 2 * n_params_active(model) if batch.recomputes("core_attn") else 0.0 * forward

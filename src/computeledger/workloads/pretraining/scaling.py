@@ -212,7 +212,7 @@ def _scaled(
         best = require_fit(one, candidates(one, n_gpus, limits), machine, (n_gpus, limits)).best(1)[0]
     except InputError as error:
         return Scaled(n_gpus, batch_tokens, None, problem=str(error))
-    speed = batch_tokens / best.step_s / n_gpus
+    speed = one.batch.useful_fraction * batch_tokens / best.step_s / n_gpus
     share = float(np.median(np.asarray(goodput(reliability, n_gpus).goodput_fraction)))
     hours = tokens / speed / share / HOUR_S
     beyond = batch_tokens > 1.01 * float(critical_batch_tokens(tokens))
