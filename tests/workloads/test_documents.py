@@ -82,7 +82,7 @@ def test_uneven_documents_make_ranks_wait() -> None:
     attention = float(np.median(answer.result.components_s["attention"]))
     idle = attention * (1 - 1 / documents["attention_ratio"])
     rest = float(np.median(answer.result.step.microbatch_s * answer.result.step.microbatches))
-    assert 1.05 < rest / (rest - idle) < 1.44
+    assert 1.15 < rest / (rest - idle) < 1.35
     assert any("the slowest rank's attention takes" in one for one in answer.view().notes)
 
 

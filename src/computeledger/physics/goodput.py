@@ -26,8 +26,7 @@ ASSUMED_STOPS: dict[str, tuple[Uncertain, str]] = {
     "planned_stops_per_s": (Range(0.3 / DAY_S, 1.5 / DAY_S), "maintenance and updates: 47 in 54 days (Llama 3)"),
     "straggler_fraction": (
         Range(0.005, 0.05, bounded=True),
-        "steps slower than on a healthy job: single hosts take about 10 % longer until they are replaced (MegaScale); "
-        "jobs with uneven stages or documents lose more, 10 % of all GPU-hours at ByteDance (arXiv 2505.05713)",
+        "steps slower than on a healthy job: single hosts take about 10 % longer until they are replaced (MegaScale)",
     ),
 }
 
