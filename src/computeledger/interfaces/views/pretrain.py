@@ -427,9 +427,10 @@ def _scaling(document: Mapping[str, Any]) -> list[Table]:
         "strong": "Strong scaling: the same batch (medians, with failures)",
         "weak": "Weak scaling: the batch grows with the GPUs (medians, with failures)",
     }
-    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "")
+    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "worth #", "")
+    note = "worth: of these tokens against those of a small batch, by the median growth of the critical batch"
     return [
-        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours")
+        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours", note)
         for name, rows in document.get("scaling", {}).items()
     ]
 
@@ -440,12 +441,13 @@ def _scaled(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     for one in rows:
         head = [f"{one['n_gpus']}", format_si(one["global_batch_tokens"])]
         if "problem" in one:
-            out.append([*head, _short(one["problem"]), *[""] * 6])
+            out.append([*head, _short(one["problem"]), *[""] * 7])
             continue
         shares = (one["mfu_fraction"], one["tokens_per_s_per_gpu"] / most, one["goodput_fraction"])
         times = (format_si(one[f"effective_{key}"]) for key in ("days", "gpu_hours"))
         beyond = "beyond the critical batch" if one["beyond_critical_batch"] else ""
-        out.append([*head, one["layout"], *map(format_percent, shares), *times, beyond])
+        out.append([*head, one["layout"], *map(format_percent, shares), *times, format_percent(one["worth_fraction"]),
+                    beyond])  # fmt: skip
     return out
 
 

@@ -17,7 +17,7 @@ from computeledger.workloads.anchor import AnchorKey, parse_anchor
 PACKINGS = ("masked", "joined", "padded")
 KEYS = {name: AnchorKey("tokens", "tokens") for name in ("p50", "p95", "longest")}
 #: Longest document over the 95th percentile where nobody says (assumption).
-LONGEST_OVER_P95 = 100.0
+LONGEST_DOCUMENT_RATIO = 100.0
 #: Sequences and documents that are drawn, and the most context-parallel ranks that share a sequence, as a power of two.
 _SEQUENCES, _DOCUMENTS, _MOST_RANK_BITS = 512, 200_000, 8
 _SEED = 0
@@ -69,7 +69,7 @@ def _drawn(text: str) -> Array:
     if not {"p50", "p95"} <= set(said):
         raise InputError(f"documents {shown(text)}: needs p50 and p95, such as p50=800,p95=8K")
     p50, p95 = float(said["p50"]), float(said["p95"])
-    longest = float(said.get("longest", LONGEST_OVER_P95 * p95))
+    longest = float(said.get("longest", LONGEST_DOCUMENT_RATIO * p95))
     if not p50 <= p95 <= longest:
         raise InputError(f"documents {shown(text)}: p50, p95 and longest must rise")
     spread = math.log(p95 / p50) / Z_95
@@ -100,7 +100,7 @@ def _busiest(pieces: Array, n: int, sequence_tokens: float, ranks: int) -> float
     ends = np.append(edges[1:], n * sequence_tokens)
     begin = starts[np.searchsorted(starts, edges, side="right") - 1]
     work = ((ends - begin) ** 2 - (edges - begin) ** 2) / 2
-    piece = np.minimum((edges + chunk * 1e-9) // chunk, n * 2 * ranks - 1).astype(np.intp)
+    piece = ((edges + ends) / 2 // chunk).astype(np.intp)
     chunks = np.bincount(piece, work, n * 2 * ranks).reshape(n, 2 * ranks)
     each = chunks[:, :ranks] + chunks[:, ranks:][:, ::-1]
     return float(np.mean(each.max(axis=1) / each.mean(axis=1)))

@@ -158,17 +158,19 @@ class PretrainQuestion(OnSystem):
         metavar="F", blank="as --stragglers says",
     )  # fmt: skip
     sites: int | None = asked(
-        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", blank="one",
+        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", label="Sites", group="How",
+        blank="one",
     )  # fmt: skip
     site_bandwidth: float | None = asked(
         "bytes_per_s", "What leaves one site for the others, per direction.", unit=None, is_open=True, is_single=True,
-        metavar="800Gb/s", blank="none: --sites needs it",
+        metavar="800Gb/s", label="Between sites", group="How", blank="none: --sites needs it",
     )  # fmt: skip
     site_latency: float | None = asked(
         "s", "One way between two sites.", unit=None, is_single=True, metavar="T", blank="20 ms, with --sites",
     )  # fmt: skip
     local_steps: int | None = asked(
-        "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", blank="1, with --sites",
+        "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", label="Local steps",
+        group="How", blank="1, with --sites",
     )  # fmt: skip
     objective: str = asked("text", "What the search minimises.", "time", choices=OBJECTIVES)
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")

@@ -265,6 +265,7 @@ def scaled_document(one: Scaled, factor: float) -> dict[str, Any]:
         "effective_days": one.elapsed_s / DAY_S * factor,
         "effective_gpu_hours": one.gpu_hours * factor,
         "beyond_critical_batch": one.beyond_critical,
+        "worth_fraction": one.worth_fraction,
     }
 
 
