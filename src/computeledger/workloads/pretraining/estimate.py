@@ -293,7 +293,7 @@ def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
 
 
 def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) -> PretrainingResult:
-    """Stretch a step, every part alike, as a measurement says; never beyond the physical limit.
+    """Stretch a step, each part but the link between sites, as a measurement says; never beyond the physical limit.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) ->
     """
     step = result.step
     by = np.maximum(factor, least_step_s / step.step_s)
-    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s", "sites_s")
+    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s")
     return replace(result, step=replace(step, **{name: getattr(step, name) * by for name in parts}))
 
 
