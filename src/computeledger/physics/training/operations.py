@@ -178,11 +178,13 @@ def _product(kind: Kind, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, N
 def _attention(work: _Work) -> Iterator[Operation]:
     batch, machine, layout = work.batch, work.machine, work.layout
     flop: dict[Kind, Num] = {Kind.ATTENTION: 0.0, Kind.STATE_SCANS: 0.0}
+    # padding is attended to as tokens are
+    computed = batch.attended_tokens if batch.useful_fraction == 1 else batch.sequence_tokens
     for group in trained_layers(work.model, batch.stack.mtp_layers):
         mixer = mixer_of(group.attention)
-        kind, visible = mixer.training_operation, mixer.mean_visible_tokens(batch.sequence_tokens)
+        kind, visible = mixer.training_operation, mixer.mean_visible_tokens(computed)
         flop[kind] = flop[kind] + group.count * mixer.flop_per_query(visible, absorbed=False)
-        flop[kind] = flop[kind] + group.count * mixer.indexer_flop_per_query(batch.sequence_tokens / 2)
+        flop[kind] = flop[kind] + group.count * mixer.indexer_flop_per_query(computed / 2)
     softmax, scans = flop[Kind.ATTENTION], flop[Kind.STATE_SCANS]
     again = float(batch.recomputes("core_attn"))
     passes = 1 + BACKWARD_ATTENTION + again
@@ -192,6 +194,9 @@ def _attention(work: _Work) -> Iterator[Operation]:
     fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
     cut = layout.tp * layout.pp
     rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
+    if batch.documents is not None:  # the slowest rank's attention is waited for
+        sequences = batch.global_sequences / layout.dp
+        rate = rate / batch.documents.attention_ratio(layout.dp, layout.cp, sequences)
     yield Operation(Kind.ATTENTION, flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
     if np.any(scans):
         yield Operation(Kind.STATE_SCANS, flop=passes * work.tokens * scans / cut, flop_per_s=rate * SCAN_RATIO)
