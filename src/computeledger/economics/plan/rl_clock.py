@@ -20,7 +20,7 @@ from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
-from computeledger.workloads.rl.generation import framework_machine
+from computeledger.workloads.rl.pace import framework_machine
 from computeledger.workloads.rl.reading import AskedRun
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.training import train
@@ -170,7 +170,7 @@ def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> W
     return WeightSync(
         load_s=_optional(setting, "weight_sync", own_s),
         is_in_flight=run.split.is_in_flight or not run.split.max_lag,
-        rereads=setting.section.text("reread_cache") == "yes",
+        rereads=run.sampling.turns.rereads,
         n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,
     )  # fmt: skip
 

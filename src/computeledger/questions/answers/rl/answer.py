@@ -24,9 +24,9 @@ from computeledger.questions.grounds import working_document
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl.generation import decode_bound
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl.levers import Lever, levers
+from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
 from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine
