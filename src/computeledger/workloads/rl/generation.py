@@ -14,10 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num, blocks
+from computeledger.physics.blackboard.estimates import best_of_n_mean
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.roofline import Machine
 from computeledger.workloads.rl.lengths import SCORES, SURVIVAL, Lengths, agreed, single
-from computeledger.workloads.rl.pace import Pace, columns, held_rollouts, pace_of, read_s, under_way_at_most
+from computeledger.workloads.rl.pace import (
+    Pace,
+    columns,
+    decode_step_s,
+    held_rollouts,
+    pace_of,
+    read_s,
+    under_way_at_most,
+)
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 
@@ -362,20 +371,46 @@ def in_order(
     True
     """
     rollouts, lag, replicas = load
-    lengths, (after_s, once_s) = sampling.lengths, beside_s
-    longest = np.atleast_1d(agreed(np.asarray(rollouts, float)))
-    over_mean = single(np.atleast_1d(lengths.expected_longest_tokens(longest))) / lengths.mean_tokens
-    under_way = lag * rollouts
-    full = made = steady(engine, sampling, (rollouts, under_way, replicas), made_of)
+    after_s, once_s = beside_s
+    full = steady(engine, sampling, (rollouts, lag * rollouts, replicas), made_of)
+    share = np.maximum((lag + 1) * rollouts / replicas, 1.0)
+    at_most = under_way_at_most(engine, sampling, (share, full.n_places, replicas), made_of) * replicas / rollouts
+    batches: Num = 1.0
     for _ in range(_ROUNDS):
-        late_s = _late_s(sampling, longest, made.episode_s / lengths.mean_tokens)
-        stale_s = (over_mean * made.episode_s + late_s + after_s + once_s) / (lag + 1) - once_s
-        # by Little's law as many are under way as the longer step leaves
-        step_s = np.maximum(np.maximum(stale_s, made.wall_s), after_s) + once_s
-        fewer = np.minimum(rollouts * made.episode_s / step_s, under_way)
-        made = steady(engine, sampling, (rollouts, fewer, replicas), made_of)
-    late = replace(made, wall_s=stale_s, busy_s=np.minimum(made.busy_s, stale_s))
-    return _chosen(np.asarray(full.wall_s) >= stale_s, full, late)
+        # from few under way upwards: caches that are lost to too many keep them too many
+        made = generate(engine, sampling, (batches * rollouts, replicas), made_of)
+        late_s = made.wall_s + _uneven_s(engine, sampling, (batches * rollouts, replicas), made_of)
+        stale_s = (late_s + after_s + once_s) / (lag + 1) - once_s
+        step_s = np.maximum(stale_s, after_s) + once_s
+        batches = np.clip(late_s / step_s, 1.0, np.maximum(at_most, 1.0))
+    by_littles_law = np.minimum(rollouts * made.episode_s / step_s, lag * rollouts)
+    made = steady(engine, sampling, (rollouts, by_littles_law, replicas), made_of)
+    # generators go on while the trainer does what comes once per step
+    rate_s = np.minimum(full.wall_s, made.wall_s) - once_s
+    paced_s = np.maximum(stale_s, rate_s)
+    late = replace(made, wall_s=paced_s, busy_s=np.minimum(made.busy_s, paced_s))
+    free = replace(full, wall_s=rate_s, busy_s=np.minimum(full.busy_s, rate_s))
+    return _chosen((rate_s >= paced_s) | ~np.isfinite(full.wall_s), free, late)
+
+
+def _uneven_s(
+    engine: ServingScenario, sampling: Sampling, load: tuple[Num, Num], made_of: tuple[Machine, RLFactors]
+) -> Num:
+    """How much later the replica with the most to write ends than one with its share, on average of many steps.
+
+    The sum of ``n`` lengths departs from its mean by ``sd sqrt(n)``, the largest of ``R`` of them by so much times the
+    mean of the largest of ``R`` normal draws; a token more on a replica takes what a rollout more adds to a step.
+    """
+    rollouts, replicas = load
+    lengths = sampling.lengths
+    share = np.maximum(rollouts / replicas, 1.0)
+    each = np.clip(share, 1.0, np.maximum(places(engine, sampling, made_of[0]), 1.0))
+    more_s = decode_step_s(engine, each, sampling.mean_context_tokens, made_of) - decode_step_s(
+        engine, 1.0, sampling.mean_context_tokens, made_of
+    )
+    variance = np.maximum(2 * lengths.mean_age_tokens * lengths.mean_tokens - lengths.mean_tokens**2, 0.0)
+    largest = best_of_n_mean(0.0, 1.0, np.maximum(replicas, 1.0))
+    return largest * np.sqrt(variance * share) * more_s / np.maximum(each - 1.0, 1.0)
 
 
 def sooner(one: Generation, other: Generation) -> Generation:

@@ -18,6 +18,8 @@ from computeledger.workloads.serving.estimate import ServingScenario, largest_ba
 
 #: Rounds in which those that decode and the step that they take settle.
 _ROUNDS = 3
+#: Rollouts that are as good as none.
+_FEW = 1e-9
 
 
 def framework_machine(machine: Machine, factors: RLFactors) -> Machine:
@@ -191,8 +193,8 @@ def pace_of(
     held = held * sampling.mean_context_tokens / np.maximum(context, 1.0)
     decoding, step_s, reused = most, decode_step_s(engine, most, context, made_of), np.ones(1)
     for _ in range(_ROUNDS):
-        waiting = np.maximum(under_way - decoding, 0.0)
-        reused = np.clip((held - decoding) / np.maximum(waiting, np.finfo(float).tiny), 0.0, 1.0)
+        waiting = np.maximum(under_way - decoding, _FEW)
+        reused = np.clip((held - decoding) / waiting, 0.0, 1.0)
         read_s = turns.calls_per_token * (seen + (1 - reused) * again)
         own_s = step_s + decoding * read_s
         decoding = np.minimum(under_way * own_s / (own_s + wait_s), most)

@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 #: Variance of a whole number of calls about the mean that a length implies: its fraction is rounded by chance.
 _ROUNDING = 1 / 6
+#: Calls that are as good as none.
+_FEW = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,14 @@ class Turns:
         return 1.0 + self.calls_per_token * self.observed_tokens
 
     def spread_s(self, tokens: Num, scores: Num) -> Num:
-        """Departure of an episode's waiting from its mean, at a standard score [s]."""
-        calls = self.calls_per_token * tokens
-        variance = calls * self.latency_deviation**2 + np.minimum(calls, _ROUNDING)
-        return self.latency_s * np.sqrt(variance) * np.maximum(scores, 0.0)
+        """How much longer than on average an episode waits, at a standard score [s].
+
+        Sums of calls are taken as gamma distributed, their quantiles by Wilson and Hilferty.
+        """
+        calls = np.maximum(self.calls_per_token * tokens, _FEW)
+        relative = (self.latency_deviation**2 + np.minimum(1.0, _ROUNDING / calls)) / calls
+        root = np.maximum(1 - relative / 9 + scores * np.sqrt(relative) / 3, 0.0)
+        return np.maximum(self.latency_s * calls * (root**3 - 1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
