@@ -200,6 +200,10 @@ class RLQuestion(OnSystem):
     pretraining_flop: Uncertain | None = asked(
         "flop", "A pretraining run to match in GPU-time.", unit="FLOP", is_open=True, metavar="C"
     )
+    price_ratio: Uncertain = asked(
+        "count", "Price of an output token over an input token: read as utilisation it is a rule of thumb beside "
+        "--pretraining-flop.", 5.0, is_open=True, metavar="N",
+    )  # fmt: skip
     budget_flop: Uncertain = asked(
         "flop", "FLOP to put into RL: tokens, steps and tasks it takes.", 1e26, unit="FLOP", is_open=True,
         metavar="C", aliases=("flop",),

@@ -97,4 +97,4 @@ def low_of(value: Uncertain) -> float:
     >>> low_of(3.0)
     3.0
     """
-    return float(getattr(value, "low", value))
+    return value if isinstance(value, int | float) else value.low

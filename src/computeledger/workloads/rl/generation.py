@@ -32,6 +32,8 @@ from computeledger.workloads.serving.estimate import ServingScenario
 
 #: Rounds in which the rollouts under way and the step that they leave settle.
 _ROUNDS = 3
+#: Level whose root gives the score of the largest of several normal draws: within 1 % of ``best_of_n_mean``.
+_MEDIAN_OF_LARGEST = 0.5264
 #: Numbers handled at a time: what stays in a core's own cache.
 _BLOCK = 32_768
 #: Positions of the tail whose steps are priced: the start, every other one, the end.
@@ -216,16 +218,24 @@ def generate(
 def _late_s(sampling: Sampling, rollouts: NDArray[np.float64], token_s: Num) -> Num:
     """How much later the last rollout ends because the waits of single ones depart from their mean.
 
-    Departures of lengths and of waits from their means add as squares.
+    Departures of lengths and of waits from their means add as squares; and of the rollouts that reach a length, one
+    waits as long as the longest of so many do.
     """
     turns, lengths = sampling.turns, sampling.lengths
     if not turns.has_calls:
         return 0.0
+    alive = lengths.any_alive(rollouts)
     own_s = turns.spread_s(lengths.tokens, SCORES)
     others_s = np.maximum(lengths.tokens - lengths.mean_tokens, 0.0) * token_s
-    late_s = np.sqrt(others_s**2 + own_s**2) - others_s
-    alive = lengths.any_alive(rollouts)
-    return single(np.sum((late_s[1:] - late_s[:-1]) * (alive[1:] + alive[:-1]) / 2, axis=0))
+    squares_s = np.sqrt(others_s**2 + own_s**2) - others_s
+    together_s = single(np.sum((squares_s[1:] - squares_s[:-1]) * (alive[1:] + alive[:-1]) / 2, axis=0))
+    reach = np.maximum(rollouts * np.maximum(SURVIVAL[:, None], 1 / rollouts), 1.0)
+    levels = -np.expm1(np.log(_MEDIAN_OF_LARGEST) / reach)
+    scores = np.interp(-levels, -SURVIVAL[1:-1], SCORES[1:-1, 0])
+    reached_s = lengths.tokens * token_s + turns.spread_s(lengths.tokens, scores)
+    reached_s = np.where(rollouts * SURVIVAL[:, None] >= 1.0, reached_s, 0.0)
+    beyond_s = np.max(reached_s, axis=0) - np.asarray(lengths.integral(alive * token_s))
+    return np.maximum(together_s, single(np.atleast_1d(beyond_s)))
 
 
 def _with_queue(tail: Num, queue: Num) -> NDArray[np.float64]:
@@ -309,7 +319,7 @@ def steady(
     live = under_way_at_most(engine, sampling, (np.maximum(under_way / replicas, 1.0), room, replicas), made_of)
     pace = pace_of(engine, sampling, (live, sampling.mean_context_tokens, room), made_of)
     prompts_s = rollouts / replicas * _prompt_s(engine, sampling, machine)
-    again_s = 0.0
+    again_s: Num = 0.0
     if turns.rereads:
         again_s = live * read_s(engine, np.maximum(sampling.mean_context_tokens, 1.0), 0.0, machine)
     each = rollouts / replicas * lengths.mean_tokens / live
@@ -375,6 +385,10 @@ def in_order(
     full = steady(engine, sampling, (rollouts, lag * rollouts, replicas), made_of)
     share = np.maximum((lag + 1) * rollouts / replicas, 1.0)
     at_most = under_way_at_most(engine, sampling, (share, full.n_places, replicas), made_of) * replicas / rollouts
+    if not sampling.turns.has_calls:
+        # of a batch that waits for its longest rollout fewer are under way than it has
+        at_most = at_most * sampling.lengths.longest_tokens / sampling.lengths.mean_tokens
+    at_most = np.clip(at_most, 1.0, lag + 1)
     batches: Num = 1.0
     for _ in range(_ROUNDS):
         # from few under way upwards: caches that are lost to too many keep them too many
@@ -382,7 +396,7 @@ def in_order(
         late_s = made.wall_s + _uneven_s(engine, sampling, (batches * rollouts, replicas), made_of)
         stale_s = (late_s + after_s + once_s) / (lag + 1) - once_s
         step_s = np.maximum(stale_s, after_s) + once_s
-        batches = np.clip(late_s / step_s, 1.0, np.maximum(at_most, 1.0))
+        batches = np.clip(late_s / step_s, 1.0, at_most)
     by_littles_law = np.minimum(rollouts * made.episode_s / step_s, lag * rollouts)
     made = steady(engine, sampling, (rollouts, by_littles_law, replicas), made_of)
     # generators go on while the trainer does what comes once per step
@@ -410,7 +424,8 @@ def _uneven_s(
     )
     variance = np.maximum(2 * lengths.mean_age_tokens * lengths.mean_tokens - lengths.mean_tokens**2, 0.0)
     largest = best_of_n_mean(0.0, 1.0, np.maximum(replicas, 1.0))
-    return largest * np.sqrt(variance * share) * more_s / np.maximum(each - 1.0, 1.0)
+    found: Num = largest * np.sqrt(variance * share) * more_s / np.maximum(each - 1.0, 1.0)
+    return found
 
 
 def sooner(one: Generation, other: Generation) -> Generation:

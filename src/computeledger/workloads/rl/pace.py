@@ -185,8 +185,8 @@ def pace_of(
     under_way, context, most = load
     turns = sampling.turns
     if not turns.has_calls:
-        step_s = decode_step_s(engine, under_way, context, made_of)
-        return Pace(step_s, step_s, np.asarray(under_way), np.zeros_like(step_s), np.ones_like(step_s))
+        plain_s = np.asarray(decode_step_s(engine, under_way, context, made_of))
+        return Pace(plain_s, plain_s, np.asarray(under_way), np.zeros_like(plain_s), np.ones_like(plain_s))
     most = np.minimum(np.maximum(most, 1.0), under_way)
     seen, again = reading_s(engine, sampling, context, made_of[0])
     wait_s, held = turns.wait_s_per_token, held_rollouts(engine, sampling, made_of[0])[1]

@@ -158,7 +158,7 @@ def longest_trace(model: Model, precision: Precision, machines: RLMachines, prom
     Returns
     -------
     float
-        Of :data:`TRACES`, inside the model's context; 0 where not even the shortest is [token].
+        Of :data:`TRACES`, whatever the model's context; 0 where not even the shortest is [token].
 
     Examples
     --------
@@ -170,8 +170,6 @@ def longest_trace(model: Model, precision: Precision, machines: RLMachines, prom
     """
     found = 0.0
     for trace in TRACES.tolist():
-        if model.max_context_tokens and prompt_tokens + LONGEST_OVER_MEAN * trace > model.max_context_tokens:
-            break
         sampling = Sampling(lengths_of_mean(trace, LONGEST_OVER_MEAN * trace), prompt_tokens)
         if not domain_use(model, precision, sampling, machines).is_efficient:
             break

@@ -57,8 +57,8 @@ class Turns:
 
     @property
     def has_calls(self) -> bool:
-        """Whether any episode calls a tool."""
-        return bool(np.any(np.asarray(self.calls_per_token) > 0))
+        """Whether any episode calls a tool whose answer takes time or room."""
+        return bool(np.any(self.calls_per_token * (self.latency_s + self.observed_tokens) > 0))
 
     @property
     def wait_s_per_token(self) -> Num:
@@ -78,7 +78,8 @@ class Turns:
         calls = np.maximum(self.calls_per_token * tokens, _FEW)
         relative = (self.latency_deviation**2 + np.minimum(1.0, _ROUNDING / calls)) / calls
         root = np.maximum(1 - relative / 9 + scores * np.sqrt(relative) / 3, 0.0)
-        return np.maximum(self.latency_s * calls * (root**3 - 1), 0.0)
+        found: Num = np.maximum(self.latency_s * calls * (root**3 - 1), 0.0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
