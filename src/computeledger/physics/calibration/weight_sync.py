@@ -59,7 +59,7 @@ class SyncMechanism:
 
     id: str
     name: str
-    fixed: str
+    fixed: str = ""
     tensor: str = ""
     link: str = ""
     gather: str = ""

@@ -1,4 +1,4 @@
-"""Measured weight synchronisations, the fit of their mechanisms' constants, and how well it predicts other publishers."""
+"""Measured weight synchronisations, the fit of their mechanisms, and how well it predicts other publishers."""
 
 from __future__ import annotations
 

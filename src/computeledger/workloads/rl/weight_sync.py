@@ -19,7 +19,7 @@ from computeledger.physics.serving.memory import weights_bytes_per_gpu
 #: Tensors of a layer beside its feed-forward matrices: projections of attention and norms (assumption).
 LAYER_TENSORS = 8
 #: Mechanism where nobody names one: on shared GPUs, and where sides are apart.
-USUAL_SYNC = {True: "colocated", False: "nccl-broadcast"}
+USUAL_SYNC = {True: "colocated", False: "nccl-packed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] 
     """
     known = sync_constants() if constants is None else constants
     moved, link = sides.moved_bytes(given.moved), sides.link_bytes_per_s(given.crosses_hosts)
-    time_s = known[given.fixed]
+    time_s: Num = known[given.fixed] if given.fixed else 0.0
     if given.tensor:
         time_s = time_s + known[given.tensor] * sides.n_tensors
     if given.link:
@@ -126,16 +126,32 @@ def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] 
 
 
 def sync_mechanism(named: str | None, is_colocated: bool) -> SyncMechanism:
-    """Find the mechanism of a run: the one that is named, or the usual one of its placement.
+    """Find the mechanism of a run: the one that is named where the placement has it, or the placement's usual one.
 
     Examples
     --------
-    >>> sync_mechanism(None, is_colocated=True).id
-    'colocated'
+    >>> sync_mechanism(None, is_colocated=True).id, sync_mechanism("rdma", is_colocated=True).id
+    ('colocated', 'colocated')
     """
     found = load_sync_mechanism(named or USUAL_SYNC[is_colocated])
-    if found.needs and (found.needs == "colocated") != is_colocated:
-        where = "shared GPUs" if found.needs == "colocated" else "trainer and generators on GPUs of their own"
-        raise InputError(f"--weight-sync {found.id}: needs {where}; state --max-lag 1 or --training-gpus for those"
-                         if found.needs == "apart" else f"--weight-sync {found.id}: needs {where}")  # fmt: skip
-    return found
+    fits = not found.needs or (found.needs == "colocated") == is_colocated
+    return found if fits else load_sync_mechanism(USUAL_SYNC[is_colocated])
+
+
+def check_sync(named: str, is_colocated: bool) -> None:
+    """Refuse a mechanism that the placement of a question has not.
+
+    Examples
+    --------
+    >>> check_sync("rdma", is_colocated=True)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: --weight-sync rdma: needs GPUs of their own for trainer and generators; state ...
+    """
+    needs = load_sync_mechanism(named).needs
+    if needs == "apart" and is_colocated:
+        raise InputError(
+            f"--weight-sync {named}: needs GPUs of their own for trainer and generators; state --max-lag 1 or "
+            "--training-gpus"
+        )
+    if needs == "colocated" and not is_colocated:
+        raise InputError(f"--weight-sync {named}: needs GPUs that take turns; leave out --max-lag and --training-gpus")
