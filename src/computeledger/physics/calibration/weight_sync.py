@@ -72,13 +72,29 @@ class SyncMechanism:
 
 
 def load_sync_text() -> str:
-    """Read the shipped file."""
+    """Read the shipped file.
+
+    Returns
+    -------
+    str
+        TOML.
+
+    Examples
+    --------
+    >>> "sync_fixed_s" in load_sync_text()
+    True
+    """
     return resources.files("computeledger.physics.calibration").joinpath(FILE).read_text("utf-8")
 
 
 @functools.cache
 def sync_mechanisms() -> Mapping[str, SyncMechanism]:
     """Load the mechanisms by id.
+
+    Returns
+    -------
+    mapping of str to SyncMechanism
+        As the file lists them.
 
     Examples
     --------
@@ -99,6 +115,16 @@ def sync_mechanisms() -> Mapping[str, SyncMechanism]:
 def load_sync_mechanism(given: str) -> SyncMechanism:
     """Load one mechanism.
 
+    Parameters
+    ----------
+    given : str
+        Id.
+
+    Returns
+    -------
+    SyncMechanism
+        Its terms.
+
     Examples
     --------
     >>> load_sync_mechanism("nccl-broadcast").name
@@ -112,6 +138,11 @@ def load_sync_mechanism(given: str) -> SyncMechanism:
 @functools.cache
 def load_sync_factors() -> Mapping[str, Factor]:
     """Load the constants with their grounds.
+
+    Returns
+    -------
+    mapping of str to Factor
+        By name.
 
     Examples
     --------
@@ -134,7 +165,12 @@ def _factor(name: str, entry: Mapping[str, Any]) -> Factor:
 
 @functools.cache
 def sync_constants() -> Mapping[str, Num]:
-    """The constants as numbers, the ratio of its interval left out.
+    """Build the constants as numbers, the ratio of their interval left out.
+
+    Returns
+    -------
+    mapping of str to float
+        By name.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def write_parts(folder: Path, home: Path) -> list[str]:
 _TABLES = {
     "serving": ("serving_points.csv", "serving_open.csv"),
     "training": ("training.csv", "training_open.csv"),
-    "rl": ("rl.csv",),
+    "rl": ("rl.csv", "rl_open.csv"),
 }
 _CURATED = {
     "serving": ("serving_elsewhere.csv",),

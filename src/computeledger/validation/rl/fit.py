@@ -31,7 +31,7 @@ PHASES_TABLE = Path("measured") / "rl_open.csv"
 #: Frameworks whose steps and phases the constants are fitted to; others get an effect.
 FITTED_FRAMEWORKS = ("nemo-rl",)
 #: Phases that are fitted, and what each of their figures weighs: all of one publication count as one step.
-FITTED_PHASES, PHASE_WEIGHT = ("generation_time", "logprob_time", "update_time"), 0.05
+FITTED_PHASES, PHASE_WEIGHT = ("generation_time", "logprob_time"), 0.05
 #: Runs of a framework that pull its effect half-way to what they say.
 EFFECT_PRIOR = 2.0
 #: Runs that do not state how their GPUs are split are fitted at half and half, and count less.
@@ -180,9 +180,7 @@ def _of_framework(run: RLRun, factors: RLFactors, effects: Mapping[str, tuple[fl
     return [error + float(np.log(effect)) for name, error in _log_ratios(run, factors) if name == "step_time"]
 
 
-def _of_others(
-    runs: Sequence[RLRun], factors: RLFactors, effects: Mapping[str, tuple[float, int]]
-) -> dict[str, Array]:
+def _of_others(runs: Sequence[RLRun], factors: RLFactors, effects: Mapping[str, tuple[float, int]]) -> dict[str, Array]:
     """Residuals of publications that the constants have not seen: of steps, and of phases but weight sync."""
     found = [one for run in runs for one in _log_ratios(run, factors)]
     return {
@@ -232,7 +230,8 @@ def calibration_text(found: RLFit) -> str:
         lines.append(_entry(name, f"{value:.4g}", {"prior": text, **grounds}))
     for name, (left, why) in _WIDTHS.items():
         if len(found.residuals[left]) < FEWEST_ERRORS:
-            lines.append(_entry(name, toml_text(str(stated[name]["value"])), {key: text for key, text in stated[name].items() if key != "value"}))
+            kept = {key: text for key, text in stated[name].items() if key != "value"}
+            lines.append(_entry(name, toml_text(str(stated[name]["value"])), kept))
             continue
         low, _, _, _, high = conformal_ratios(found.residuals[left])
         half = max(high, 1 / low)

@@ -19,6 +19,7 @@ from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_total
+from computeledger.units import KILO, MEGA
 from computeledger.validation.rl.cells import (
     NUMBER,
     SkippedRLRunError,
@@ -31,12 +32,12 @@ from computeledger.validation.rl.cells import (
     text_of,
     whole_of,
 )
-from computeledger.workloads.rl.frameworks import named_rl_framework
 from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer
 from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
+from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
 
@@ -192,7 +193,7 @@ def _algorithm(row: Mapping[str, str], model: Model, batch: _Batch, rounds: floa
     said = f"{text_of(row, 'notes')} {text_of(row, 'algorithm')}".lower()
     passes = named_rl_framework(text_of(row, "system")).logprob_passes
     judge = re.search(r"(\d+)M reward/critic", text_of(row, "model"))
-    ratio = float(judge[1]) * 1e6 / float(n_params_total(model)) if judge else 0.0
+    ratio = float(judge[1]) * MEGA / float(n_params_total(model)) if judge else 0.0
     return Algorithm(
         batch.rollouts / batch.group_size,
         batch.group_size,
@@ -267,7 +268,7 @@ def _batch(row: Mapping[str, str]) -> _Batch:
     epoch = re.search(rf"{NUMBER}k prompts.*at most {NUMBER} pairs", text)
     if epoch is not None:
         pairs = number_of(epoch[2])
-        return _Batch(pairs, 1.0, epoch_steps=number_of(epoch[1]) * 1e3 / pairs)
+        return _Batch(pairs, 1.0, epoch_steps=number_of(epoch[1]) * KILO / pairs)
     group = re.search(rf"{NUMBER} prompts x (?:n\s*=\s*)?{NUMBER}(?:.*mini\s+{NUMBER})?", text)
     if group is not None:
         prompts, each = number_of(group[1]), number_of(group[2])
@@ -316,11 +317,12 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
     machine = central_machine(system)
     model, split = bare.engine.model, bare.split
     try:
-        trainer = (
-            _trainer(row, model, split.n_training, precision)
-            if training
-            else search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
-        )
+        if training:
+            trainer = _trainer(row, model, split.n_training, precision)
+        elif "FSDP" in text:
+            trainer = Trainer(Layout(dp=int(split.n_training)), precision, _pack_tokens(row), is_sharded=True)
+        else:
+            trainer = search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
         one = replace(bare, trainer=trainer)
         if generation:
             pp = generation[1] if len(generation) == 2 else generation[-2]
@@ -358,9 +360,13 @@ def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Preci
     dp = int(n_gpus) // (tp * cp * pp)
     # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
+    return Trainer(layout, precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
+
+
+def _pack_tokens(row: Mapping[str, str]) -> float:
+    """Packed length of a training sequence: the longest that the row states."""
     stated = re.search(rf"max(?: seq| sequence) {NUMBER}", text_of(row, "notes"))
-    pack = number_of(stated[1]) if stated else PACK_TOKENS
-    return Trainer(layout, precision, pack_tokens=pack, virtual_stages=virtual)
+    return number_of(stated[1]) if stated else PACK_TOKENS
 
 
 def _legal(layout: Layout, model: Model, n_gpus: Num) -> Layout:
@@ -371,5 +377,3 @@ def _legal(layout: Layout, model: Model, n_gpus: Num) -> Layout:
     if layout.n_gpus > n_gpus:
         raise SkippedRLRunError("parallel layout larger than its GPUs")
     return layout
-
-

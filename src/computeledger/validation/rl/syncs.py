@@ -43,7 +43,7 @@ CURATED_SYNC = "rl_weight_sync.csv"
 #: Metrics that are the time of one synchronisation.
 SYNC_METRICS = ("weight_sync_time", "refit_time")
 #: Scale of the robust loss, in log: mechanisms of one name differ by that much between frameworks.
-SCALE = 0.3
+SYNC_SCALE = 0.3
 #: Largest share of a GPU's memory that weights of one generation replica take (assumption).
 _HELD_FRACTION = 0.6
 
@@ -149,7 +149,7 @@ def fit_syncs(data_folder: str | Path) -> SyncFit:
         times = [np.broadcast_to(sync_s(one.sides, one.mechanism, constants), len(changes)) for one in syncs]
         return np.asarray(np.log(np.array(times)) - measured[:, None])
 
-    fit = Fit(residuals, np.full(len(syncs), SCALE), np.ones(len(syncs)), priors[:, 1])
+    fit = Fit(residuals, np.full(len(syncs), SYNC_SCALE), np.ones(len(syncs)), priors[:, 1])
     fitted = fit_constants(fit, iterations=60)
     sources = sorted({publisher_of(one.row) for one in syncs})
     folds = np.array([sources.index(publisher_of(one.row)) for one in syncs])
@@ -198,5 +198,3 @@ def sync_text(found: SyncFit) -> str:
 def _entry(name: str, value: str, stated: Mapping[str, str], grounds: Mapping[str, str]) -> str:
     kept = {key: toml_text(stated[key]) for key in ("prior", "why") if key in stated}
     return toml_row(name, {"value": value, **kept, **{key: toml_text(text) for key, text in grounds.items()}})
-
-

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -103,7 +104,7 @@ def room_ids(folder: Traversable) -> tuple[str, ...]:
     return (USUAL_STACK, *(one for one in names if one != USUAL_STACK))
 
 
-def room_entry(folder: Traversable, given: str, known: Set[str]) -> dict[str, Any]:
+def room_entry(folder: Traversable, given: str, known: AbstractSet[str]) -> dict[str, Any]:
     """Read one data file of a folder: a known id, known entries, a known source.
 
     Examples

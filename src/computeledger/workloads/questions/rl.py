@@ -10,7 +10,7 @@ from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, 
 from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.questions.setup import OnSystem
-from computeledger.workloads.rl.frameworks import load_rl_framework, rl_framework_ids
+from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framework_ids
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain

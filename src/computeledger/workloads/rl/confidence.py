@@ -155,7 +155,5 @@ def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None, framework: 
     given = draws or {}
     ratio = given.get(f"efficiency.{rl_ratio_name(name)}", 1.0)
     phase, sync = (given.get(f"efficiency.{name}", 1.0) for name in ("rl_phase_ratio", SYNC_RATIO))
-    found = replace(
-        rl_factors("fitted", given), rl_step_ratio=ratio, rl_phase_ratio=phase, rl_weight_sync_ratio=sync
-    )
+    found = replace(rl_factors("fitted", given), rl_step_ratio=ratio, rl_phase_ratio=phase, rl_weight_sync_ratio=sync)
     return framework_factors(found, framework)

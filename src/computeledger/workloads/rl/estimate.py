@@ -273,6 +273,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> from computeledger.workloads.rl.generation import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
@@ -384,6 +385,7 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.calibration.rl import RLFactors
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> from computeledger.workloads.rl.generation import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
@@ -404,7 +406,20 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
 
 
 def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
-    """Time of one weight synchronisation, hidden or not: by its mechanism, and never below the wire [s]."""
+    """Time one weight synchronisation, hidden or not: by its mechanism, and never below the wire.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
+
+    Returns
+    -------
+    float or ndarray
+        Generation paused throughout, as published whole steps have it [s].
+    """
     engine, split = scenario.engine, scenario.split
     own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
     wire_s = 0.0 if split.is_colocated else own / machines.generation.scale_out_bytes_per_s

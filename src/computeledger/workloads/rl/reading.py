@@ -21,7 +21,6 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import rl_class, rl_factors_of
-from computeledger.workloads.rl.frameworks import load_rl_framework
 from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
@@ -45,6 +44,7 @@ from computeledger.workloads.rl.scenario import (
 from computeledger.workloads.rl.search import SplitOption, rl_machine
 from computeledger.workloads.rl.training import Trainer
 from computeledger.workloads.rl.weight_sync import check_sync
+from computeledger.workloads.rl_frameworks import load_rl_framework
 from computeledger.workloads.serving.estimate import ServingScenario
 
 

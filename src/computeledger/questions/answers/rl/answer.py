@@ -146,7 +146,8 @@ class RLAnswer(Answer):
                 documents.domain_document(one.use, one.longest_trace_tokens, one.largest_model) for one in self.domains
             ]
         document["framework"] = documents.framework_document(question, run.result)
-        document |= {"price": setting.price_ground, "backend": question.settled.backend, "assumptions": _assumptions(question)}
+        document |= {"price": setting.price_ground, "backend": question.settled.backend}
+        document["assumptions"] = _assumptions(question)
         document["interval"] = {"class": setting.run.confidence}
         if working:
             document["working"] = working_document(rl_figures(run), setting.price_ground)

@@ -16,12 +16,12 @@ from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.confidence import framework_effect
 from computeledger.workloads.rl.coverage import BudgetDemand
 from computeledger.workloads.rl.estimate import RLResult
-from computeledger.workloads.rl.frameworks import load_rl_framework
 from computeledger.workloads.rl.levers import Lever
 from computeledger.workloads.rl.run import PRICE_RATIO, RunCost
 from computeledger.workloads.rl.scale_up import DomainUse
 from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
 from computeledger.workloads.rl.weight_sync import sync_mechanism
+from computeledger.workloads.rl_frameworks import load_rl_framework
 
 #: Said with every beta.
 CONVENTION = "tokens are sampled tokens, dropped ones included; times kept_ratio it counts tokens that were trained on"

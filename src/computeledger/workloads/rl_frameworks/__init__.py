@@ -10,7 +10,7 @@ from computeledger.errors import FactError
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism
 from computeledger.workloads.frameworks import longest_named, room_entry, room_ids
 
-_FOLDER = resources.files("computeledger.workloads.rl.frameworks")
+_FOLDER = resources.files("computeledger.workloads.rl_frameworks")
 #: Who has which GPUs: the same in turns, own ones in turns, own ones beside one another, or either as it is asked.
 PLACEMENTS = ("in turns", "separate", "asynchronous", "hybrid")
 
@@ -106,7 +106,7 @@ def load_rl_framework(given: str) -> RLFramework:
         if name:
             load_sync_mechanism(name)
     if found.placement not in PLACEMENTS or not set(unverified) <= known:
-        raise FactError(f"rl/frameworks/{given}.toml: placement or unverified fields not known")
+        raise FactError(f"rl_frameworks/{given}.toml: placement or unverified fields not known")
     return found
 
 
