@@ -26,7 +26,7 @@ class Price:
     worth_fraction : float or ndarray
         Tokens over those that this reason makes of them [-].
     loss : float or ndarray
-        Added to the loss [nat/token].
+        Added to the loss, in nats per token [-].
     why : str
         How it is known.
     source : str

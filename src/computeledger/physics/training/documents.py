@@ -63,7 +63,7 @@ class Documents:
         --------
         >>> mixed = Documents(2000.0, work_spread=0.5, rank_ratios=(1.0, 1.2))
         >>> [round(float(mixed.attention_ratio(n, 1, 4)), 2) for n in (1, 8, 64)]
-        [1.0, 1.36, 1.6]
+        [1.0, 1.36, 1.58]
         >>> round(float(mixed.attention_ratio(1, 2, 4)), 2)
         1.2
         """

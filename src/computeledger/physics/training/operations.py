@@ -15,7 +15,6 @@ from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.collectives import reduction_latency_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, total_s
@@ -30,7 +29,7 @@ from computeledger.physics.transformer import kv_bytes_per_token
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
 BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
 #: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).
-BLOCK_CAST_RATIO = 3.0
+BLOCK_CAST_RATIO = 2.0
 #: Passes of casts in experts over those of their activations (assumption: amax, transpose and padding apart).
 EXPERT_CASTS = 3.0
 #: Rate of the chunked scans of linear mixers against attention's, per FLOP of their recurrence (assumption).
@@ -42,8 +41,6 @@ UNFUSED_PASSES, UNFUSED_FORWARD = 16.0, 6.5
 ROW_RATIO = 2.5
 #: Eager frameworks' activation traffic over fused kernels' (assumption).
 EAGER_RATIO = 2.0
-#: Activation traffic where one compiler sees the whole program and fuses it into the products (assumption: XLA).
-WHOLE_PROGRAM_RATIO = 0.4
 #: Exposed shares of traffic that runs beside computing: ring attention, stage hand-over (assumptions).
 CONTEXT_EXPOSED, HOP_EXPOSED = 0.3, 0.1
 #: Exposed share of hidden tensor-parallel traffic (assumption).
@@ -229,8 +226,6 @@ def _elementwise(work: _Work, precision: Precision) -> Operation:
         named = {"layernorm": counts.norm_values, "moe_act": counts.activation_values}
         moved = moved + sum(one for name, one in named.items() if work.batch.recomputes(name))
     moved = moved * (1.0 if stack.compiled else EAGER_RATIO)
-    if chip_family(work.machine.system.accelerator) == "tpu":
-        moved = moved * WHOLE_PROGRAM_RATIO
     if work.machine.system.accelerator.native_precision(precision.name) != "bf16":
         ratio = BLOCK_CAST_RATIO if stack.recipe == "block" else 1.0
         casts = eff.training_quantization_passes * counts.cast_values
