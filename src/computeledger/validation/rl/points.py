@@ -15,7 +15,7 @@ from computeledger.validation.rl.rows import RLRun, central_machine, rl_runs
 from computeledger.validation.rl.syncs import SYNC_METRICS, read_syncs
 from computeledger.workloads.rl.confidence import ALL_RATIOS, framework_factors, known_ratios, ratio_of, rl_class
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
-from computeledger.workloads.rl.generation import decode_bound
+from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
 from computeledger.workloads.rl.weight_sync import sync_s
 from computeledger.workloads.rl_frameworks import named_rl_framework

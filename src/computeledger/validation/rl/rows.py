@@ -32,11 +32,11 @@ from computeledger.validation.rl.cells import (
     text_of,
     whole_of,
 )
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer
 from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
