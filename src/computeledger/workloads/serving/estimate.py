@@ -298,13 +298,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
     own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
     own_limit_s, turn_limit_s = _first_limits_s(scenario, prompts, machine)
-    turn = Turn(
-        scenario.waiting,
-        scenario.batch,
-        scenario.output_tokens * tpot_s * to_central,
-        scenario.output_tokens * tpot_s,
-        turn_limit_s,
-    )
+    decoding_s = scenario.output_tokens * tpot_s
+    turn = Turn(scenario.waiting, scenario.batch, decoding_s * to_central, decoding_s, turn_limit_s)
     queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
     first = FirstToken(own_s, own_limit_s, *waits, scenario.rounds, eff.first_token_ratio, turn)
