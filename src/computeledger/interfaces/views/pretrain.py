@@ -136,8 +136,18 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"busiest experts {one.get('expert_imbalance', 1.0):.3g} x the mean": one.get("expert_imbalance", 1.0) > 1,
         f"capacity factor {one.get('capacity_factor', 0.0):g}": "capacity_factor" in one,
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
+        _sites_words(one.get("sites")): "sites" in one,
     }
     return ", ".join(text for text, holds in said.items() if holds)
+
+
+def _sites_words(sites: Mapping[str, Any] | None) -> str:
+    """Several sites: their link, and how often they exchange."""
+    if sites is None:
+        return ""
+    link = f"{sites['n']} sites, {format_si(8 * sites['bytes_per_s'], 'b/s')} from each"
+    often = "in each step" if sites["local_steps"] == 1 else f"every {sites['local_steps']} steps"
+    return f"{link}, exchanging {often}"
 
 
 def _alike_words(document: Mapping[str, Any]) -> str:
@@ -156,6 +166,12 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
         out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+    if "documents" in document:
+        out.append(_documents_words(document["documents"]))
+    if "loss_fraction" in document:
+        share = document["loss_fraction"]
+        carrying = format_si(share * point(document["tokens"]))
+        out.append(f"loss on {format_percent(share)} of the tokens, {carrying}: prompts without loss cost as much time")
     if "dropped_fraction" in document:
         out.append(
             f"experts drop {format_percent(document['dropped_fraction'])} of the routed tokens, if loads are normal"
@@ -167,6 +183,15 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     if "problem" in document.get("step", {}).get("timeline", {}):
         out.append(document["step"]["timeline"]["problem"])
     return out
+
+
+def _documents_words(held: Mapping[str, Any]) -> str:
+    """What lies in the sequences, and who waits for whom."""
+    said = f"a token attends within a document of {format_si(held['attended_tokens'])} tokens in the mean"
+    if held["useful_fraction"] < 1:
+        said += f"; {format_percent(1 - held['useful_fraction'])} of a sequence is padding"
+    waits = held["attention_ratio"] - 1
+    return f"{said}; the slowest rank's attention takes {format_percent(waits)} longer than the mean" if waits else said
 
 
 def _framework(said: Mapping[str, Any]) -> str:
@@ -272,6 +297,9 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
         out.append(_remedies(document))
     if document["advice"]:
         out.append(_advice(document["advice"]))
+    if "stages" in document:
+        out.append(_stages(document["stages"]))
+    out.append(_worth(document["worth"]))
     return [*out, _layouts(document)] if document["best_layouts"] else out
 
 
@@ -294,6 +322,34 @@ def _utilization(document: Mapping[str, Any]) -> Table:
     found = quantity_table("How much of the hardware is used", rows, "mfu_fraction")
     note = f"{MFU_WORDS}; HFU counts recomputation too; {UTILIZATION_WORDS}"
     return Table(found.title, found.columns, found.rows, found.key, note)
+
+
+def _stages(stages: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[Sequence[str | Cell]] = [
+        [one["stage"] or "the rest", format_si(one["end_tokens"] - one["start_tokens"]),
+         format_si(one["sequence_tokens"]), format_si(one["global_batch_tokens"]), one["layout"],
+         quantity_cell(one["step_s"], "s"), format_percent(point(one["mfu_fraction"])),
+         quantity_cell(one["days"], "days"), "" if one["fits"] else "no"]
+        for one in stages
+    ]  # fmt: skip
+    columns = ("stage", "tokens #", "sequence #", "batch #", "layout", "step #", "MFU #", "days #", "fits")
+    note = "days without failures; the run's GPU-hours, cost and days are those of all stages"
+    return Table("The run in stages", columns, rows, "days", note)
+
+
+def _worth(worth: Mapping[str, Any]) -> Table:
+    """What the tokens are worth, reason by reason."""
+    rows: list[Sequence[str | Cell]] = [
+        [one["name"], quantity_cell(one["worth_fraction"], "fraction"), _loss(one["loss"]), one["why"], one["source"]]
+        for one in worth["parts"]
+    ]
+    title = f"What the tokens are worth: {words(point(worth['tokens']), 'tokens')} of a small batch, each seen once"
+    note = "loss in nats per token by besiroglu_2024; the GPU-hours above are those of the tokens that were asked for"
+    return Table(title, ("reason", "worth #", "loss #", "how it is known", "source"), rows, "effective_gpu_hours", note)
+
+
+def _loss(loss: Any) -> str:
+    return f"{point(loss):+.3g}".replace("-", "\u2212")
 
 
 def _parts(parts: Mapping[str, Any]) -> Table:
@@ -331,7 +387,7 @@ def _levers(document: Mapping[str, Any]) -> Table:
         rows.append([one["lever"], one["value"], words(one["memory_bytes"], "B"), change, away, slower,
                      "" if one["fits"] else "no"])  # fmt: skip
     usable = words(document["memory_bytes"]["usable"], "B")
-    note = f"{usable} per GPU are usable; each row changes one thing; reversible layers are another model"
+    note = f"{usable} per GPU are usable; each row changes one thing"
     columns = ("lever", "to", "memory #", "change #", "host #", "step #", "fits")
     return Table("What each lever of memory frees, and its price", columns, rows, "memory_bytes", note)
 
@@ -371,9 +427,10 @@ def _scaling(document: Mapping[str, Any]) -> list[Table]:
         "strong": "Strong scaling: the same batch (medians, with failures)",
         "weak": "Weak scaling: the batch grows with the GPUs (medians, with failures)",
     }
-    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "")
+    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "worth #", "")
+    note = "worth: of these tokens against those of a small batch, by the median growth of the critical batch"
     return [
-        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours")
+        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours", note)
         for name, rows in document.get("scaling", {}).items()
     ]
 
@@ -384,12 +441,13 @@ def _scaled(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     for one in rows:
         head = [f"{one['n_gpus']}", format_si(one["global_batch_tokens"])]
         if "problem" in one:
-            out.append([*head, _short(one["problem"]), *[""] * 6])
+            out.append([*head, _short(one["problem"]), *[""] * 7])
             continue
         shares = (one["mfu_fraction"], one["tokens_per_s_per_gpu"] / most, one["goodput_fraction"])
         times = (format_si(one[f"effective_{key}"]) for key in ("days", "gpu_hours"))
         beyond = "beyond the critical batch" if one["beyond_critical_batch"] else ""
-        out.append([*head, one["layout"], *map(format_percent, shares), *times, beyond])
+        out.append([*head, one["layout"], *map(format_percent, shares), *times, format_percent(one["worth_fraction"]),
+                    beyond])  # fmt: skip
     return out
 
 

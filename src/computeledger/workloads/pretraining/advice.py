@@ -10,10 +10,16 @@ from dataclasses import dataclass, replace
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
+from computeledger.physics.critical_batch import BatchPhase, worth_of_batches
 from computeledger.physics.roofline import Machine, OperationKind, parse_precision
 from computeledger.units import GIGA, format_count, format_percent, format_si
 from computeledger.workloads.pretraining.candidates import Limits, candidates
-from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining.estimate import (
+    BETWEEN_SITES,
+    PretrainingResult,
+    PretrainingScenario,
+    estimate_pretraining,
+)
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import with_schedule
 from computeledger.workloads.pretraining.scaling import larger_domain
@@ -60,7 +66,7 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
         kind = "uneven stages" if one.kind is OperationKind.UNEVEN_STAGES else "memory"
         out[kind] += turns * median(one.overhead_s) / whole
     parts = {name: median(value) / whole for name, value in result.components_s.items()}
-    out["communication"] += parts["gradient exchange"]
+    out["communication"] += parts["gradient exchange"] + parts[BETWEEN_SITES]
     out["bubble"] = parts["pipeline bubble"]
     out["host"] = parts["waiting for the host"] + parts["once per step"]
     out["optimizer"] = parts["optimizer"]
@@ -97,7 +103,7 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
     yield Advice(
         f"a global batch of {format_si(median(2 * scenario.global_batch_tokens))} tokens",
         _gain(then, now),
-        "only as far as the critical batch allows; twice as many microbatches hide the pipeline and the gradients",
+        f"twice as many microbatches hide the pipeline and the gradients{_worth_words(scenario)}",
     )
     if median(scenario.layout.pp) > 1 and scenario.schedule == "1f1b":
         one = replace(scenario, batch=with_schedule(replace(scenario.batch, virtual_stages=1.0), "zero-bubble"))
@@ -106,6 +112,15 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
             _gain(estimate_pretraining(one, machine), now),
             "splits the backward pass; few frameworks have it",
         )
+
+
+def _worth_words(scenario: PretrainingScenario) -> str:
+    """What tokens are worth in a batch twice as large, where the run states how many it has."""
+    tokens, batch = median(scenario.tokens), median(scenario.global_batch_tokens)
+    if not tokens:
+        return "; only as far as the critical batch allows"
+    once, twice = (float(worth_of_batches([BatchPhase(n * batch, 0.0, tokens)])) / tokens for n in (1, 2))
+    return f"; the tokens are then worth {format_percent(twice / once)} of what they are now"
 
 
 def _memory(scenario: PretrainingScenario, now: PretrainingResult, machine: Machine) -> Iterator[Advice]:

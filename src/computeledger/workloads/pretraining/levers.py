@@ -12,7 +12,7 @@ from computeledger.arrays import median
 from computeledger.errors import LayoutError
 from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECOMPUTE, REVERSIBLE, SHARDING
+from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECOMPUTE, SHARDING
 from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, check_shared, estimate_pretraining
 
@@ -52,7 +52,7 @@ def levers(scenario: PretrainingScenario, machine: Machine) -> list[Lever]:
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(dp=8), Precision(), Batch(8192, 64))
     >>> found = levers(scenario, Machine(load_system("h100-nvl8")))
     >>> found[0].lever, [one.value for one in found if one.lever == "recompute"]
-    ('as it is', ['none', 'full', 'reversible'])
+    ('as it is', ['none', 'full'])
     """
     found = [_pulled("as it is", "", scenario, machine)]
     for lever, value, other in _changes(scenario):
@@ -91,7 +91,7 @@ Change = tuple[str, str, PretrainingScenario]
 
 
 def _changes(now: PretrainingScenario) -> Iterator[Change]:
-    for mode in (*RECOMPUTE, *_named(now), REVERSIBLE):
+    for mode in (*RECOMPUTE, *_named(now)):
         if mode != now.batch.recompute:
             yield "recompute", mode, _with_batch(now, recompute=mode)
     yield from _offloads(now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from computeledger.arrays import Num, Range, median
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.files import MOST_VALUES, read_user_lines
+from computeledger.files import read_lengths
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -266,26 +265,3 @@ def _parse_domain(text: str) -> Domain:
     if cores < 1:
         raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
     return Domain(share, time_s, cores)
-
-
-def read_lengths(path: str) -> list[float]:
-    """Read observed lengths, one number per line.
-
-    Examples
-    --------
-    >>> read_lengths("nowhere.txt")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.txt: no such file
-    """
-    found: list[float] = []
-    for number, line in read_user_lines(Path(path)):
-        for word in line.split():
-            try:
-                found.append(float(word))
-            except ValueError:
-                raise InputError(f"{path}:{number}: {shown(word)} is no number of tokens") from None
-        if len(found) > MOST_VALUES:
-            raise InputError(f"{path}:{number}: more than {MOST_VALUES:,} lengths")
-    if not found:
-        raise InputError(f"{path}: no lengths")
-    return found
