@@ -102,7 +102,6 @@ class PlannedRL(Timed):
         "whole", "Steps' worth of rollouts that decode at once when asynchronous without a stated lag.", least=1,
         blank="4",
     )  # fmt: skip
-    reread_cache: bool | None = asked("switch", "Live rollouts compute their caches anew with new weights.", False)
     weight_sync: Uncertain | None = asked("s", "Time in which a replica loads new weights.", unit=None)
     step_overhead: Uncertain | None = asked("s", "Time of a training step beside its tokens.", unit=None)
     verifier_spread: Uncertain | None = asked(
@@ -187,7 +186,8 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
         "stragglers", "stage", "unique_tokens", "step_jitter", "loss_fraction",
     }),
     "rl": frozenset({
-        "samples", "seed", "search", "scale_up", "levers", "backend", "training_system", "rollout_p50_tokens",
+        "samples", "seed", "search", "scale_up", "levers", "backend", "weight_sync", "training_system",
+        "rollout_p50_tokens",
         "rollout_lengths", "verifier", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
     }),
     "inference": frozenset({

@@ -6,7 +6,7 @@ own and a lag, generators and trainer work at once, and the slower one sets the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,13 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.rl import RLFactors
-from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl.generation import Generation, generate, sooner, steady
+from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.training import Passes, Training, train
+from computeledger.workloads.rl.weight_sync import SyncSides, sync_mechanism, sync_s
 
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
@@ -53,6 +53,12 @@ class RLResult(Displayed):
         Whether weights and one longest rollout fit a generation replica, and a replica the GPUs.
     peak_flop_per_s : float or ndarray
         Dense bf16 peak of all GPUs [FLOP/s].
+    sync_s : float or ndarray
+        One weight synchronisation, hidden or not [s].
+    generation_fixed_s : float or ndarray
+        Once per generation, which logs count in it [s].
+    factors : RLFactors
+        What RL adds: the intervals of phases are among it.
     """
 
     scenario: RLScenario
@@ -65,6 +71,31 @@ class RLResult(Displayed):
     lag_steps: Num
     fits: bool | NDArray[np.bool_]
     peak_flop_per_s: Num
+    sync_s: Num = 0.0
+    generation_fixed_s: Num = 0.0
+    factors: RLFactors = field(default_factory=RLFactors)
+
+    @property
+    def phases_s(self) -> dict[str, Num]:
+        """Wall-clock time by phase as frameworks log it, before the interval of the step; phases may overlap [s].
+
+        Reference log-probs are the passes beyond the first; idle is the mean GPU's waiting.
+        """
+        training, algorithm = self.training, self.scenario.algorithm
+        one_s = training.logprob_s / np.maximum(algorithm.forward_passes, np.finfo(float).tiny)
+        starts_s = self.generation_fixed_s
+        lagged = self.scenario.split.max_lag > 0
+        exposed_s = self.exposed_generation_s if lagged else self.generation.wall_s + starts_s
+        return {
+            "generation": self.generation.wall_s + starts_s,
+            "exposed generation": exposed_s,
+            "reward": self.verification_s,
+            "old-policy log-probs": one_s * np.minimum(algorithm.logprob_passes, 1.0),
+            "reference log-probs": one_s * np.maximum(algorithm.logprob_passes - 1.0, 0.0),
+            "update": training.update_s,
+            "weight sync": self.sync_s,
+            "idle": self.idle_fraction * self.step_s,
+        }
 
     @property
     def sampled_tokens(self) -> Num:
@@ -242,8 +273,9 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm, Split
     >>> from computeledger.workloads.rl.training import Trainer
@@ -260,10 +292,12 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     split = scenario.split
     passes, made_of = passes_of(scenario), (machines.training, machines.factors)
     training = train(scenario.engine.model, scenario.trainer, passes, made_of)
-    made, lag = _generation(scenario, (machines.generation, machines.factors))
     verify_s, last_s = _verification(scenario)
-    late_s = np.maximum(verify_s - made.wall_s, last_s)
     once_s = once_per_step_s(scenario, machines)
+    made, lag = _generation(
+        scenario, (machines.generation, machines.factors), (training.wall_s + last_s, once_s[0] + once_s[1])
+    )
+    late_s = np.maximum(verify_s - made.wall_s, last_s)
     if split.max_lag:
         pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), verify_s)
         exposed_s = pace_s - training.wall_s
@@ -283,6 +317,9 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
         lag_steps=lag,
         fits=(np.asarray(made.n_places) >= 1) & (np.asarray(scenario.n_replicas) >= 1),
         peak_flop_per_s=_peak_flop_per_s(scenario, machines),
+        factors=machines.factors,
+        sync_s=weight_sync_s(scenario, machines),
+        generation_fixed_s=0.0 if scenario.is_one_program else machines.factors.rl_generation_fixed_s,
     )
 
 
@@ -295,8 +332,14 @@ def _peak_flop_per_s(scenario: RLScenario, machines: RLMachines) -> Num:
     return split.n_generation * machines.generation.bf16_flop_per_s + trainer
 
 
-def _generation(scenario: RLScenario, made_of: tuple[Machine, RLFactors]) -> tuple[Generation, Num]:
-    """The rollouts of one step, and the lag that generating them so needs."""
+def _generation(
+    scenario: RLScenario, made_of: tuple[Machine, RLFactors], beside_s: tuple[Num, Num]
+) -> tuple[Generation, Num]:
+    """The rollouts of one step, and the lag that generating them so needs.
+
+    Under a lag of ``k`` a batch must be there ``k + 1`` steps after its rollouts began, so that none is older:
+    ``(k + 1) T >= longest rollout + last verdict + training``.
+    """
     algorithm, split = scenario.algorithm, scenario.split
     question = (scenario.engine, replace(scenario.sampling, lengths=scenario.written))
     rollouts, replicas = algorithm.rollouts * algorithm.sampling_rounds, np.maximum(scenario.n_replicas, 1.0)
@@ -313,7 +356,7 @@ def _generation(scenario: RLScenario, made_of: tuple[Machine, RLFactors]) -> tup
             lag = np.where(other.wall_s < best.wall_s, float(batches), lag)
             best = sooner(best, other)
     if split.is_in_flight:
-        flowing = steady(*question, (rollouts, split.max_lag * rollouts, replicas), made_of)
+        flowing = in_order(*question, (rollouts, split.max_lag, replicas), made_of, beside_s)
         lag = np.where(flowing.wall_s < best.wall_s, float(split.max_lag), lag)
         best = sooner(best, flowing)
     return best, lag
@@ -350,8 +393,9 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.calibration.rl import RLFactors
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm, Split
     >>> from computeledger.workloads.rl.training import Trainer
@@ -360,16 +404,37 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
     >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> run = RLScenario(engine, Sampling(lengths_of_mean(1e3, 3e3), 2e2), Algorithm(64, 16), Trainer(Layout()),
     ...                  Split(8, 8))
-    >>> once_per_step_s(run, RLMachines(one, one, RLFactors(rl_fixed_s=5.0, rl_sync_s_per_byte=1e-10)))[1]
-    5.0
+    >>> once_per_step_s(run, RLMachines(one, one, RLFactors(rl_fixed_s=5.0, rl_generation_fixed_s=2.0)))[1]
+    7.0
     """
-    engine, factors = scenario.engine, machines.factors
-    every = weights_bytes_per_gpu(engine.model, Layout(), engine.precision)
-    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
-    wire_s = 0.0 if scenario.split.is_colocated else own / machines.generation.scale_out_bytes_per_s
-    sync_s = np.maximum(factors.rl_sync_s_per_byte * every, wire_s)
+    factors = machines.factors
     shown = 1 - factors.rl_hidden_sync_fraction if scenario.split.max_lag else 1.0
-    return shown * sync_s, shown * factors.rl_fixed_s
+    once_s = 0.0 if scenario.is_one_program else factors.rl_fixed_s + factors.rl_generation_fixed_s
+    return shown * weight_sync_s(scenario, machines), shown * once_s
+
+
+def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
+    """Time one weight synchronisation, hidden or not: by its mechanism, and never below the wire.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
+
+    Returns
+    -------
+    float or ndarray
+        Generation paused throughout, as published whole steps have it [s].
+    """
+    engine, split = scenario.engine, scenario.split
+    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
+    wire_s = 0.0 if split.is_colocated else own / machines.generation.scale_out_bytes_per_s
+    sides = SyncSides(engine.model, engine.precision, engine.layout, split.n_generation, split.n_training,
+                      machines.generation.system, split.is_colocated)  # fmt: skip
+    mechanism = sync_mechanism(scenario.weight_sync, split.is_colocated)
+    return np.maximum(machines.factors.rl_sync_ratio * sync_s(sides, mechanism), wire_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class Stated:
         What the update computes again.
     pack_tokens : float or None
         Tokens of a training microbatch [token].
+    is_separate : bool
+        Whether sides have GPUs of their own though nobody says how many, as some frameworks have it without a lag.
     is_wide : bool
         Whether ways to share the GPUs that the question leaves open are all tried: turns on shared GPUs as well.
     """
@@ -68,12 +70,14 @@ class Stated:
     precision: Precision = field(default_factory=Precision)
     recompute: str | None = None
     pack_tokens: float | None = None
+    is_separate: bool = False
     is_wide: bool = False
 
     @property
     def is_apart(self) -> bool:
         """Whether generators and trainer have GPUs of their own."""
-        return self.max_lag > 0 or self.n_training is not None or self.n_generation is not None
+        stated = self.n_training is not None or self.n_generation is not None
+        return self.max_lag > 0 or stated or self.is_separate
 
     @property
     def split(self) -> Split:
@@ -113,7 +117,7 @@ def place_run(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RL
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm
     >>> from computeledger.workloads.serving.estimate import ServingScenario
@@ -131,7 +135,7 @@ def place_run(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RL
     held = replace(
         run.engine,
         input_tokens=median(run.sampling.prompt_tokens),
-        output_tokens=median(run.sampling.lengths.longest_tokens),
+        output_tokens=median(run.longest_sequence_tokens - run.sampling.prompt_tokens),
         batch=1.0,
     )
     layouts = [stated.generation] if stated.generation else layouts_that_fit(held, machines.generation)

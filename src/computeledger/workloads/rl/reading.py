@@ -20,7 +20,6 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import rl_class, rl_factors_of
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
     Lengths,
@@ -42,6 +41,9 @@ from computeledger.workloads.rl.scenario import (
 )
 from computeledger.workloads.rl.search import SplitOption, rl_machine
 from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.turns import Sampling, Turns
+from computeledger.workloads.rl.weight_sync import check_sync
+from computeledger.workloads.rl_frameworks import load_rl_framework
 from computeledger.workloads.serving.estimate import ServingScenario
 
 
@@ -77,20 +79,32 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     >>> run.typical.split.n_generation, int(run.typical.trainer.layout.n_gpus)
     (12.0, 4)
     """
+    question = question.settled
     model, chip = load_model(question.model), typical.machine.system.accelerator
     lengths = _lengths(question, model, typical.values)
     confidence, factors = "physical limit", (RLFactors(), RLFactors())
     if question.backend != "ideal":
-        confidence = rl_class(model, chip, median(lengths.mean_tokens))
-        factors = rl_factors_of(confidence, drawn.values), rl_factors_of(confidence)
+        confidence = rl_class(model, chip, median(lengths.mean_tokens), question.framework)
+        drawn_factors = rl_factors_of(confidence, drawn.values, question.framework)
+        factors = drawn_factors, rl_factors_of(confidence, framework=question.framework)
     machines = _machines(question, drawn.machine, factors[0])
     typical_machines = _machines(question, typical.machine, factors[1])
     bare = _scenario(question, model, typical.values, lengths)
     _check_context(model, bare)
-    placed, options = _placed(bare, _stated(question, model, typical.machine), typical_machines)
+    stated = _stated(question, model, typical.machine)
+    if question.weight_sync is None:
+        own = load_rl_framework(question.framework).sync_of(not (stated.is_apart or stated.is_wide))
+        bare = replace(bare, weight_sync=own)
+    else:
+        check_sync(question.weight_sync, not stated.is_apart)
+    placed, options = _placed(bare, stated, typical_machines)
     run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
     run = replace(
-        run, engine=replace(run.engine, layout=placed.engine.layout), split=placed.split, trainer=placed.trainer
+        run,
+        engine=replace(run.engine, layout=placed.engine.layout),
+        split=placed.split,
+        trainer=placed.trainer,
+        weight_sync=placed.weight_sync,
     )
     return AskedRun(model, confidence, machines, typical_machines, run, placed, options)
 
@@ -144,7 +158,8 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
         n_gpus=gpus,
         n_generation=generation,
         n_training=training,
-        max_lag=question.max_lag,
+        max_lag=question.max_lag or 0,
+        is_separate=load_rl_framework(question.framework).placement == "separate" and gpus > 1,
         is_in_flight=question.takes_weights_live,
         generation=check_layout(parse_layout(layout), model) if layout else None,
         trainer=check_layout(parse_layout(trainer), model) if trainer else None,
@@ -174,12 +189,39 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         text = TextReward(numbers["continuation_tokens"], trained, numbers["next_token_tokens"])
     return RLScenario(
         engine=engine,
-        sampling=Sampling(lengths, numbers["prompt_tokens"], numbers["group_size"], shares),
+        sampling=Sampling(
+            lengths, numbers["prompt_tokens"], numbers["group_size"], shares, read_turns(question, numbers, lengths)
+        ),
         algorithm=_algorithm(question, numbers, lengths),
         trainer=Trainer(Layout()),
         split=Split(1.0, 1.0),
         domains=_domains(question, numbers),
         text=text,
+        weight_sync=question.weight_sync,
+        is_one_program=load_rl_framework(question.framework).is_one_program,
+    )
+
+
+def read_turns(question: RLQuestion, numbers: Mapping[str, Num], lengths: Lengths) -> Turns:
+    """What happens between the tokens of an episode.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.rl.lengths import exact_lengths
+    >>> asked = RLQuestion(model="llama-3.1-8b", system="h100-nvl8", rollout_tokens="2K", turns=11, tool_latency="5s")
+    >>> round(read_turns(asked, asked.numbers, exact_lengths(2000.0)).wait_s_per_token, 4)
+    0.025
+    """
+    spreads = question.spreads
+    latency = spreads.get("tool_latency")
+    return Turns(
+        calls_per_token=np.maximum(numbers.get("turns", 1.0) - 1.0, 0.0) / lengths.mean_tokens,
+        observed_tokens=numbers["observation_tokens"],
+        latency_s=numbers.get("tool_latency", 0.0),
+        latency_deviation=0.0 if latency is None else latency.deviation,
+        environments=numbers.get("environments", np.inf),
+        failed_fraction=numbers["failed_fraction"],
+        rereads=question.reread_cache,
     )
 
 
@@ -208,6 +250,13 @@ def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> 
     if question.rollout_lengths is not None:
         return empirical_lengths(read_lengths(question.rollout_lengths))
     room = (model.max_context_tokens or np.inf) - numbers["prompt_tokens"]
+    if "turns" in numbers:
+        return _lengths_by_turns(question, numbers, room)
+    return _lengths_in(question, numbers, room)
+
+
+def _lengths_in(question: RLQuestion, numbers: Mapping[str, Num], room: Num) -> Lengths:
+    """Lengths by their mean or median, cut where a limit is stated, or where the room ends."""
     if "rollout_p50_tokens" in numbers:
         p50, p95 = numbers["rollout_p50_tokens"], numbers["rollout_p95_tokens"]
         longest = np.maximum(default_longest(room, p50, p95), p50)
@@ -225,6 +274,21 @@ def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> 
     return lengths_of_mean(mean, longest, spread)
 
 
+def _lengths_by_turns(question: RLQuestion, numbers: Mapping[str, Num], room: Num) -> Lengths:
+    """Lengths where an episode has turns: what it observes takes its share of the context."""
+    turns, calls = question.spreads["turns"], np.maximum(numbers["turns"] - 1.0, 0.0)
+    if "rollout_tokens" not in numbers:
+        return _lengths_in(question, numbers, room)
+    mean = numbers["rollout_tokens"]
+    inside = room / (1 + calls * numbers["observation_tokens"] / mean)
+    if "turn_limit" in numbers:
+        inside = np.minimum(inside, np.maximum(numbers["turn_limit"] / numbers["turns"], 1.0) * mean)
+    if not turns.form:
+        return _lengths_in(question, numbers, inside)
+    longest = numbers.get("rollout_limit_tokens", np.maximum(default_longest(inside, mean), mean))
+    return lengths_of_mean(mean, np.minimum(longest, np.maximum(inside, mean)), turns.sigma)
+
+
 def _domains(question: RLQuestion, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
     if question.verifier:
         domains = tuple(_parse_domain(text) for text in question.verifier)
@@ -240,7 +304,8 @@ def _check_context(model: Model, run: RLScenario) -> None:
     """Refuse rollouts beyond the model's context."""
     lengths, text = run.sampling.lengths, run.text
     with_text = 0.0 if text is None else median(lengths.mean_tokens) + median(text.gold_tokens)
-    held = median(run.sampling.prompt_tokens) + max(median(lengths.longest_tokens), with_text)
+    prompt = median(run.sampling.prompt_tokens)
+    held = max(median(run.longest_sequence_tokens), prompt + with_text)
     if model.max_context_tokens and held > model.max_context_tokens:
         raise InputError(
             f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
