@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.facts.architecture import FeedForward, LayerGroup, Model
-from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.attention import mixer_of
+from computeledger.facts.architecture import LayerGroup, Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch
+from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch, Stack
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.host import STAYING_LAYERS, Copies
+from computeledger.physics.training.kept import kept_by
 from computeledger.physics.training.optimizers import load_optimizer, update_of
 
 #: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
@@ -26,12 +24,40 @@ MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
 #: A product's weight gradient stands as bf16 and fp32 at once before it is added to the others (assumption, set with
 #: the measured peaks in view; buffers beside what is counted are in the share of HBM that stays free).
 LOOSE_GRADIENT_BYTES = 6.0
-#: Logits live as bf16 and fp32 at once; a loss of single operations keeps its logarithms and their gradient as well.
-LOGIT_BYTES, UNFUSED_LOGIT_BYTES = 6.0, 14.0
+#: Logits live as bf16 and fp32 at once; a loss of single operations keeps its logarithms and their gradient as well,
+#: and over tensor parallelism the shifted logits (PyTorch, distributed/tensor/parallel/loss.py).
+LOGIT_BYTES, UNFUSED_LOGIT_BYTES, SHIFTED_LOGIT_BYTES = 6.0, 14.0, 4.0
 #: Layers whose weights stand gathered at once where they are sharded: the one that runs and the next.
 GATHERED_LAYERS = 2.0
+#: Of the residual stream that sequence parallelism cuts: a product's input, and the gradient of another's.
+GATHERED_STREAMS = 2.0
+#: A sharded layer's gradient stands whole in 16 bits, and in fp32 for the reduce-scatter.
+REDUCED_GRADIENT_BYTES = 6.0
 #: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
 TRAINING_HBM_FRACTION = 0.94
+
+
+def is_accounted(sharded_weights: bool, stack: Stack) -> bool:
+    """Whether a stack is Megatron's, whose peaks the account meets best; others have a wider interval.
+
+    Parameters
+    ----------
+    sharded_weights : bool
+        As a batch has it.
+    stack : Stack
+        The software.
+
+    Returns
+    -------
+    bool
+        True for whole weights, sequence parallelism and a fused loss.
+
+    Examples
+    --------
+    >>> is_accounted(False, Stack()), is_accounted(True, Stack())
+    (True, False)
+    """
+    return not sharded_weights and stack.sequence_parallel and stack.fused_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,8 @@ class _Load:
         The same shares times the microbatches that are alive [-].
     heads : float or ndarray
         Output heads, whose logits count [-].
+    outputs : float or ndarray
+        Outputs of its chunks to other stages that are alive [-].
     copies : float or ndarray
         GPUs of a pipeline that hold the same stage [-].
     """
@@ -109,6 +137,7 @@ class _Load:
     plain_alive: Num = 0.0
     routed_alive: Num = 0.0
     heads: Num = 0.0
+    outputs: Num = 0.0
     copies: Num = 1.0
 
     def __add__(self, other: _Load) -> _Load:
@@ -209,10 +238,7 @@ def _loads(model: Model, batch: Batch, layout: Layout) -> list[_Load]:
     """The first, the second and the last stage; under DualPipe the two ends together, and two in the middle."""
     pp = np.asarray(layout.pp, float)
     plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
-    whole = np.ceil((plain + routed) / pp)
-    spare = whole * pp - plain - routed
-    # the ends, which have a table besides, take the layers less
-    sizes = (np.maximum(whole - np.floor(spare / 2), 0.0), whole, np.maximum(whole - np.ceil(spare / 2), 0.0))
+    sizes = _stage_sizes(plain + routed, pp, batch.stack.stage_layers)
     # layers without experts come first where a stage could hold them all
     few = (pp > 1) & (routed > 0) & (plain * pp < plain + routed)
     tied = 1.0 if model.tied_embeddings else 2.0
@@ -225,12 +251,33 @@ def _loads(model: Model, batch: Batch, layout: Layout) -> list[_Load]:
         dense = np.where(few, in_front / max(plain, 1), even)
         experts = np.where(few, (size - in_front) / max(routed, 1), even)
         alive = _alive(batch, layout, place)
-        out.append(_Load(dense, experts, tables[place], dense * alive, experts * alive, heads[place]))
+        chunks = np.maximum(batch.virtual_stages, 1.0) - (place == 2)
+        outputs = np.where(pp > 1, alive * chunks, 0.0)
+        out.append(_Load(dense, experts, tables[place], dense * alive, experts * alive, heads[place], outputs))
     first, second, last = out
     if batch.stack.schedule != "dualpipe":
         return [first, second, last]
     ends = _where(pp > 1, first + last, first)
     return [ends, _where(pp > 2, second + _mirrored(second, pp), ends)]
+
+
+def _stage_sizes(layers: float, pp: NDArray[np.float64], rule: str) -> tuple[Num, Num, Num]:
+    """Layers of the first, the second and the last stage where a framework divides ``layers`` by its rule."""
+    whole = np.ceil(layers / pp)
+    spare = whole * pp - layers
+    if rule == "back":
+        few = whole - (spare > 0)
+        return few, np.where(spare > 1, few, whole), whole
+    if rule == "front":
+        items = np.ceil((layers + 2) / pp)
+        piped = pp > 1
+        return (
+            np.where(piped, items - 1, layers),
+            np.where(piped, np.minimum(items, layers), layers),
+            np.where(piped, np.clip(layers + 1 - items * (pp - 1), 0.0, items - 1), layers),
+        )
+    # the ends, which have a table besides, take the layers less
+    return np.maximum(whole - np.floor(spare / 2), 0.0), whole, np.maximum(whole - np.ceil(spare / 2), 0.0)
 
 
 def _mirrored(load: _Load, pp: Num) -> _Load:
@@ -262,36 +309,81 @@ def _alive(batch: Batch, layout: Layout, place: int) -> Num:
 def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> TrainingMemory:
     local, stack = _params(model, batch, layout, load), batch.stack
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
-    held = gradients = local.dense + local.experts
-    weights = held * WEIGHT_BYTES
-    if batch.sharded_weights:
-        # between the microbatches of a pipeline, weights stay gathered and gradients whole
-        held, piped = local.optimizer_shard, np.asarray(layout.pp) > 1
-        weights = np.where(piped, weights, _gathered_bytes(model, batch, layout))
-        gradients = np.where(piped, gradients, held)
-    if stack.sharded_gradients:
-        gradients = np.minimum(held, held / np.maximum(batch.virtual_stages, 1.0) + local.optimizer_shard)
-    kept = _kept(model, batch)
+    weights, gathered, gradients = _resident(model, batch, layout, local)
+    kept = kept_by(model, batch)
     plain, routed = (kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
-    loose = LOOSE_GRADIENT_BYTES * stack.trained_fraction * _largest_product(model) / layout.tp
-    logit_bytes = LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES
-    logits = tokens * model.vocab_size * logit_bytes / layout.tp * load.heads
+    logits = tokens * model.vocab_size * _logit_bytes(stack, layout) / layout.tp * load.heads
     again = tokens * kept.again_per_token(model, layout, stack.attention == "unfused", batch.sequence_tokens)
+    streams = tokens * model.hidden_size * ACTIVATION_BYTES / (layout.tp if stack.sequence_parallel else 1.0)
+    outputs = streams * load.outputs if stack.keeps_stage_outputs else 0.0
     moments = state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
+    # a layer is computed again when the logits are gone
+    activations = tokens * (plain * load.plain_alive + routed * load.routed_alive) + outputs
+    activations = activations + np.maximum(again - logits, 0.0)
+    loose = _loose(model, batch, layout, streams)
     found = TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
         optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * MASTER_BYTES + moments),
-        # a layer is computed again when the logits are gone
-        activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive)
-        + np.maximum(again - logits, 0.0),
+        activations_bytes=activations,
         logits_bytes=logits,
-        workspace_bytes=loose,
+        workspace_bytes=loose + _update_bytes(batch, local, activations + logits + loose + gathered),
     )
     if not batch.offloaded:
         return found
     running = tokens * (plain * load.plain + routed * load.routed)
     return _offloaded(model, batch, (load, local, running), found)
+
+
+def _resident(model: Model, batch: Batch, layout: Layout, local: LocalParams) -> tuple[Num, Num, Num]:
+    """Bytes of weights that stand in 16 bits, those of them gathered for a while, and the gradients at once."""
+    stack, held = batch.stack, local.dense + local.experts
+    piped = np.asarray(layout.pp) > 1
+    each, tables = _unsharded(model, batch, layout)
+    if batch.sharded_weights:
+        # between the microbatches of a pipeline, weights stay gathered and gradients whole
+        shard = local.optimizer_shard
+        gathered = WEIGHT_BYTES * np.where(piped, held, GATHERED_LAYERS * each + tables)
+        return gathered + WEIGHT_BYTES * shard * stack.separate_master, gathered, np.where(piped, held + shard, shard)
+    if stack.sharded_gradients:
+        whole = np.where(piped, held / np.maximum(batch.virtual_stages, 1.0), each + tables)
+        return held * WEIGHT_BYTES, 0.0, np.minimum(held, whole + local.optimizer_shard)
+    return held * WEIGHT_BYTES, 0.0, held
+
+
+def _logit_bytes(stack: Stack, layout: Layout) -> Num:
+    shifted = np.where(np.asarray(layout.tp) > 1, SHIFTED_LOGIT_BYTES, 0.0)
+    return LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES + shifted
+
+
+def _loose(model: Model, batch: Batch, layout: Layout, streams: Num) -> Num:
+    """Gradients and activations on their way, and buffers of their exchange.
+
+    Where weights are sharded, tables are one unit whose gradients stay whole until backward ends. Sequence parallelism
+    gathers the input of a product and scatters a gradient, unless products take them piece by piece.
+    """
+    stack = batch.stack
+    loose: Num = LOOSE_GRADIENT_BYTES * _largest_product(model) / layout.tp
+    if batch.sharded_weights:
+        each, tables = _unsharded(model, batch, layout)
+        at_once = np.where(np.asarray(layout.pp) > 1, 0.0, WEIGHT_BYTES * tables)
+        loose = REDUCED_GRADIENT_BYTES * each + at_once
+    elif np.any(np.asarray(layout.dp * layout.cp) > 1):
+        loose = loose + stack.bucket_bytes
+    gathers = stack.sequence_parallel and not stack.hidden_tensor_parallel
+    gathered = GATHERED_STREAMS * streams * (layout.tp - 1) if gathers else 0.0
+    return stack.trained_fraction * loose + gathered
+
+
+def _update_bytes(batch: Batch, local: LocalParams, freed: Num) -> Num:
+    """What an update sets aside beyond what the passes before it have freed.
+
+    Sharded weights are updated layer by layer, in blocks that fit where activations were. One flat tensor of a rank's
+    whole share does not: the allocator keeps the smaller blocks and takes new memory.
+    """
+    stack = batch.stack
+    aside = stack.trained_fraction * stack.update_bytes * local.optimizer_shard
+    return np.maximum(aside - freed, 0.0) if batch.sharded_weights else aside
 
 
 def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], found: TrainingMemory) -> TrainingMemory:
@@ -355,7 +447,7 @@ def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
     True
     """
     away, local = batch.offloaded, local_params(model, batch, layout)
-    kept = _kept(model, batch)
+    kept = kept_by(model, batch)
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.pp
     moved = sum(kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
     streams = "optimizer" in away and batch.shared_master
@@ -398,17 +490,14 @@ def state_values(model: Model, batch: Batch, local: LocalParams) -> Num:
     return held / local.dense_replicas + local.experts * experts / local.expert_replicas
 
 
-def _gathered_bytes(model: Model, batch: Batch, layout: Layout) -> Num:
-    """Sharded weights are the master copy of the optimiser; 16 bits of the layers that run stand gathered.
-
-    The largest is the output head, which runs with the last layer.
-    """
+def _unsharded(model: Model, batch: Batch, layout: Layout) -> tuple[Num, Num]:
+    """Parameters of the largest layer, and of the tables, which FSDP2 keeps in a unit of their own."""
     layers = trained_layers(model, batch.stack.mtp_layers)
     each = max(layer_counts((replace(group, count=1),), model.hidden_size).dense_params for group in layers)
     routed = max(layer_counts((replace(group, count=1),), model.hidden_size).stored_params for group in layers)
     spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
-    gathered = GATHERED_LAYERS * (each / layout.tp + routed / spread) + model.vocab_size * model.hidden_size / layout.tp
-    return WEIGHT_BYTES * gathered
+    tables = (1.0 if model.tied_embeddings else 2.0) * model.vocab_size * model.hidden_size
+    return each / layout.tp + routed / spread, tables / layout.tp
 
 
 def _largest_product(model: Model) -> float:
@@ -419,100 +508,3 @@ def _largest_product(model: Model) -> float:
         for part in (group.feed_forward for group in model.layers)
     ]
     return float(d * max(widths, default=0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What layers keep of a token for the backward pass, and what they hold while they are computed again."""
-
-    hidden_size: int
-    recompute: str
-    precision: str
-    sequence_parallel: bool
-    imbalance: float
-
-    def bytes_per_token(self, layers: tuple[LayerGroup, ...], layout: Layout) -> Num:
-        """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole."""
-        whole, cut = _kept_bytes(layers, self.hidden_size, self.recompute, self.precision, self.imbalance)
-        return cut / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
-
-    def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
-        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers.
-
-        Reversible layers hold both halves of their output besides, from which the input is computed back.
-        """
-        if self.recompute not in ("full", REVERSIBLE):
-            return 0.0
-        most: Num = 0.0
-        for group in model.layers:
-            one_layer = (replace(group, count=1),)
-            whole, cut = _kept_bytes(one_layer, self.hidden_size, "none", self.precision, self.imbalance)
-            scores = SCORE_BYTES * group.attention.n_query_heads * sequence_tokens if unfused else 0.0
-            one = (cut + scores) / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
-            most = np.maximum(most, one)
-        halves = 2.0 * self.hidden_size * ACTIVATION_BYTES if self.recompute == REVERSIBLE else 0.0
-        return most + halves / (layout.tp if self.sequence_parallel else 1.0)
-
-
-def _kept(model: Model, batch: Batch) -> _Kept:
-    stack = batch.stack
-    busy = float(np.median(np.asarray(stack.imbalance)))
-    return _Kept(model.hidden_size, batch.recompute, stack.activation_precision, stack.sequence_parallel, busy)
-
-
-#: Of one score of attention: itself, its softmax and a mask, as they are kept (Korthikanti et al. 2022).
-SCORE_BYTES = 5.0
-
-
-@functools.cache
-def _kept_bytes(
-    layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str, imbalance: float
-) -> tuple[float, float]:
-    """Bytes per token kept for backward, all layers: norms, then inputs of products, activations and attention.
-
-    ``full`` keeps the inputs of layers, reversible layers none. What attention's own backward needs and the residual
-    stream stay in bf16.
-
-    References
-    ----------
-    Korthikanti et al. 2022 (arXiv 2205.05198); deepseek-v3-report; Megatron Core MoE (arXiv 2603.07685).
-    """
-    if recompute == "full":
-        return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES), 0.0
-    if recompute == REVERSIBLE:
-        return 0.0, 0.0
-    again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
-    whole = cut = 0.0
-    for group in layers:
-        n_norms = group.attention.is_present + group.feed_forward.is_present
-        normed = 0.0 if "layernorm" in again else narrow
-        whole += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
-        cut += group.count * mixer_of(group.attention).kept_bytes(again, narrow)
-        part = group.feed_forward
-        cut += group.count * (
-            _dense_bytes(part, again, narrow) + imbalance * _routed_bytes(part, hidden_size, again, narrow)
-        )
-    return whole, cut
-
-
-def _dense_bytes(part: FeedForward, again: frozenset[str], narrow: float) -> float:
-    """Inputs and output of the activation, of a dense MLP and of shared experts."""
-    wide = max(part.n_matrices - 1, 1)
-    shared = part.n_shared_experts * part.shared_width if part.n_experts else 0
-    return part.width * (wide * ACTIVATION_BYTES + narrow) + shared * _expert_bytes(part, again, narrow)
-
-
-def _routed_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:
-    """Inputs and output of the activation of experts, and each copy of a token.
-
-    The router's weights enter before an expert's second product, so that nothing of its output is kept.
-    """
-    if not part.n_experts:
-        return 0.0
-    copies = part.n_experts_active
-    each = part.expert_width * _expert_bytes(part, again, narrow)
-    return copies * (each + (part.latent_width or hidden_size) * narrow)
-
-
-def _expert_bytes(part: FeedForward, again: frozenset[str], narrow: float) -> float:
-    return max(part.n_matrices - 1, 1) * narrow + (0.0 if "moe_act" in again else narrow)

@@ -14,6 +14,8 @@ from computeledger.facts.schema import System
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.parallelism import Layout
+from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.memory import is_accounted
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.document import picked
 from computeledger.units import DAY_S
@@ -81,7 +83,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "usable": result.capacity_bytes,
         },
         **_host(result),
-        "memory_ratio": _memory_ratio(batch.sharded_weights),
+        "memory_ratio": _memory_ratio(batch),
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
     }
@@ -150,9 +152,10 @@ def stops_document(stops: Mapping[str, tuple[Uncertain, str]]) -> dict[str, Any]
     return out
 
 
-def _memory_ratio(sharded: bool) -> dict[str, Any]:
-    """Real over modelled peak memory, with its source: sharded weights are another stack than the account's."""
-    factor = load_training_factors()["training_memory_other_ratio" if sharded else "training_memory_ratio"]
+def _memory_ratio(batch: Batch) -> dict[str, Any]:
+    """Real over modelled peak memory, with its source."""
+    known = is_accounted(batch.sharded_weights, batch.stack)
+    factor = load_training_factors()["training_memory_ratio" if known else "training_memory_other_ratio"]
     value = factor.value
     low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
     return {"low": low, "high": high, "why": factor.why, "source": factor.source}
