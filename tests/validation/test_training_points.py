@@ -200,7 +200,7 @@ def test_conformal_intervals_cover_what_they_promise() -> None:
 
 
 def test_the_shipped_file_is_what_a_fit_writes() -> None:
-    ratios = dict.fromkeys((*CLASSES, "memory", "memory_other"), 1.2)
+    ratios = dict.fromkeys((*CLASSES, "memory"), 1.2)
     text = calibration_toml(TrainingFit((), ratios, {}, training_efficiency()), "2026-11-21")
     assert tomllib.loads(text)["training_known_ratio"]["value"] == f"{1.2**-SLACK:.4g}..{1.2**SLACK:.4g}"
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.facts.architecture import LayerGroup, Model
+from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch, Stack
+from computeledger.physics.training.batch import GRADIENT_BYTES, Batch, Stack
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.host import STAYING_LAYERS, Copies
 from computeledger.physics.training.kept import kept_by
 from computeledger.physics.training.optimizers import load_optimizer, update_of
+from computeledger.physics.training.stages import (
+    LocalParams,
+    StageLoad,
+    layer_kinds,
+    local_params,
+    params_of,
+    stage_loads,
+)
 
 #: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
 WEIGHT_BYTES, MASTER_BYTES = 2.0, 4.0
@@ -61,112 +68,6 @@ def is_accounted(sharded_weights: bool, stack: Stack) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalParams:
-    """Parameters on one GPU of a stage, and over how many GPUs their optimiser is spread.
-
-    Attributes
-    ----------
-    dense, tables, experts : float or ndarray
-        Of mixers, dense parts and tables; of these the tables; of routed experts [-].
-    dense_replicas, expert_replicas : float or ndarray
-        GPUs that hold the same [-].
-    """
-
-    dense: Num
-    tables: Num
-    experts: Num
-    dense_replicas: Num
-    expert_replicas: Num
-
-    @property
-    def optimizer_shard(self) -> Num:
-        """Parameters whose optimiser state one GPU keeps [-]."""
-        return self.dense / self.dense_replicas + self.experts / self.expert_replicas
-
-
-def local_params(model: Model, batch: Batch, layout: Layout) -> LocalParams:
-    """Count the parameters on one GPU of an average stage.
-
-    Parameters
-    ----------
-    model : Model
-        What is trained.
-    batch : Batch
-        Whose prediction modules count.
-    layout : Layout
-        Integer degrees or arrays.
-
-    Returns
-    -------
-    LocalParams
-        On one GPU.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model
-    >>> float(local_params(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(tp=2, dp=4)).dense_replicas)
-    4.0
-    """
-    tables = 1.0 if model.tied_embeddings else 2.0
-    return _params(model, batch, layout, _Load(1 / layout.pp, 1 / layout.pp, tables / layout.pp))
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """What a GPU's stages hold, and what is alive there.
-
-    Attributes
-    ----------
-    plain, routed : float or ndarray
-        Share of the model's layers without and with experts [-].
-    tables : float or ndarray
-        Embedding and output head [-].
-    plain_alive, routed_alive : float or ndarray
-        The same shares times the microbatches that are alive [-].
-    heads : float or ndarray
-        Output heads, whose logits count [-].
-    outputs : float or ndarray
-        Outputs of its chunks to other stages that are alive [-].
-    copies : float or ndarray
-        GPUs of a pipeline that hold the same stage [-].
-    """
-
-    plain: Num
-    routed: Num
-    tables: Num
-    plain_alive: Num = 0.0
-    routed_alive: Num = 0.0
-    heads: Num = 0.0
-    outputs: Num = 0.0
-    copies: Num = 1.0
-
-    def __add__(self, other: _Load) -> _Load:
-        summed = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
-        return _Load(**summed)
-
-
-def _kinds(model: Model, batch: Batch) -> tuple[tuple[LayerGroup, ...], tuple[LayerGroup, ...]]:
-    """Layers without and with experts."""
-    layers = trained_layers(model, batch.stack.mtp_layers)
-    routed = tuple(group for group in layers if group.feed_forward.n_experts)
-    return tuple(group for group in layers if not group.feed_forward.n_experts), routed
-
-
-def _params(model: Model, batch: Batch, layout: Layout, load: _Load) -> LocalParams:
-    plain, routed = (layer_counts(layers, model.hidden_size) for layers in _kinds(model, batch))
-    spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
-    dense = plain.dense_params * load.plain + routed.dense_params * load.routed
-    tables = load.tables * model.vocab_size * model.hidden_size
-    return LocalParams(
-        dense=(dense + tables) / layout.tp,
-        tables=tables / layout.tp,
-        experts=routed.stored_params / spread * load.routed,
-        dense_replicas=np.asarray(layout.dp * layout.cp, float) * load.copies,
-        expert_replicas=np.maximum(layout.n_gpus_per_stage / spread, 1.0) * load.copies,
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class TrainingMemory:
     """Memory of the busiest training GPU by tenant.
 
@@ -176,6 +77,9 @@ class TrainingMemory:
         Tenants [byte].
     host_bytes : float or ndarray
         What lies in the host's memory instead [byte].
+    gathered_bytes, again_bytes, update_bytes : float or ndarray
+        Of weights those gathered while layers run, of activations those of the layer that is computed again, of the
+        workspace what an update sets aside [byte].
     """
 
     weights_bytes: Num
@@ -185,6 +89,9 @@ class TrainingMemory:
     logits_bytes: Num
     workspace_bytes: Num
     host_bytes: Num = 0.0
+    gathered_bytes: Num = 0.0
+    again_bytes: Num = 0.0
+    update_bytes: Num = 0.0
 
     @property
     def total_bytes(self) -> Num:
@@ -225,7 +132,7 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
     >>> round(float(memory.weights_bytes) / 1e9, 1)
     16.1
     """
-    first, *others = (_tenants(model, batch, layout, load) for load in _loads(model, batch, layout))
+    first, *others = (stage_memory(model, batch, layout, load) for load in stage_loads(model, batch, layout))
     for other in others:
         busier = np.asarray(other.total_bytes > first.total_bytes)
         first = TrainingMemory(
@@ -234,100 +141,42 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
     return first
 
 
-def _loads(model: Model, batch: Batch, layout: Layout) -> list[_Load]:
-    """The first, the second and the last stage; under DualPipe the two ends together, and two in the middle."""
-    pp = np.asarray(layout.pp, float)
-    plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
-    sizes = _stage_sizes(plain + routed, pp, batch.stack.stage_layers)
-    # layers without experts come first where a stage could hold them all
-    few = (pp > 1) & (routed > 0) & (plain * pp < plain + routed)
-    tied = 1.0 if model.tied_embeddings else 2.0
-    tables = (np.where(pp > 1, 1.0, tied), 0.0, np.where(pp > 1, 1.0, tied))
-    heads = (np.where(pp > 1, 0.0, 1.0), 0.0, 1.0)
-    out = []
-    for place, size in enumerate(sizes):
-        even = size / (plain + routed)
-        in_front = np.minimum(float(plain), size) if place == 0 else 0.0 * size
-        dense = np.where(few, in_front / max(plain, 1), even)
-        experts = np.where(few, (size - in_front) / max(routed, 1), even)
-        alive = _alive(batch, layout, place)
-        chunks = np.maximum(batch.virtual_stages, 1.0) - (place == 2)
-        outputs = np.where(pp > 1, alive * chunks, 0.0)
-        out.append(_Load(dense, experts, tables[place], dense * alive, experts * alive, heads[place], outputs))
-    first, second, last = out
-    if batch.stack.schedule != "dualpipe":
-        return [first, second, last]
-    ends = _where(pp > 1, first + last, first)
-    return [ends, _where(pp > 2, second + _mirrored(second, pp), ends)]
+def stage_memory(model: Model, batch: Batch, layout: Layout, load: StageLoad) -> TrainingMemory:
+    """Account for the HBM of a GPU of one stage.
 
-
-def _stage_sizes(layers: float, pp: NDArray[np.float64], rule: str) -> tuple[Num, Num, Num]:
-    """Layers of the first, the second and the last stage where a framework divides ``layers`` by its rule."""
-    whole = np.ceil(layers / pp)
-    spare = whole * pp - layers
-    if rule == "back":
-        few = whole - (spare > 0)
-        return few, np.where(spare > 1, few, whole), whole
-    if rule == "front":
-        items = np.ceil((layers + 2) / pp)
-        piped = pp > 1
-        return (
-            np.where(piped, items - 1, layers),
-            np.where(piped, np.minimum(items, layers), layers),
-            np.where(piped, np.clip(layers + 1 - items * (pp - 1), 0.0, items - 1), layers),
-        )
-    # the ends, which have a table besides, take the layers less
-    return np.maximum(whole - np.floor(spare / 2), 0.0), whole, np.maximum(whole - np.ceil(spare / 2), 0.0)
-
-
-def _mirrored(load: _Load, pp: Num) -> _Load:
-    """The stage that shares a GPU with the second one: two microbatches of the other direction are alive there."""
-    two = np.minimum(2.0, pp)
-    return _Load(load.plain, load.routed, load.tables, load.plain * two, load.routed * two)
-
-
-def _where(piped: NDArray[np.bool_], one: _Load, other: _Load) -> _Load:
-    names = [part.name for part in fields(one)]
-    return _Load(**{name: np.where(piped, getattr(one, name), getattr(other, name)) for name in names})
-
-
-def _alive(batch: Batch, layout: Layout, place: int) -> Num:
-    """Microbatches whose activations a stage keeps, in units of its layers: of the first, the second or the last.
-
-    Stage ``r`` of 1F1B keeps ``pp - r``; with ``v`` interleaved chunks ``(2 (pp - r - 1) + (v - 1) pp + 1) / v``;
-    reversible layers keep one.
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> model, batch, layout = load_model("llama-3.1-8b"), Batch(8192, 64), Layout(pp=4, dp=2)
+    >>> first, _, last = (stage_memory(model, batch, layout, load) for load in stage_loads(model, batch, layout))
+    >>> bool(first.activations_bytes > last.activations_bytes), float(first.logits_bytes)
+    (True, 0.0)
     """
-    if batch.recompute == REVERSIBLE:
-        return 1.0
-    pp, chunks = np.asarray(layout.pp, float), np.maximum(batch.virtual_stages, 1.0)
-    rank = pp - 1 if place == 2 else np.minimum(float(place), pp - 1)
-    warm = np.where(chunks > 1, (2 * (pp - rank - 1) + (chunks - 1) * pp + 1) / chunks, pp - rank)
-    alive: Num = np.minimum(batch.microbatches(layout), warm)
-    return alive
-
-
-def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> TrainingMemory:
-    local, stack = _params(model, batch, layout, load), batch.stack
+    local, stack = params_of(model, batch, layout, load), batch.stack
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
     weights, gathered, gradients = _resident(model, batch, layout, local)
     kept = kept_by(model, batch)
-    plain, routed = (kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
+    plain, routed = (kept.bytes_per_token(layers, layout) for layers in layer_kinds(model, batch))
     logits = tokens * model.vocab_size * _logit_bytes(stack, layout) / layout.tp * load.heads
     again = tokens * kept.again_per_token(model, layout, stack.attention == "unfused", batch.sequence_tokens)
     streams = tokens * model.hidden_size * ACTIVATION_BYTES / (layout.tp if stack.sequence_parallel else 1.0)
     outputs = streams * load.outputs if stack.keeps_stage_outputs else 0.0
     moments = state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
     # a layer is computed again when the logits are gone
-    activations = tokens * (plain * load.plain_alive + routed * load.routed_alive) + outputs
-    activations = activations + np.maximum(again - logits, 0.0)
+    again = np.maximum(again - logits, 0.0)
+    activations = tokens * (plain * load.plain_alive + routed * load.routed_alive) + outputs + again
     loose = _loose(model, batch, layout, streams)
+    update = _update_bytes(batch, local, activations + logits + loose + gathered)
     found = TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
         optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * MASTER_BYTES + moments),
         activations_bytes=activations,
         logits_bytes=logits,
-        workspace_bytes=loose + _update_bytes(batch, local, activations + logits + loose + gathered),
+        workspace_bytes=loose + update,
+        gathered_bytes=gathered,
+        again_bytes=again,
+        update_bytes=update,
     )
     if not batch.offloaded:
         return found
@@ -386,7 +235,9 @@ def _update_bytes(batch: Batch, local: LocalParams, freed: Num) -> Num:
     return np.maximum(aside - freed, 0.0) if batch.sharded_weights else aside
 
 
-def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], found: TrainingMemory) -> TrainingMemory:
+def _offloaded(
+    model: Model, batch: Batch, on: tuple[StageLoad, LocalParams, Num], found: TrainingMemory
+) -> TrainingMemory:
     """Move what a job keeps in the host's memory off the GPU.
 
     Megatron Core, which shards the optimiser alone, leaves the master copy on the GPU; DeepSpeed moves it and the
@@ -411,13 +262,13 @@ def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], f
     if "weights" in away:
         host = host + local.optimizer_shard * WEIGHT_BYTES
     if "activations" in away:
-        plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
+        plain, routed = (sum(group.count for group in layers) for layers in layer_kinds(model, batch))
         layers = np.maximum(load.plain * plain + load.routed * routed, 1.0)
         stays = np.minimum(running * STAYING_LAYERS / layers, activations)
         host, activations = host + activations - stays, stays
     return replace(
         found, weights_bytes=weights, gradients_bytes=gradients, optimizer_bytes=optimizer,
-        activations_bytes=activations, host_bytes=host,
+        activations_bytes=activations, host_bytes=host, again_bytes=np.minimum(found.again_bytes, activations),
     )  # fmt: skip
 
 
@@ -449,7 +300,7 @@ def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
     away, local = batch.offloaded, local_params(model, batch, layout)
     kept = kept_by(model, batch)
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.pp
-    moved = sum(kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
+    moved = sum(kept.bytes_per_token(layers, layout) for layers in layer_kinds(model, batch))
     streams = "optimizer" in away and batch.shared_master
     sixteen = local.optimizer_shard * WEIGHT_BYTES
     return Copies(

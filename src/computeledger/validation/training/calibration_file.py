@@ -31,11 +31,6 @@ _CLASSES = {
         "peak memory",
         "34 peaks of one software; an assumption was set with them in view",
     ),
-    "training_memory_other_ratio": (
-        "memory_other",
-        "peak memory of a stack other than Megatron's",
-        "72 peaks of six sources; what InternEvo's and DeepSpeed's updates set aside was read with theirs in view",
-    ),
 }
 _MEANS = {
     "training_gemm_fraction_other": "geometric mean of the three families in bf16",
@@ -53,8 +48,7 @@ def calibration_toml(fit: TrainingFit, date: str) -> str:
 
     Examples
     --------
-    >>> empty = TrainingFit((), {name: 1.1 for name in ("known", "unseen", "expert", "chip", "memory",
-    ...                     "memory_other")}, {},
+    >>> empty = TrainingFit((), {name: 1.1 for name in ("known", "unseen", "expert", "chip", "memory")}, {},
     ...                     TrainingEfficiency())
     >>> calibration_toml(empty, "2026-11-21").splitlines()[0][:13]
     '# Factors bet'

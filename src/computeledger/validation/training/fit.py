@@ -196,8 +196,7 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     tables["by_chip_left_out"] = _table(runs, left_out, lambda run: chip_family(run.system.accelerator), widths)
     tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"], widths)
     peaks = training_runs(curated_rows("training_memory_curated.csv"))[0]
-    for label, accounted in (("memory", True), ("memory_other", False)):
-        ratios[label], tables[label] = _memory(peaks, training, accounted)
+    ratios["memory"], tables["memory"] = _memory([run for run in peaks if run.is_accounted], training)
     constants = _constants(problem, fitted.change, errors["fit"])
     return TrainingFit(constants, ratios, tables, training, *effects_of(problem, fitted), _slices(runs, left_out))
 
@@ -257,15 +256,11 @@ def _slices(runs: Sequence[TrainingRun], errors: Array) -> dict[str, Slice]:
     return found
 
 
-def _memory(
-    runs: Sequence[TrainingRun], training: TrainingEfficiency, accounted: bool
-) -> tuple[float, dict[str, Summary]]:
-    """Half width of peaks that Megatron's stack allocates, or that other stacks reserve, and the errors by source."""
-    stated = [run for run in runs if run.is_accounted == accounted]
-    modelled = predict_runs(stated, training, 1)[1][:, 0]
-    errors = np.log(modelled / np.array([run.memory_bytes for run in stated]))
+def _memory(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> tuple[float, dict[str, Summary]]:
+    modelled = predict_runs(runs, training, 1)[1][:, 0]
+    errors = np.log(modelled / np.array([run.memory_bytes for run in runs]))
     factor = conformal_factor(errors)
-    return factor, _table(stated, errors, lambda run: run.row["source"], np.full(len(stated), factor - 1))
+    return factor, _table(runs, errors, _kind, np.full(len(runs), factor - 1))
 
 
 def _constants(problem: Problem, change: Array, errors: Array) -> tuple[FittedConstant, ...]:

@@ -242,7 +242,7 @@ def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
     """
     forward = training_flop_per_token(model, batch.sequence_tokens) / 3
     if batch.forward_again:
-        return forward
+        return forward * batch.forward_again
     attention = forward - 2 * n_params_active(model) if batch.recomputes("core_attn") else 0.0 * forward
     up = layer_counts(model.layers, model.hidden_size).up_params if batch.recomputes("mla_up_proj") else 0.0
     return attention + 2 * up

@@ -16,6 +16,7 @@ from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.memory import is_accounted
+from computeledger.physics.training.memory_phases import stage_phases
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.document import picked
 from computeledger.units import DAY_S
@@ -82,6 +83,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
+        "memory_stages": [asdict(one) for one in stage_phases(scenario.model, batch, scenario.layout)],
         **_host(result),
         "memory_ratio": _memory_ratio(batch),
         "fits": bool(np.all(result.fits)),
