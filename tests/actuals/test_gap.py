@@ -252,7 +252,7 @@ def test_reconcile_shows_what_pays_most(tmp_path: Path) -> None:
     assert document["profile"]["n_steps"] == 2 and document["pays_most"]
     view = answer.view()
     assert any(one.title == "Why a step takes longer" for one in view.tables)
-    assert "What pays most" in dict(view.facts)
+    assert "of the difference comes from" in dict(view.facts)["Step time"]
     with pytest.raises(InputError, match="give the run's log beside it"):
         reconcile(str(EXAMPLE / "plan.toml"), [trace])
     with pytest.raises(InputError, match="give one profile"):

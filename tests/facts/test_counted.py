@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -145,6 +146,32 @@ def test_an_oversubscribed_fabric_slows_what_leaves_a_domain_and_nothing_else(tm
     one: Asked = {"model": "llama-3.1-8b", "layout": "tp8", "batch": 8, "samples": 16}
     inside = [cl.serve(**one, system=given).tpot_s.p50 for given in ("h100-nvl8", "h100-nvl8 oversubscribed 8")]
     assert inside[0] == inside[1]
+
+
+def test_a_pod_keeps_the_full_bandwidth_and_ports_are_those_of_a_node() -> None:
+    """Llama 3's cluster: 1:7 beyond pods of 3,072 GPUs; the ranks of data parallelism stand within one."""
+    asked: Asked = {
+        "model": "llama-3.1-405b", "tokens": "10B", "samples": 16, "global_batch_tokens": "16M",
+        "sequence_tokens": 8192, "price": "$2/h", "virtual_stages": 4, "microbatch_sequences": 1, "recompute": "none",
+    }  # fmt: skip
+    flat, everywhere, podded = (
+        cl.pretrain(**asked, system=f"16384xh100{fabric}", layout="tp8-pp16-dp128").result.step
+        for fabric in ("", " oversubscribed 7:1", " oversubscribed 7:1 above 3072")
+    )
+    assert podded.gradients_s == pytest.approx(flat.gradients_s, rel=0.02)
+    assert np.median(everywhere.gradients_s) > 5 * np.median(podded.gradients_s)
+    assert np.median(flat.step_s) < np.median(podded.step_s) < 1.02 * np.median(flat.step_s)
+    one, two = (
+        np.median(cl.pretrain(**asked, system=f"16384xh100 oversubscribed {ratio}:1 above 64",
+                              layout="tp8-pp4-dp512").result.step.gradients_s)
+        for ratio in (1, 7)
+    )  # fmt: skip
+    assert two > 1.4 * one  # rings of 512 ranks cross 64 pods of 8 ranks
+    slow = load_system("16384xh100 with 4 x 100 Gb/s oversubscribed 7:1 above 3072")
+    assert slow.scale_out_bytes_per_s_per_gpu.value == 6.25e9 and slow.cross_pod_bytes_per_s_per_gpu == 6.25e9 / 7
+    assert load_system(slow.id) == slow
+    with pytest.raises(InputError, match="whole scale-up domains of 8"):
+        load_system("16384xh100 oversubscribed 7:1 above 3070")
 
 
 def test_more_cards_on_pcie_cost_more_network_than_on_nvlink() -> None:

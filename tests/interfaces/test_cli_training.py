@@ -158,6 +158,8 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
     grown = document["growing_batch"]
     assert grown["phases"][-1]["end_tokens"] == 1e12
     assert grown["effective_days"]["larger"] <= grown["effective_days"]["here"]
+    _, text, _ = run(capsys, "--layout", "tp2-dp4", "--levers", "--emit", "megatron")
+    assert "What each lever of memory frees" in text and "--tensor-model-parallel-size" in text
     layout = document["layout"]
     assert f"tp{document['launch']['arguments']['tensor-model-parallel-size']}-" in f"{layout}-"
     lora = answer(capsys, "--lora-rank", "8", "--tokens", "1G")
@@ -171,6 +173,8 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
         (("--schedule", "1f2b"), "did you mean '1f1b'"),
         (("--emit", "nemo"), "allowed: deepspeed, fsdp2, maxtext, megatron, megatron-bridge, torchtitan"),
         (("--schedule", "dualpipe", "--gpus", "64", "--emit", "megatron"), "no dualpipe schedule"),
+        (("--framework", "torchtitan", "--emit", "maxtext"), "give --framework maxtext, or leave it out"),
+        (("--offload", "optimizer", "--optimizer", "muon"), "too slow; allowed: adamw, sgd, lion"),
         (("--objective", "gpu-hours", "--layout", "tp2"), "does not go with --layout"),
         (("--lora-targets", "all"), "needs --lora-rank"),
         (("--lora-rank", "0"), "expected one whole number, at least 1"),

@@ -52,6 +52,7 @@ def test_what_cannot_run_is_left_out() -> None:
     piped = pulled("llama-3.1-8b", Layout(pp=4, dp=2), Batch(8192.0, 8.0, virtual_stages=2.0))
     assert ("sharding", "zero-3") not in piped and ("microbatch", "2") not in piped
     away = pulled("llama-3.1-8b", Layout(dp=8), Batch(8192.0, 64.0, stack=Stack(offload="optimizer")))
+    assert not any(value == "reversible" for _, value in alone)
     assert ("optimizer", "muon") not in away and ("in host memory", "nothing") in away
 
 

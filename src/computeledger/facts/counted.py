@@ -17,9 +17,12 @@ from computeledger.facts.editions import load_ownership
 from computeledger.facts.reading import ASSUMPTION
 from computeledger.facts.schema import Accelerator, Fact, Node, System
 from computeledger.fields import MOST_COUNT
+from computeledger.units import BITS_PER_BYTE, GIGA
 
 _COUNTED = re.compile(
-    r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z0-9].*?)(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?)?"
+    r"(?:(?P<n>\d+)-*[x×*]-*)?(?P<name>[a-z0-9].*?)"
+    r"(?:,?-*with-(?P<nics>\d+)-*[x×*]-*(?P<gbit>\d+(?:\.\d+)?)-*(?:gbit/s|gb/s|gbps|gbit|g))?"
+    r"(?:,?-*oversubscribed-(?P<ratio>\d+(?:\.\d+)?)(?:-?(?::|to)-?1)?(?:-(?:above|beyond)-(?P<pod>\d+))?)?"
 )
 #: A count that is no whole number, is not above 0, stands behind the name, or has no sign beside it.
 _MISWRITTEN = tuple(
@@ -32,15 +35,33 @@ _MISWRITTEN = tuple(
 )
 #: Largest ratio of a fabric's bandwidth below its switches to that above.
 _MOST_OVERSUBSCRIBED = 1000.0
+#: Most network ports of a node, and the most bandwidth of one [Gbit/s].
+_MOST_PORTS, _MOST_GBIT = 1024, 10_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a text counts: how many of what, and how thin the fabric is beyond one scale-up domain."""
+    """What a text counts: how many of what, the network ports of a node, and how thin the fabric is beyond a pod.
+
+    Attributes
+    ----------
+    n : int or None
+        Accelerators, or systems [-].
+    name : str
+        Of what is counted.
+    oversubscription_ratio : float or None
+        Of the fabric beyond a pod, or beyond a scale-up domain where no pod is stated [-].
+    n_gpus_pod : int or None
+        Accelerators among which the fabric has its full bandwidth [-].
+    ports : tuple of int and float, or None
+        Network ports of a node, and the bandwidth of one [-], [Gbit/s].
+    """
 
     n: int | None
     name: str
-    oversubscription_ratio: float | None
+    oversubscription_ratio: float | None = None
+    n_gpus_pod: int | None = None
+    ports: tuple[int, float] | None = None
 
     def id_of(self, record: System | Accelerator) -> str:
         """The one way in which the system is written.
@@ -51,20 +72,24 @@ class Counted:
         2.0
         """
         count = "" if self.n is None else f"{self.n}x"
+        ports = "" if self.ports is None else f"-with-{self.ports[0]}x{self.ports[1]:g}gbit"
         thin = "" if self.oversubscription_ratio is None else f"-oversubscribed-{self.oversubscription_ratio:g}"
-        return f"{count}{record.id}{thin}"
+        above = "" if self.n_gpus_pod is None else f"-above-{self.n_gpus_pod}"
+        return f"{count}{record.id}{ports}{thin}{above}"
 
 
 def read_counted(given: str) -> Counted | None:
-    """Read ``2xl40s``, ``4 x h100-nvl8`` or ``16xb200-nvl8 oversubscribed 2:1``; None where nothing is counted.
+    """Read ``2xl40s`` or ``16xb200-nvl8 with 4x100Gb/s oversubscribed 2:1 above 512``; None where nothing is counted.
 
     Examples
     --------
+    >>> read_counted("16 x h100-nvl8 with 4 x 100 Gb/s oversubscribed 7:1 above 64").ports
+    (4, 100.0)
     >>> read_counted("2 x L40S").name, read_counted("h100-nvl8")
     ('l40s', None)
     """
     found = _COUNTED.fullmatch(normal_id(given))
-    if found is None or (found["n"] is None and found["ratio"] is None):
+    if found is None or (found["n"] is None and found["ratio"] is None and found["nics"] is None):
         return None
     n = None if found["n"] is None or len(found["n"]) > len(str(MOST_COUNT)) else int(found["n"])
     if n == 0:
@@ -74,7 +99,10 @@ def read_counted(given: str) -> Counted | None:
     ratio = None if found["ratio"] is None else float(found["ratio"])
     if ratio is not None and not 1 <= ratio <= _MOST_OVERSUBSCRIBED:
         raise InputError(f"system {shown(given)}: a fabric is oversubscribed from 1 to {_MOST_OVERSUBSCRIBED:g} times")
-    return Counted(n, found["name"], ratio)
+    ports = None if found["nics"] is None else (int(found["nics"]), float(found["gbit"]))
+    if ports is not None and not (0 < ports[0] <= _MOST_PORTS and 0 < ports[1] <= _MOST_GBIT):
+        raise InputError(f"system {shown(given)}: a node has 1 to {_MOST_PORTS} ports of up to {_MOST_GBIT:g} Gbit/s")
+    return Counted(n, found["name"], ratio, None if found["pod"] is None else int(found["pod"]), ports)
 
 
 def meant_count(given: str) -> tuple[int, str] | None:
@@ -152,17 +180,36 @@ def _times(fact: Fact, ratio: Fact, of_what: str) -> Fact:
 
 def counted(asked: Counted, record: System | Accelerator, node: System) -> System:
     """N of an accelerator in its node, or N of a system: whole scale-up domains, or a part of one."""
-    domain, n, thin = node.n_gpus_scale_up, asked.n, None
+    domain, n = node.n_gpus_scale_up, asked.n
     n_gpus, name = node.n_gpus, node.name
     if n is not None:
         name = f"{n} x {record.name}"
         n_gpus = n * int(domain.value) if isinstance(record, System) else n
         domain = domain if isinstance(record, System) else _domain(n, record, node)
-    if asked.oversubscription_ratio is not None:
-        ratio, date = asked.oversubscription_ratio, node.scale_out_bytes_per_s_per_gpu.date
-        thin = Fact(ratio, "ratio", f"{ratio:g}:1", ASSUMPTION, date, "as asked", "stated with the system")
-    return dataclasses.replace(node, id=asked.id_of(record), name=name, n_gpus=n_gpus, n_gpus_scale_up=domain,
-                               oversubscription_ratio=thin or node.oversubscription_ratio)  # fmt: skip
+    made = dataclasses.replace(node, id=asked.id_of(record), name=name, n_gpus=n_gpus, n_gpus_scale_up=domain)
+    return _with_fabric(made, asked, int(node.n_gpus_scale_up.value))
+
+
+def _with_fabric(made: System, asked: Counted, domain: int) -> System:
+    """What a text states of the network beyond a node."""
+    date = made.scale_out_bytes_per_s_per_gpu.date
+
+    def stated(value: float, unit: str, given: str) -> Fact:
+        return Fact(value, unit, given, ASSUMPTION, date, "as asked", "stated with the system")
+
+    if asked.ports is not None:
+        ports, gbit = asked.ports
+        each = ports * gbit * GIGA / BITS_PER_BYTE / domain
+        port = stated(each, "bytes_per_s", f"{ports} x {gbit:g} Gbit/s for {domain}")
+        made = dataclasses.replace(made, scale_out_bytes_per_s_per_gpu=port)
+    if (ratio := asked.oversubscription_ratio) is not None:
+        made = dataclasses.replace(made, oversubscription_ratio=stated(ratio, "ratio", f"{ratio:g}:1"))
+    if (pod := asked.n_gpus_pod) is not None:
+        if pod < domain or pod % domain:
+            whole = f"a pod is whole scale-up domains of {domain}: {pod} is no multiple"
+            raise InputError(f"system {shown(made.id)}: {whole}")
+        made = dataclasses.replace(made, n_gpus_pod=stated(float(pod), "count", f"{pod} GPUs"))
+    return made
 
 
 def _domain(n: int, chip: Accelerator, node: System) -> Fact:

@@ -116,9 +116,10 @@ def load_system(given: str) -> System:
     Parameters
     ----------
     given : str
-        Id of :func:`system_ids`; ``2xl40s`` or ``4 x h100-nvl8``, also with ``oversubscribed 2:1`` behind it, where an
-        accelerator stands in the node of its facts; or the path of a file. A user's file names a shipped accelerator
-        or the path of one, and in ``like`` the system that supplies what it leaves out.
+        Id of :func:`system_ids`; ``2xl40s`` or ``4 x h100-nvl8``, where an accelerator stands in the node of its facts;
+        behind it ``with 4x100Gb/s`` (the network ports of a node) or ``oversubscribed 7:1 above 3072``; or the path of
+        a file. A user's file names a shipped accelerator or the path of one, and in ``like`` the system that supplies
+        what it leaves out.
 
     Returns
     -------

@@ -229,7 +229,9 @@ class System:
         Power of one package with its share of the servers and network; with cooling and losses too [W].
     oversubscription_ratio : Fact or None
         Bandwidth of a switch's ports towards the accelerators over that towards the next tier of switches, which what
-        leaves a scale-up domain passes; 1 where it is not stated [-].
+        leaves a pod passes; 1 where it is not stated [-].
+    n_gpus_pod : Fact or None
+        Packages among which the fabric has its full bandwidth; one scale-up domain where it is not stated [-].
     host_link_bytes_per_s_per_gpu, host_bytes_per_gpu : Fact or None
         Link of one package to its host, per direction, and its share of the host's memory; None where nothing is
         stated [byte/s, byte].
@@ -253,6 +255,7 @@ class System:
     it_w_per_chip: Fact
     facility_w_per_chip: Fact
     oversubscription_ratio: Fact | None = None
+    n_gpus_pod: Fact | None = None
     host_link_bytes_per_s_per_gpu: Fact | None = None
     host_bytes_per_gpu: Fact | None = None
     pair_link_fraction: Fact | None = None
@@ -266,10 +269,24 @@ class System:
         return self.n_gpus is not None and self.n_gpus <= self.n_gpus_scale_up.value
 
     @property
+    def thinner_ratio(self) -> float:
+        """Bandwidth within a pod over that between pods; 1 where the fabric is not oversubscribed [-]."""
+        return 1.0 if self.oversubscription_ratio is None else self.oversubscription_ratio.value
+
+    @property
+    def pod_gpus(self) -> float:
+        """Packages among which the fabric has its full bandwidth; a scale-up domain's where no pod is stated [-]."""
+        return self.n_gpus_scale_up.value if self.n_gpus_pod is None else self.n_gpus_pod.value
+
+    @property
     def cross_domain_bytes_per_s_per_gpu(self) -> float:
-        """Bandwidth of one package towards other scale-up domains, all of them sending, per direction [byte/s]."""
-        thinner = 1.0 if self.oversubscription_ratio is None else self.oversubscription_ratio.value
-        return self.scale_out_bytes_per_s_per_gpu.value / thinner
+        """Bandwidth of one package towards other scale-up domains of its pod, all sending, per direction [byte/s]."""
+        return self.scale_out_bytes_per_s_per_gpu.value / (1.0 if self.n_gpus_pod is not None else self.thinner_ratio)
+
+    @property
+    def cross_pod_bytes_per_s_per_gpu(self) -> float:
+        """Bandwidth of one package towards other pods, all of them sending, per direction [byte/s]."""
+        return self.scale_out_bytes_per_s_per_gpu.value / self.thinner_ratio
 
 
 @dataclass(frozen=True, slots=True)

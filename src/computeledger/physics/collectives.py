@@ -58,6 +58,35 @@ def inside_bytes_per_s(local: Num, machine: Machine, fitted_fraction: Num) -> Nu
     return system.scale_up_bytes_per_s_per_gpu.value * np.where(np.asarray(local) > PAIR, ring.value, pair.value)
 
 
+def beyond_bytes_per_s(n_group: Num, machine: Machine) -> Num:
+    """Rate of traffic beyond the scale-up domain that is spread evenly over a group, its losses left out.
+
+    What goes to other pods is bound by the thinner tier, ``out / (ratio x its share)``; the ports bind the rest.
+
+    Parameters
+    ----------
+    n_group : float or ndarray
+        GPUs that take part [-].
+    machine : Machine
+        Fabric.
+
+    Returns
+    -------
+    float or ndarray
+        Of one GPU, per direction [byte/s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> thin = Machine(load_system("512 x h100-nvl8 oversubscribed 7:1 above 1024"))
+    >>> [round(float(beyond_bytes_per_s(n, thin)) / 1e9, 1) for n in (512, 1024, 2048, 4096)]
+    [50.0, 50.0, 14.3, 9.5]
+    """
+    system = machine.system
+    crossing = 0.0 if system.n_gpus_pod is None else np.maximum(1 - system.pod_gpus / np.asarray(n_group, float), 0.0)
+    return system.cross_domain_bytes_per_s_per_gpu / np.maximum(system.thinner_ratio * crossing, 1.0)
+
+
 def latency_s(n_group: Num, machine: Machine) -> Num:
     """Time of the smallest collective: over PCIe it passes from each package to the next, elsewhere through a tree.
 

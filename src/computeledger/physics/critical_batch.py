@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ from computeledger.facts.reading import read_facts, read_file
 from computeledger.facts.schema import Fact
 
 _LAW = "critical_batch"
+#: Pieces of the integral over a stage, and the power of the tokens in which they are even: early ones are short.
+_PIECES, _EARLY = 200, 0.25
 
 
 @functools.cache
@@ -24,7 +27,7 @@ def critical_batch_facts() -> dict[str, Fact]:
     -------
     dict of str to Fact
         ``first_seen_tokens``, ``first_batch_tokens``, ``plateau_seen_tokens``, ``plateau_batch_tokens``,
-        ``exponent_ratio``.
+        ``exponent_ratio``, ``overhead_ratio``.
 
     Examples
     --------
@@ -160,6 +163,46 @@ class BatchPhase:
     def tokens(self) -> float:
         """Tokens of the part [token]."""
         return self.end_tokens - self.start_tokens
+
+
+def worth_of_batches(phases: Sequence[BatchPhase], exponent: Num | None = None) -> Num:
+    """What the tokens of a run are worth in tokens of a small batch.
+
+    Tokens for the same loss grow as ``1 + B / B_noise`` with the batch; a noise scale of five critical batches makes
+    that 20 % at the critical batch, as its definition says. It grows with the tokens ``t`` seen: the integral of
+    ``dt / (1 + 0.2 B / B_crit(t))``.
+
+    Parameters
+    ----------
+    phases : sequence of BatchPhase
+        Of the run, from its first token to its last.
+    exponent : float or ndarray, optional
+        Of the critical batch beyond the measured range; the published median when left out [-].
+
+    Returns
+    -------
+    float or ndarray
+        Tokens of a small batch [token].
+
+    References
+    ----------
+    mccandlish-2018; zhang-2024-critical-batch; merrill-2025.
+
+    Examples
+    --------
+    >>> whole = [BatchPhase(16e6, 0.0, 503e9)]
+    >>> grown = [BatchPhase(4e6, 0.0, 168e9), BatchPhase(16e6, 168e9, 503e9)]
+    >>> [round(float(worth_of_batches(one)) / 503e9, 3) for one in (whole, grown)]
+    [0.725, 0.808]
+    """
+    extra = critical_batch_facts()["overhead_ratio"].value - 1
+    total: Num = 0.0
+    for one in phases:
+        edges = np.linspace(one.start_tokens**_EARLY, one.end_tokens**_EARLY, _PIECES + 1) ** (1 / _EARLY)
+        middle = ((edges[1:] + edges[:-1]) / 2)[:, None]
+        over = one.batch_tokens / critical_batch_tokens(middle, exponent)
+        total = total + np.sum(np.diff(edges)[:, None] / (1 + extra * over), axis=0)
+    return np.squeeze(total)
 
 
 def growing_batch(first_batch_tokens: float, last_batch_tokens: float, run_tokens: float) -> list[BatchPhase]:

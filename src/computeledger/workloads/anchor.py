@@ -39,7 +39,7 @@ class AnchorKey:
     unit: str = ""
 
 
-def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | str]:
+def parse_anchor(text: str, keys: Mapping[str, AnchorKey], what: str = "anchor") -> dict[str, float | str]:
     """Read an anchor as it is written.
 
     Parameters
@@ -48,6 +48,8 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
         ``tokens_per_s_per_gpu=4200, layout=tp2-dp64``: keys and values in any order; numbers may carry units.
     keys : mapping of str to AnchorKey
         What may stand there.
+    what : str
+        What is read, for messages.
 
     Returns
     -------
@@ -66,18 +68,18 @@ def parse_anchor(text: str, keys: Mapping[str, AnchorKey]) -> dict[str, float | 
     {'step': 2.5, 'layout': 'tp2'}
     """
     if not text.strip():
-        raise InputError(f"anchor: nothing is given; write key=value, such as {_example(keys)}")
+        raise InputError(f"{what}: nothing is given; write key=value, such as {_example(keys)}")
     if "=" not in text and is_file(text):
-        raise InputError(f"anchor {shown(text)}: is a file; write key=value, such as {_example(keys)}")
+        raise InputError(f"{what} {shown(text)}: is a file; write key=value, such as {_example(keys)}")
     out: dict[str, float | str] = {}
     for part in text.split(","):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value):
-            raise InputError(f"anchor {shown(part.strip())}: expected key=value, such as {_example(keys)}")
+            raise InputError(f"{what} {shown(part.strip())}: expected key=value, such as {_example(keys)}")
         if name not in keys:
-            raise InputError(f"anchor {shown(name)}: unknown key; {nearest(name, keys)}")
+            raise InputError(f"{what} {shown(name)}: unknown key; {nearest(name, keys)}")
         if name in out:
-            raise InputError(f"anchor {name}: given twice")
+            raise InputError(f"{what} {name}: given twice")
         out[name] = _value(name, value, keys[name])
     return out
 

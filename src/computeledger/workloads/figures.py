@@ -128,6 +128,7 @@ def pretraining_figures(result: PretrainingResult) -> tuple[Figure, ...]:
         Term("exposed gradients", step.gradients_s, "s"),
         Term("optimizer", step.optimizer_s, "s"),
         Term("once per step", step.fixed_s, "s"),
+        *([] if asked.sites is None else [Term("between sites", step.sites_s, "s")]),
     )
     batch = Term("global batch", asked.global_batch_tokens, "tokens")
     held = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")

@@ -184,7 +184,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
     "pretraining": frozenset({
         "samples", "seed", "objective", "top", "scaling", "growing_batch", "emit", "lora_rank",
         "lora_targets", "interruptions_per_gpu_year", "checkpoint_pause", "checkpoint_interval", "restart",
-        "stragglers",
+        "stragglers", "stage", "unique_tokens",
     }),
     "rl": frozenset({
         "samples", "seed", "search", "scale_up", "levers", "backend", "training_system", "rollout_p50_tokens",

@@ -181,7 +181,8 @@ def read_law(name: str, unverified: bool = False) -> tuple[dict[str, Any], dict[
     table = dict(document.table[name])
     if table["read"] not in ("paper", "authors", "reproduced", "notes"):
         raise document.error(f"{name}.read", "must be paper, authors, reproduced or notes")
-    kept = ("coefficients", "constants", "over_training", "recipes", "read", "fit", "range", "uncertainty")
+    kept = ("coefficients", "constants", "over_training", "recipes", "read", "fit", "range", "uncertainty",
+            "local_steps", "n_params", "loss_percent")  # fmt: skip
     origin = read_provenance(document, name, {key: value for key, value in table.items() if key not in kept})
     if table["read"] == "notes" and not unverified:
         raise InputError(f"{name} was read in notes only, not at {origin['source']}: --unverified asks for it")

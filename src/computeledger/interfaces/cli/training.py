@@ -25,7 +25,14 @@ def pretrain(**options: Any) -> None:
 
     question = asked_by(PretrainQuestion, options)
     answer = answer_pretrain(question)
-    shown = (options["working"], options["html"], options["as_json"], question.scaling, question.growing_batch)
+    shown = (
+        options["working"],
+        options["html"],
+        options["as_json"],
+        question.scaling,
+        question.growing_batch,
+        question.levers,
+    )
     if answer.launch is not None and not any(shown):
         click.echo(answer.launch.text)
         return

@@ -11,7 +11,8 @@ from computeledger.interfaces.plots.parts import BOUND_COLORS, Spec, faint, plai
 from computeledger.questions.wording import percent, point, words
 
 PASS_COLORS = {"forward": "#56B4E9", "backward": "#0072B2", "weights": "#009E73"}
-TAIL_COLORS = {"gradient exchange": "#A87B2D", "optimizer": "#8FA9C2", "once per step": "#B8BEC4"}
+TAIL_COLORS = {"gradient exchange": "#A87B2D", "optimizer": "#8FA9C2", "once per step": "#B8BEC4",
+               "exchange between sites": "#CC79A7"}  # fmt: skip
 #: Bars that still carry their microbatch's number, and that still answer the pointer.
 MOST_LABELS, MOST_POINTS = 420, 4000
 #: Boxes of one colour that still get an outline.

@@ -138,8 +138,18 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"busiest experts {one.get('expert_imbalance', 1.0):.3g} x the mean": one.get("expert_imbalance", 1.0) > 1,
         f"capacity factor {one.get('capacity_factor', 0.0):g}": "capacity_factor" in one,
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
+        _sites_words(one.get("sites")): "sites" in one,
     }
     return ", ".join(text for text, holds in said.items() if holds)
+
+
+def _sites_words(sites: Mapping[str, Any] | None) -> str:
+    """Several sites: their link, and how often they exchange."""
+    if sites is None:
+        return ""
+    link = f"{sites['n']} sites, {format_si(8 * sites['bytes_per_s'], 'b/s')} from each"
+    often = "in each step" if sites["local_steps"] == 1 else f"every {sites['local_steps']} steps"
+    return f"{link}, exchanging {often}"
 
 
 def _alike_words(document: Mapping[str, Any]) -> str:
@@ -276,6 +286,9 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
         out.append(_remedies(document))
     if document["advice"]:
         out.append(_advice(document["advice"]))
+    if "stages" in document:
+        out.append(_stages(document["stages"]))
+    out.append(_worth(document["worth"]))
     return [*out, _layouts(document)] if document["best_layouts"] else out
 
 
@@ -298,6 +311,34 @@ def _utilization(document: Mapping[str, Any]) -> Table:
     found = quantity_table("How much of the hardware is used", rows, "mfu_fraction")
     note = f"{MFU_WORDS}; HFU counts recomputation too; {UTILIZATION_WORDS}"
     return Table(found.title, found.columns, found.rows, found.key, note)
+
+
+def _stages(stages: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[Sequence[str | Cell]] = [
+        [one["stage"] or "the rest", format_si(one["end_tokens"] - one["start_tokens"]),
+         format_si(one["sequence_tokens"]), format_si(one["global_batch_tokens"]), one["layout"],
+         quantity_cell(one["step_s"], "s"), format_percent(point(one["mfu_fraction"])),
+         quantity_cell(one["days"], "days"), "" if one["fits"] else "no"]
+        for one in stages
+    ]  # fmt: skip
+    columns = ("stage", "tokens #", "sequence #", "batch #", "layout", "step #", "MFU #", "days #", "fits")
+    note = "days without failures; the run's GPU-hours, cost and days are those of all stages"
+    return Table("The run in stages", columns, rows, "days", note)
+
+
+def _worth(worth: Mapping[str, Any]) -> Table:
+    """What the tokens are worth, reason by reason."""
+    rows: list[Sequence[str | Cell]] = [
+        [one["name"], quantity_cell(one["worth_fraction"], "fraction"), _loss(one["loss"]), one["why"], one["source"]]
+        for one in worth["parts"]
+    ]
+    title = f"What the tokens are worth: {words(point(worth['tokens']), 'tokens')} of a small batch, each seen once"
+    note = "loss in nats per token by besiroglu_2024; the GPU-hours above are those of the tokens that were asked for"
+    return Table(title, ("reason", "worth #", "loss #", "how it is known", "source"), rows, "effective_gpu_hours", note)
+
+
+def _loss(loss: Any) -> str:
+    return f"{point(loss):+.3g}".replace("-", "\u2212")
 
 
 def _parts(parts: Mapping[str, Any]) -> Table:

@@ -43,7 +43,7 @@ def view(answer: ReconcileAnswer, _working: bool) -> View:
             *_calibration(answer.calibration, answer.result.ledger.plan.name),
             _files(answer.files),
         ),
-        facts=(("What pays most", _pays_most(answer.gap)),) if answer.gap is not None else (),
+        facts=(("Step time", _step_time(answer.gap)),) if answer.gap is not None else (),
         grounds=("; ".join(SHARE_WORDS.values()), *answer.result.remarks),
         overline="reconcile",
     )
@@ -131,14 +131,14 @@ def _variance(one: Settled) -> Table:
     )  # fmt: skip
 
 
-def _pays_most(gap: Gap) -> str:
-    """The largest part of the gap that has a fix, or that there is no gap."""
-    step = f"a step took {words(gap.measured_s, 's')} where {words(gap.modelled_s, 's')} was modelled"
+def _step_time(gap: Gap) -> str:
+    """Measured against modelled, and the part of the gap whose fix gains most, or that there is no gap."""
+    step = f"{words(gap.measured_s, 's')} measured, {words(gap.modelled_s, 's')} modelled"
     if gap.best is None or gap.total_s < AS_PREDICTED_FRACTION * gap.modelled_s:
         return f"{step}: no part takes much more than it should"
     share = percent(gap.best.excess_s / gap.total_s)
     fix = f": {gap.best.fix}" if gap.best.fix else ""
-    return f"{step}; {gap.best.name} is {share} of the difference{fix}"
+    return f"{step}; {share} of the difference comes from {gap.best.name}{fix}"
 
 
 def _gap(gap: Gap) -> Table:

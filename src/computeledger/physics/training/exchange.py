@@ -9,7 +9,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.collectives import latency_s
+from computeledger.physics.collectives import beyond_bytes_per_s, latency_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Machine
 from computeledger.physics.training.batch import Batch
@@ -93,7 +93,7 @@ def exchange_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> 
     counts, stack = layer_counts(trained_layers(model, batch.stack.mtp_layers), model.hidden_size), batch.stack
     link = machine.training.training_link_fraction
     up = machine.system.scale_up_bytes_per_s_per_gpu.value * link
-    out = machine.system.cross_domain_bytes_per_s_per_gpu * link
+    out = beyond_bytes_per_s(layout.ep, machine) * link
     narrow = 1 - PRECISION_BYTES[stack.activation_precision] / ACTIVATION_BYTES
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.tp
     sent = tokens * counts.latent_width * ACTIVATION_BYTES * (1 - DISPATCH_FRACTION * narrow)

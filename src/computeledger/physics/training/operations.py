@@ -270,6 +270,15 @@ def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
         if stack.schedule == "dualpipe":
             exchange = overlapped_s(exchange, computing_s) - computing_s
         yield Operation(Kind.ALL_TO_ALL, network_s=exchange)
-    link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, out)
+    link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, _hop_bytes_per_s(layout, machine))
     sent = residual / layout.tp * stack.residual_streams / link * work.batch.virtual_stages
     yield Operation(Kind.PIPELINE_HOPS, network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))
+
+
+def _hop_bytes_per_s(layout: Layout, machine: Machine) -> Num:
+    """Rate of a hop beyond the scale-up domain; the slowest paces all, and a stage that leaves its pod sends alone."""
+    system, link = machine.system, machine.training.training_link_fraction
+    within = system.cross_domain_bytes_per_s_per_gpu * link
+    senders = np.minimum(layout.n_gpus_per_stage, system.pod_gpus)
+    between = system.cross_pod_bytes_per_s_per_gpu * link * system.pod_gpus / senders
+    return np.where(layout.n_gpus > system.pod_gpus, np.minimum(within, between), within)

@@ -44,6 +44,8 @@ class StepTime:
         Per pipeline and step [-].
     bubble_s, gradients_s, optimizer_s, fixed_s : float or ndarray
         Idle pipeline, exposed gradient and parameter exchange, optimiser, once-per-step time [s].
+    sites_s : float or ndarray
+        Exchange between sites, its share of a step where it is not every step's [s].
     """
 
     operations: tuple[Operation, ...]
@@ -54,13 +56,13 @@ class StepTime:
     gradients_s: Num
     optimizer_s: Num
     fixed_s: Num
+    sites_s: Num = 0.0
 
     @property
     def step_s(self) -> Num:
         """Time of the step [s]."""
-        return (
-            self.microbatch_s * self.microbatches + self.bubble_s + self.gradients_s + self.optimizer_s + self.fixed_s
-        )
+        once = self.gradients_s + self.optimizer_s + self.fixed_s + self.sites_s
+        return self.microbatch_s * self.microbatches + self.bubble_s + once
 
 
 def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, machine: Machine) -> StepTime:
@@ -207,13 +209,18 @@ def step_class(model: Model, batch: Batch, family: str) -> str:
 
 
 def _ring_s(message_bytes: Num, n_group: Num, stride: Num, machine: Machine) -> Num:
-    """Time of an all-gather or reduce-scatter over GPUs that stand ``stride`` apart."""
+    """Time of an all-gather or reduce-scatter over GPUs that stand ``stride`` apart: domain, pod, and beyond it.
+
+    Ranks stand as Megatron-LM puts them, from the inside: tp, cp, dp, pp.
+    """
     link = machine.training.training_link_fraction
     out = machine.system.cross_domain_bytes_per_s_per_gpu * link
     local: Num = np.minimum(np.maximum(machine.system.n_gpus_scale_up.value / stride, 1.0), n_group)
-    domains = n_group / local
+    podded: Num = np.minimum(np.maximum(machine.system.pod_gpus / stride, local), n_group)
     near: Num = (1 - 1 / local) * message_bytes / inside_bytes_per_s(local, machine, link)
-    return near + (1 - 1 / domains) * message_bytes / local / out
+    across = (1 - local / podded) * message_bytes / local / out
+    between = machine.system.cross_pod_bytes_per_s_per_gpu * link
+    return near + across + (1 - podded / n_group) * message_bytes / podded / between
 
 
 def _exchange_s(local: LocalParams, batch: Batch, layout: Layout, machine: Machine, one_s: Num) -> Num:

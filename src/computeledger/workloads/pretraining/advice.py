@@ -13,7 +13,12 @@ from computeledger.errors import InputError
 from computeledger.physics.roofline import Machine, OperationKind, parse_precision
 from computeledger.units import GIGA, format_count, format_percent, format_si
 from computeledger.workloads.pretraining.candidates import Limits, candidates
-from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
+from computeledger.workloads.pretraining.estimate import (
+    BETWEEN_SITES,
+    PretrainingResult,
+    PretrainingScenario,
+    estimate_pretraining,
+)
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import with_schedule
 from computeledger.workloads.pretraining.scaling import larger_domain
@@ -60,7 +65,7 @@ def what_binds(result: PretrainingResult) -> dict[str, float]:
         kind = "uneven stages" if one.kind is OperationKind.UNEVEN_STAGES else "memory"
         out[kind] += turns * median(one.overhead_s) / whole
     parts = {name: median(value) / whole for name, value in result.components_s.items()}
-    out["communication"] += parts["gradient exchange"]
+    out["communication"] += parts["gradient exchange"] + parts[BETWEEN_SITES]
     out["bubble"] = parts["pipeline bubble"]
     out["host"] = parts["waiting for the host"] + parts["once per step"]
     out["optimizer"] = parts["optimizer"]

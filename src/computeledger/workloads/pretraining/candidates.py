@@ -153,6 +153,8 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     kinds = [SCHEDULES.index(name) for name in limits.schedules]
     table = _crossed(degrees, [micro])
     table = table[_divides(table, sequences)]
+    if scenario.sites is not None:
+        table = table[_sited(table, scenario.sites.n)]
     table = _crossed(table, [pieces, kinds])
     table = table[_piped(table, sequences, scenario.model.n_layers, bool(limits.virtual_stages))]
     table = _crossed(
@@ -174,6 +176,13 @@ def _divides(table: Columns, sequences: int) -> NDArray[np.bool_]:
     """Rows whose ranks get whole microbatches."""
     per_rank = sequences / table[:, 2] / table[:, 5]
     return np.asarray((per_rank >= 1) & (per_rank == np.floor(per_rank)))
+
+
+def _sited(table: Columns, n_sites: int) -> NDArray[np.bool_]:
+    """Rows whose data-parallel ranks divide over sites, with every expert in each."""
+    tp, _, dp, cp, ep, *_ = table.T
+    inside = dp // n_sites
+    return np.asarray((dp % n_sites == 0) & (tp * inside * cp % ep == 0))
 
 
 def _piped(table: Columns, sequences: int, n_layers: int, given: bool) -> NDArray[np.bool_]:

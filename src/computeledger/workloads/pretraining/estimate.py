@@ -18,7 +18,13 @@ from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts
 from computeledger.physics.training.host import host_of
-from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, TrainingMemory, training_memory
+from computeledger.physics.training.memory import (
+    TRAINING_HBM_FRACTION,
+    TrainingMemory,
+    local_params,
+    training_memory,
+)
+from computeledger.physics.training.sites import OUTER_BYTES, Sites, of_one_site, site_exchange_s
 from computeledger.physics.training.step import StepTime, step_time
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
@@ -27,6 +33,8 @@ from computeledger.workloads.pretraining.pipeline import scheduled
 
 #: Sequence and global batch of a run where nobody says (assumptions) [token].
 DEFAULT_SEQUENCE_TOKENS, DEFAULT_GLOBAL_BATCH_TOKENS = 4096.0, 4e6
+#: Name of the part of a step that exchanges between sites.
+BETWEEN_SITES = "exchange between sites"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,8 @@ class PretrainingScenario:
         Price of a GPU-hour [USD/h].
     lora : Lora or None
         Adapters beside frozen weights; None trains everything.
+    sites : Sites or None
+        Sites that share the data-parallel ranks; None for one.
     """
 
     model: Model
@@ -58,6 +68,7 @@ class PretrainingScenario:
     tokens: Num = 0.0
     usd_per_gpu_hour: Num = 0.0
     lora: Lora | None = None
+    sites: Sites | None = None
 
     def __post_init__(self) -> None:
         check_record(self)
@@ -71,6 +82,22 @@ class PretrainingScenario:
     def global_batch_tokens(self) -> Num:
         """Tokens per optimiser step [token]."""
         return self.batch.global_sequences * self.batch.sequence_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The stages of a run that differ from the rest.
+
+    Attributes
+    ----------
+    tokens : float
+        Of all of them [token].
+    gpu_hours : float or ndarray
+        Of all of them, without failures [h].
+    """
+
+    tokens: float
+    gpu_hours: Num
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +122,8 @@ class PretrainingResult(Displayed):
         HBM that a job may fill [byte].
     host_capacity_bytes : float or ndarray
         Its share of the host's memory [byte].
+    staged : Staged or None
+        Stages of the run that differ from this configuration.
     """
 
     scenario: PretrainingScenario
@@ -105,6 +134,7 @@ class PretrainingResult(Displayed):
     peak_flop_per_s: float
     capacity_bytes: float
     host_capacity_bytes: Num
+    staged: Staged | None = None
 
     @property
     def step_s(self) -> Num:
@@ -138,8 +168,11 @@ class PretrainingResult(Displayed):
 
     @property
     def gpu_hours(self) -> Num:
-        """GPU-hours to the run's tokens, without failures [h]."""
-        return self.scenario.tokens * self.gpu_s_per_token / HOUR_S
+        """GPU-hours to the run's tokens, stages included, without failures [h]."""
+        if self.staged is None:
+            return self.scenario.tokens * self.gpu_s_per_token / HOUR_S
+        rest = np.maximum(self.scenario.tokens - self.staged.tokens, 0.0)
+        return rest * self.gpu_s_per_token / HOUR_S + self.staged.gpu_hours
 
     @property
     def days(self) -> Num:
@@ -170,6 +203,7 @@ class PretrainingResult(Displayed):
             "gradient exchange": step.gradients_s,
             "optimizer": step.optimizer_s,
             "once per step": step.fixed_s,
+            BETWEEN_SITES: step.sites_s,
         }
 
 
@@ -205,11 +239,20 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
         trained = adapter_params(model, scenario.lora)
         flop = flop - linear + 6 * trained
         batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained / n_params_total(model)))
-    step = step_time(model, batch, layout, scenario.precision, machine)
+    sites = scenario.sites
+    if sites is not None:
+        layout, batch = of_one_site(sites, layout, batch)
+    step = scheduled(step_time(model, batch, layout, scenario.precision, machine), batch, layout)
+    memory = training_memory(model, batch, layout)
+    if sites is not None:
+        step = replace(step, sites_s=site_exchange_s(batch.stack.trained_fraction * n_params_total(model), sites))
+    if sites is not None and sites.local_steps > 1:
+        outer = OUTER_BYTES * batch.stack.trained_fraction * local_params(model, batch, layout).optimizer_shard
+        memory = replace(memory, optimizer_bytes=memory.optimizer_bytes + outer)
     return PretrainingResult(
         scenario=scenario,
-        step=scheduled(step, batch, layout),
-        memory=training_memory(model, batch, layout),
+        step=step,
+        memory=memory,
         flop_per_token=flop,
         executed_flop_per_token=flop + recomputed_flop_per_token(model, batch),
         peak_flop_per_s=machine.bf16_flop_per_s,
@@ -275,7 +318,7 @@ def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) ->
     """
     step = result.step
     by = np.maximum(factor, least_step_s / step.step_s)
-    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s")
+    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s", "sites_s")
     return replace(result, step=replace(step, **{name: getattr(step, name) * by for name in parts}))
 
 
@@ -309,6 +352,8 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     if float(np.median(batch.global_sequences)) < float(np.median(layout.dp)) * micro:
         held = f"a global batch of {float(np.median(batch.global_sequences)):.0f} sequences"
         raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch")
+    if scenario.sites is not None:
+        of_one_site(scenario.sites, layout, batch)
     stages = int(np.median(layout.pp))
     if scenario.schedule == "dualpipe" and stages % 2:
         raise LayoutError(f"layout {layout}: dualpipe feeds an even number of stages from both ends, not {stages}")

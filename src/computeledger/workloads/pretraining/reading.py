@@ -15,12 +15,16 @@ from computeledger.physics.parallelism import Layout, check_layout, filled, pars
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
 from computeledger.physics.training.host import parse_offload
+from computeledger.physics.training.sites import Sites
 from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.candidates import Limits
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
+
+#: One way between two sites where nobody says (assumption: 4,000 km of fibre at two thirds of the speed of light) [s].
+USUAL_SITE_LATENCY_S = 0.02
 
 
 def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenario:
@@ -58,7 +62,15 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     )
     precision = parse_training_precision(question.precision, model.is_moe)
     lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
-    return PretrainingScenario(model, Layout(), precision, batch, median_of(question.tokens), lora=lora)
+    tokens = median_of(question.tokens)
+    return PretrainingScenario(model, Layout(), precision, batch, tokens, lora=lora, sites=_sites(question))
+
+
+def _sites(question: PretrainQuestion) -> Sites | None:
+    if question.sites is None or question.site_bandwidth is None:
+        return None
+    latency = USUAL_SITE_LATENCY_S if question.site_latency is None else question.site_latency
+    return Sites(question.sites, question.site_bandwidth, latency, question.local_steps or 1)
 
 
 def busiest(question: PretrainQuestion) -> float:

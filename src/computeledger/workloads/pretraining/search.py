@@ -222,6 +222,8 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     sequences, micro = int(np.median(np.asarray(scenario.batch.global_sequences))), limits.microbatch_sequences or 1
     if "1f1b" not in limits.schedules and n_gpus == 1:
         return f"a {limits.schedules[0]} schedule needs a pipeline: at least 2 GPUs"
+    if scenario.sites is not None and n_gpus % scenario.sites.n:
+        return f"{n_gpus} GPUs do not divide over {scenario.sites.n} sites, which share the data-parallel ranks"
     layouts = limits.layouts or tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up))
     least = micro * min(int(one.dp) for one in layouts)
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""

@@ -12,7 +12,7 @@ from computeledger.physics.roofline import Machine, Operation
 from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.training.exchange import EXPERT_EXPOSED, exchange_s
 from computeledger.physics.training.operations import CONTEXT_EXPOSED, HOP_EXPOSED
-from computeledger.workloads.pretraining.estimate import PretrainingResult, estimate_pretraining
+from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, estimate_pretraining
 
 #: Parts of a step below this share are not listed.
 NEGLIGIBLE_FRACTION = 1e-6
@@ -169,6 +169,8 @@ def _around(result: PretrainingResult, spread: PretrainingResult, typical: Pretr
         "waiting for the host": "overhead", "pipeline bubble": "overhead", "gradient exchange": "network",
         "optimizer": "memory", "once per step": "overhead",
     }  # fmt: skip
+    if result.scenario.sites is not None:
+        bounds[BETWEEN_SITES] = "network"
     return [
         OperationWorking(
             name=name,
@@ -178,9 +180,9 @@ def _around(result: PretrainingResult, spread: PretrainingResult, typical: Pretr
             time_s=result.components_s[name],
             share_fraction=float(np.mean(result.components_s[name] / result.step_s)),
             limit_s=0.0,
-            exposed_s=median(result.step.gradients_s) if bound == "network" else 0.0,
+            exposed_s=median(result.components_s[name]) if bound == "network" else 0.0,
             hidden_s=max(median(spread.step.gradients_s) - median(typical.step.gradients_s), 0.0)
-            if bound == "network"
+            if name == "gradient exchange"
             else 0.0,
             phases={},
         )

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 OBJECTIVES = ("time", "gpu-hours")
-#: Frameworks that a layout is written for.
-EMITTED = ("megatron", "megatron-bridge", "torchtitan", "maxtext", "deepspeed", "fsdp2")
+#: Frameworks that a layout is written for, and the framework whose times each goes with.
+EMITTED = {
+    "megatron": "megatron-lm", "megatron-bridge": "megatron-bridge", "torchtitan": "torchtitan", "maxtext": "maxtext",
+    "deepspeed": "deepspeed", "fsdp2": "fsdp2",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,15 @@ class PretrainQuestion(OnSystem):
     global_batch_tokens: Uncertain = asked(
         "tokens", "Tokens per optimiser step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
         label="Global batch", group="Run", slider=(65536, 2e8), aliases=("global_batch",),
+    )  # fmt: skip
+    stage: tuple[str, ...] = asked(
+        "texts", "A part of the run that differs, such as until=250B,global_batch=4M or from=14T,sequence=128K,"
+        "layout=tp8-cp16; may be repeated, in order.", (), metavar="S", label="Stages", group="Run", blank="none",
+        example="until=250B,global_batch=4M",
+    )  # fmt: skip
+    unique_tokens: float | None = asked(
+        "tokens", "Fresh tokens; beyond them data repeat.", unit="tokens", is_open=True, is_single=True, metavar="U",
+        label="Fresh tokens", group="Run", blank="no data repeat",
     )  # fmt: skip
     microbatch_sequences: int | None = asked(
         "whole",
@@ -129,6 +141,19 @@ class PretrainQuestion(OnSystem):
     stragglers: Uncertain | None = asked(
         "fraction", "Time that slow hosts add to a step.", most=1.0, metavar="F", blank="assumed"
     )
+    sites: int | None = asked(
+        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", blank="one",
+    )  # fmt: skip
+    site_bandwidth: float | None = asked(
+        "bytes_per_s", "What leaves one site for the others, per direction.", unit=None, is_open=True, is_single=True,
+        metavar="800Gb/s", blank="none: --sites needs it",
+    )  # fmt: skip
+    site_latency: float | None = asked(
+        "s", "One way between two sites.", unit=None, is_single=True, metavar="T", blank="20 ms, with --sites",
+    )  # fmt: skip
+    local_steps: int | None = asked(
+        "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", blank="1, with --sites",
+    )  # fmt: skip
     objective: str = asked("text", "What the search minimises.", "time", choices=OBJECTIVES)
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
     scaling: bool = asked("switch", "Strong and weak scaling around the number of GPUs.", False)
@@ -143,7 +168,7 @@ class PretrainQuestion(OnSystem):
         example="tokens_per_s_per_gpu=4200,layout=tp2-dp4",
     )  # fmt: skip
     emit: str | None = asked(
-        "text", "Print the arguments or the file that tells a framework the layout.", choices=EMITTED
+        "text", "Print the arguments or the file that tells a framework the layout.", choices=tuple(EMITTED)
     )
 
     def check(self) -> None:
@@ -157,8 +182,20 @@ class PretrainQuestion(OnSystem):
             if "weights" in away and (self.sharding or load_framework(self.framework).sharding) != "zero-3":
                 raise InputError("--offload weights: they are fetched layer by layer: it needs --sharding zero-3")
             if "optimizer" in away and load_optimizer(self.optimizer).needs_matrices:
+                allowed = ", ".join(one for one in OPTIMIZERS if not load_optimizer(one).needs_matrices)
                 raise InputError(
-                    f"--offload optimizer: {self.optimizer} computes on whole matrices, which hosts do not"
+                    f"--offload optimizer: {self.optimizer} multiplies whole matrices, for which a host's cores are "
+                    f"too slow; allowed: {allowed}"
                 )
+        if self.emit is not None and self.framework not in (USUAL_STACK, EMITTED[self.emit]):
+            raise InputError(
+                f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
+                f"{EMITTED[self.emit]}, or leave it out"
+            )
+        if self.sites is not None and self.site_bandwidth is None:
+            raise InputError("--sites needs --site-bandwidth, such as 800Gb/s: what leaves one site for the others")
+        for name in ("site_bandwidth", "site_latency", "local_steps"):
+            if self.sites is None and getattr(self, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} needs --sites")
         if self.lora_targets is not None and self.lora_rank is None:
             raise InputError("--lora-targets needs --lora-rank")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import median
+from computeledger.economics.scaling.worth import Price
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import median_of
@@ -18,6 +19,7 @@ from computeledger.physics.training.exchange import dropped_fraction
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.pretraining import document as documents
 from computeledger.questions.answers.pretraining.setting import Setting, read_setting
+from computeledger.questions.answers.pretraining.stages import TrainedStage, prices, staged, trained_stages
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.workloads.anchor import spread_of
@@ -77,6 +79,8 @@ class PretrainAnswer(Answer):
     growing_batch: GrowingBatch | None = None
     levers: tuple[Lever, ...] = ()
     launch: Launch | None = None
+    stages: tuple[TrainedStage, ...] = ()
+    prices: tuple[Price, ...] = ()
 
     @property
     def result(self) -> PretrainingResult:
@@ -202,6 +206,9 @@ def _beside(answer: PretrainAnswer) -> dict[str, Any]:
         out["growing_batch"] = documents.grown_document(list(grown.phases), grown.n_scale_up, grown.n_scale_up_larger)
     if answer.levers:
         out["levers"] = [documents.lever_document(one, answer.levers[0]) for one in answer.levers]
+    if answer.stages:
+        out["stages"] = [documents.stage_document(one) for one in answer.stages]
+    out["worth"] = documents.worth_document(answer.prices, median(answer.result.scenario.tokens))
     if answer.launch is not None:
         out["launch"] = documents.launch_document(answer.launch)
     return out
@@ -248,6 +255,8 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
     held: TrainingAnchoring | None = None
     if question.anchor:
         result, held = anchored_result(question.anchor, scenario, setting.machine)
+    stages = trained_stages(question, result, held)
+    result = replace(result, staged=staged(stages))
     within = spread_of(scenario.model.is_moe).within
     best = swept.best(question.top) if swept is not None else []
     does_fit = bool(np.all(result.fits))
@@ -265,6 +274,8 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         growing_batch=_growing(setting) if question.growing_batch else None,
         levers=tuple(levers(scenario, setting.typical)) if question.levers else (),
         launch=_launch(setting, question.emit) if question.emit is not None else None,
+        stages=stages,
+        prices=tuple(prices(question, scenario, stages)),
     )
 
 

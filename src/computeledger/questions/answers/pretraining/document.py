@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Range, Uncertain, median
+from computeledger.arrays import Num, Range, Uncertain, median
+from computeledger.economics.scaling.worth import Price
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
@@ -18,14 +19,15 @@ from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.memory import is_accounted
 from computeledger.physics.training.memory_phases import stage_phases
 from computeledger.physics.transformer import n_params_total
+from computeledger.questions.answers.pretraining.stages import TrainedStage
 from computeledger.questions.document import picked
-from computeledger.units import DAY_S
+from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.anchor_fit import ends
 from computeledger.workloads.frameworks import load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
-from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario
+from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario
 from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.megatron import Launch
@@ -89,6 +91,8 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
     }
+    if scenario.sites is not None:
+        out["sites"] = asdict(scenario.sites)
     if scenario.lora is not None:
         out["lora"] = {
             **asdict(scenario.lora),
@@ -278,6 +282,36 @@ def grown_document(grown: list[GrownPhase], domain: int, larger: int) -> dict[st
     }
 
 
+def stage_document(one: TrainedStage) -> dict[str, Any]:
+    """A stage at its configuration, without failures."""
+    result, batch = one.result, one.result.scenario.batch
+    hours = one.stage.tokens * result.gpu_s_per_token / HOUR_S
+    return {
+        "stage": one.stage.text,
+        "start_tokens": one.stage.start_tokens,
+        "end_tokens": one.stage.end_tokens,
+        "layout": str(result.scenario.layout),
+        "sequence_tokens": median(batch.sequence_tokens),
+        "global_batch_tokens": median(result.scenario.global_batch_tokens),
+        "step_s": quantity(result.step_s, "s"),
+        "mfu_fraction": quantity(result.mfu_fraction, ""),
+        "gpu_hours": quantity(hours, "GPU-hours"),
+        "days": quantity(hours * HOUR_S / DAY_S / result.scenario.layout.n_gpus, "days"),
+        "fits": bool(np.all(result.fits)),
+    }
+
+
+def worth_document(prices: Sequence[Price], tokens: float) -> dict[str, Any]:
+    """What the tokens of a run are worth: reason by reason, and together."""
+    together: Num = np.prod(np.broadcast_arrays(*(one.worth_fraction for one in prices)), axis=0)
+    parts = [
+        {"name": one.name, "worth_fraction": quantity(one.worth_fraction, ""), "loss": quantity(one.loss, ""),
+         "why": one.why, "source": one.source}
+        for one in prices
+    ]  # fmt: skip
+    return {"tokens": quantity(together * tokens, "tokens"), "fraction": quantity(together, ""), "parts": parts}
+
+
 def launch_document(launch: Launch) -> dict[str, Any]:
     """Arguments of a framework."""
     return {
@@ -335,6 +369,8 @@ def timeline_document(result: PretrainingResult) -> dict[str, Any]:
         )
     )
     tail = {"gradient exchange": step.gradients_s, "optimizer": step.optimizer_s, "once per step": step.fixed_s}
+    if scenario.sites is not None:
+        tail[BETWEEN_SITES] = step.sites_s
     return {
         "n_stages": drawn.n_stages,
         "n_microbatches": drawn.n_microbatches,
