@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
 from computeledger.arrays import quantiles
-from computeledger.economics.prices.inversion import PriceClues, invert_prices
+from computeledger.economics.prices.inversion import PriceClues, revealed_sizes
 from computeledger.economics.scaling.laws import loss_besiroglu_2024, loss_hoffmann_2022
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_accelerator, load_model, load_system
@@ -332,7 +332,7 @@ def sizes() -> Live:
     for premium in (1.0, 2.0, 4.0, 8.0):
         traces: list[Spec] = []
         for row, usd in enumerate(prices):
-            found = invert_prices(PriceClues(usd, 4 * usd, premium_ratio=premium), n_samples=2_000).n_params_active
+            found, _ = revealed_sizes(PriceClues(usd, 4 * usd, premium_ratio=premium))
             for level, shade in (("90", 0.3), ("50", 0.6)):
                 line = _line(f"{level} %", found[level], [row, row], faint(SERIES[1], shade), showlegend=row == 0)
                 traces.append(line | {"line": {"color": faint(SERIES[1], shade), "width": 12}})

@@ -1,13 +1,20 @@
-"""Pages of the Python reference, made from the docstrings while the site is built: one for each room."""
+"""Pages of the Python reference, made from the docstrings while the site is built: one for each room.
+
+They show the source; the search does not find words in it, which would be most of its index.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 _SOURCE = Path(__file__).resolve().parent.parent / "src"
+_SHOWN = re.compile(r'<details class="mkdocstrings-source">.*?</details>', re.DOTALL)
+_PLACE = re.compile(r"<!-- source (\d+) -->")
 _ROOMS = {
     "ground": ("Ground floor", "computeledger", False),
     "facts": ("Facts", "computeledger/facts", True),
@@ -32,3 +39,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text = "\n".join([f"# {title}", "", *(f"::: {one}\n" for one in names)])
             files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Take the source out until the search has read the page."""
+    del config, files
+    shown = page.meta["shown"] = _SHOWN.findall(content)
+    place = iter(range(len(shown)))
+    return _SHOWN.sub(lambda _: f"<!-- source {next(place)} -->", content)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Put it back."""
+    del config
+    return _PLACE.sub(lambda found: page.meta["shown"][int(found[1])], output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -26,8 +27,21 @@ settings.load_profile("repeatable")
 
 def pytest_configure(config: pytest.Config) -> None:
     """A worker of `make test` leads a group of processes: what a test finds left there is its own."""
+    gc.disable()  # until everything is collected: nearly all of what that makes stays
     if hasattr(config, "workerinput"):
         os.setpgrp()
+
+
+def pytest_collection_finish() -> None:
+    """The tests and what they import stay: no collection of garbage goes over them again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """At its end the interpreter frees everything again; libraries warn of what it does not."""
+    gc.unfreeze()
 
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]

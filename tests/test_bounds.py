@@ -23,10 +23,10 @@ from computeledger.simulation.rl.scenario import RLClockScenario
 from computeledger.simulation.rl.scenario import Trainer as ClockTrainer
 from computeledger.simulation.state import Limits, Pool, constant_step_times
 from computeledger.workloads.pretraining.lora import Lora
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import exact_lengths
 from computeledger.workloads.rl.scenario import Algorithm, Domain, Split, TextReward
 from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.turns import Sampling
 from tests.commands import call
 from tests.gates import ROOT
 

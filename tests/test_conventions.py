@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import math
 import re
@@ -39,10 +40,17 @@ def where(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
+@functools.cache
+def trees() -> list[tuple[Path, ast.Module]]:
     """Syntax tree of every source file."""
-    for path in source_files():
-        yield path, ast.parse(path.read_text("utf-8"))
+    return [(path, ast.parse(path.read_text("utf-8"))) for path in source_files()]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trees_for_this_file() -> Iterator[None]:
+    """What the other files of tests need the memory for."""
+    yield
+    trees.cache_clear()
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -111,13 +111,13 @@ def tables() -> Iterator[Target]:
     from computeledger.actuals.profiles.profiles import read_profile
     from computeledger.economics.prices.points import read_points
     from computeledger.economics.routing.fit import read_attempts
+    from computeledger.files import read_lengths
     from computeledger.frontier.epoch_files import CHIPS, TIMELINES, read_chips, read_timelines
     from computeledger.interfaces.cli import main
     from computeledger.questions.answers.prices.source import load_sheet
     from computeledger.simulation.serving.traces import read_trace
     from computeledger.workloads.pretraining.anchor import read_training_anchors
     from computeledger.workloads.rl.lengths import empirical_lengths
-    from computeledger.workloads.rl.reading import read_lengths
     from computeledger.workloads.serving.anchor import read_anchors
 
     attempts = b"".join((EXAMPLES / "money" / "attempts.csv").read_bytes().splitlines(keepends=True)[:40])

@@ -163,6 +163,29 @@ def read_user_lines(path: Path, most_bytes: int = MOST_LINE_BYTES) -> Generator[
                 raise InputError(f"{path}:{number}: not UTF-8 text (byte {error.start} of the line)") from None
 
 
+def read_lengths(path: str) -> list[float]:
+    """Read observed lengths, one number per line.
+
+    Examples
+    --------
+    >>> read_lengths("nowhere.txt")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: nowhere.txt: no such file
+    """
+    found: list[float] = []
+    for number, line in read_user_lines(Path(path)):
+        for word in line.split():
+            try:
+                found.append(float(word))
+            except ValueError:
+                raise InputError(f"{path}:{number}: {shown(word)} is no number of tokens") from None
+        if len(found) > MOST_VALUES:
+            raise InputError(f"{path}:{number}: more than {MOST_VALUES:,} lengths")
+    if not found:
+        raise InputError(f"{path}: no lengths")
+    return found
+
+
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Parse TOML of a user."""
     if len(text) > MOST_TOML_BYTES:

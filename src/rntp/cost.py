@@ -28,11 +28,11 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.estimate import estimate_rl
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split, TextReward
 from computeledger.workloads.rl.search import rl_machine
 from computeledger.workloads.rl.training import Passes, Trainer, train
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 from rntp.recipe import SMEAR, Recipe
 from rntp.recipe_file import parse_recipe

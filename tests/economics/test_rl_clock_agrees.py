@@ -18,8 +18,9 @@ from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation.rl.clock import simulate_rl
 from computeledger.simulation.rl.loop import S_GENERATED, S_RELEASED
 from computeledger.workloads.rl.confidence import KNOWN_RUN, rl_factors_of
-from computeledger.workloads.rl.generation import Sampling, generate
+from computeledger.workloads.rl.generation import generate
 from computeledger.workloads.rl.lengths import empirical_lengths
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 
 

@@ -95,10 +95,19 @@ def test_the_page_stands_alone_and_escapes(points: Path, tmp_path: Path) -> None
     assert figure["layout"]["xaxis"]["range"] == figure["layout"]["yaxis"]["range"]
 
 
+WINDOWS = ((1280, "light"), (390, "dark"))
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
-    """Every choice draws two plots inside the window; the page asks for nothing and complains of nothing."""
+@pytest.mark.parametrize(
+    ("width", "scheme", "step"),
+    [*((*one, 5) for one in WINDOWS), *(pytest.param(*one, 1, marks=pytest.mark.stress) for one in WINDOWS)],
+)
+def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str, step: int) -> None:
+    """A choice draws a plot inside the window; the page asks for nothing and complains of nothing.
+
+    Every so many of all choices of all plots: each plot and each choice has its turn. `make stress` draws them all.
+    """
     file = tmp_path / "page.html"
     run("--html", str(file))
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True)
@@ -113,11 +122,15 @@ def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str) -> 
     before = first.locator(".canvas").inner_html()
     first.locator("select").select_option(index=1)
     page.wait_for_function("before => document.querySelector('figure .canvas').innerHTML !== before", arg=before)
-    for figure in page.locator("figure").all():
-        for choice in figure.locator("option").all_text_contents():
-            figure.locator("select").select_option(choice)
-            box = figure.locator(".main-svg").first.bounding_box()
-            assert box["width"] > 250 and box["height"] > 100 and box["x"] + box["width"] <= width
+    figures = page.locator("figure").all()
+    pairs = [(figure, choice) for figure in figures for choice in figure.locator("option").all_text_contents()]
+    drawn = pairs[::step]
+    assert {id(figure) for figure, _ in drawn} == {id(figure) for figure in figures}
+    assert {choice for _, choice in drawn} == {choice for _, choice in pairs}
+    for figure, choice in drawn:
+        figure.locator("select").select_option(choice)
+        box = figure.locator(".main-svg").first.bounding_box()
+        assert box["width"] > 250 and box["height"] > 100 and box["x"] + box["width"] <= width
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
     assert told == []

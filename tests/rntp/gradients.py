@@ -1,11 +1,7 @@
-"""The gradients of one update whose thoughts are given by their place, for one process or several.
-
-python gradients.py FOLDER FILE.npy MICRO_BATCH
-"""
+"""The gradients of one update whose thoughts are given by their place, for one process or several."""
 
 from __future__ import annotations
 
-import atexit
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,8 +67,3 @@ def say_threads() -> None:
     names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
     sys.stdout.write(f"threads of the group left: {sum('gloo' in name for name in names)}\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    atexit.register(say_threads)  # the first to be registered is the last to run
-    main(*sys.argv[1:])

@@ -1,15 +1,11 @@
-"""Runs that are killed and resumed, each a child of one process that has loaded everything.
-
-    python killed.py FOLDER [STEP ...]
-
-A step: killed there; below 0: killed while the checkpoint of that step is written; 0: not killed.
-"""
+"""Runs that are killed and resumed, each a child of one process that has loaded everything."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +47,13 @@ def attempt(output: Path, at: int) -> None:
     trainer.train(resume_from_checkpoint=str(found) if found else None)
 
 
-if __name__ == "__main__":
-    for given in sys.argv[2:]:
+def run(output: Path, steps: Sequence[int]) -> None:
+    """Attempts that are killed there; below 0, while the checkpoint of that step is written; at 0, not killed."""
+    for at in steps:
         child = os.fork()
         if not child:
-            attempt(Path(sys.argv[1]), int(given))
+            attempt(output, at)
             os._exit(0)
         ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert ended == (0 if given == "0" else -signal.SIGKILL), f"{given}: ended with {ended}"
+        if ended != (0 if at == 0 else -signal.SIGKILL):
+            sys.exit(f"{at}: ended with {ended}")

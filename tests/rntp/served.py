@@ -1,7 +1,5 @@
 """Thoughts and answers from a server that processes share: a double of the client of TRL's vLLM server mode.
 
-    python served.py FOLDER
-
 The double says back the first token of each prompt; every process prints how many answers it
 asked for and how many of them are its own rows'.
 """
@@ -69,7 +67,3 @@ def main(folder: Path) -> None:
     trainer.serve()
     trainer.vllm_importance_sampling_clip_max = 3.0
     trainer.train()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,7 +1,5 @@
 """The weights after a short run, for processes whose weights are sharded (FSDP2) or whole (DDP), without a GPU.
 
-    python sharded.py FOLDER FILE.npy fsdp|ddp
-
 accelerate gives FSDP to GPUs alone: the kind of the group is relabelled before it looks, and gloo does the rest.
 """
 
@@ -13,14 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-
-if sys.argv[3:] == ["fsdp"]:
-    os.environ |= {
-        "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
-        "FSDP_RESHARD_AFTER_FORWARD": "true", "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT",
-    }  # fmt: skip
-
 from accelerate import PartialState
 from accelerate.utils import DistributedType
 
@@ -28,6 +18,12 @@ from rntp.mixture import mixed_rows
 from rntp.recipe import RewardSpec, ThoughtSpec
 from rntp.trainer import Extras, RntpTrainer
 from tests.rntp import tiny
+
+#: What the launcher sets where weights are sharded.
+SHARDED = {
+    "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_RESHARD_AFTER_FORWARD": "true", "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT",
+}  # fmt: skip
 
 
 class Fixed(RntpTrainer):
@@ -57,7 +53,7 @@ def relabelled(self: PartialState, *given: Any, **named: Any) -> None:
         self.distributed_type = DistributedType.MULTI_GPU
 
 
-def main(folder: Path, checkpoint: str | None = None) -> Fixed:
+def trained(folder: Path, checkpoint: str | None = None) -> Fixed:
     """Three updates with a frozen scorer and every term of the loss, from the start or from a checkpoint."""
     recipe = tiny.recipe(
         folder, steps=3, prompts_per_step=4, group_size=2, ntp_weight=0.5, ntp_sequences=4, save_steps=2,
@@ -70,15 +66,16 @@ def main(folder: Path, checkpoint: str | None = None) -> Fixed:
     return trainer
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    if sys.argv[3] == "fsdp":
+def run(folder: Path, kept: Path, *, is_sharded: bool) -> None:
+    """Train, go on from the checkpoint of step 2, say whether both end alike, and keep the weights."""
+    if is_sharded:
+        os.environ |= SHARDED
         PartialState.__init__ = relabelled
-    done = main(Path(sys.argv[1]))
+    done = trained(folder)
     found = np.concatenate([whole(one) for one in done.model.parameters()])
     sharded = any(hasattr(one, "full_tensor") for one in done.model.parameters())
-    again = main(Path(sys.argv[1]), f"{sys.argv[1]}/checkpoint-2")
+    again = trained(folder, str(folder / "checkpoint-2"))
     apart = np.abs(found - np.concatenate([whole(one) for one in again.model.parameters()])).max()
     sys.stdout.write(f"sharded {sharded} resumed {apart < 1e-6}\n")
     if done.accelerator.is_main_process:
-        np.save(sys.argv[2], found)
+        np.save(kept, found)

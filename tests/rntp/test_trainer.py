@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -329,49 +330,64 @@ def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_p
     assert work["update"] > 0.4 * sum(work.values())
 
 
-def script(name: str) -> str:
-    """Path of a script beside this file."""
-    return str(Path(__file__).with_name(name))
+Forked = Callable[[str], tuple[str, Path]]
 
 
-def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Forked:
+    """What the processes of a job said, and the folder that they wrote to; everything is loaded once for all jobs."""
+    folder = tmp_path_factory.mktemp("forked")
+    launched(str(Path(__file__).with_name("forked.py")), str(folder))
+
+    def said(job: str) -> tuple[str, Path]:
+        text = (folder / f"{job}.txt").read_text("utf-8")
+        assert set((folder / f"{job}.ended").read_text("utf-8").split()) == {"0"}, text[-3000:]
+        return text, folder
+
+    return said
+
+
+def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(forked: Forked, tmp_path: Path) -> None:
     """Killed in step 4, then while the checkpoint of step 4 is written, then left alone."""
-    said = launched(script("killed.py"), str(tmp_path / "killed"), "3", "-4", "0").split("\n")
-    assert said[:3] == ["from the start", "from checkpoint-2", "from checkpoint-2"]
+    said, folder = forked("killed")
+    begun = re.findall("^from .*$", said, re.MULTILINE)
+    assert begun == ["from the start", "from checkpoint-2", "from checkpoint-2"]
     attempt(tmp_path / "whole", 0)
-    whole, killed = (weights(tmp_path / name / "checkpoint-6") for name in ("whole", "killed"))
+    whole, killed = (
+        weights(parent / name / "checkpoint-6") for parent, name in ((tmp_path, "whole"), (folder, "killed"))
+    )
     assert np.abs(whole - killed).max() < 1e-6
     assert np.abs(whole - weights(tmp_path / "whole" / "checkpoint-4")).max() > 1e-3
 
 
-def test_two_processes_make_the_gradients_of_one(tmp_path: Path) -> None:
+def test_two_processes_make_the_gradients_of_one(forked: Forked, tmp_path: Path) -> None:
     """A group lies across both, one of them has more problems than the other, and each makes two passes."""
-    said = launched(*TWO, script("gradients.py"), str(tmp_path / "two"), str(tmp_path / "two.npy"), "3")
+    said, folder = forked("gradients")
     assert re.findall("of the group left: (.)", said) == ["0", "0"]
     assert sorted(re.findall("[01] of 2", said)) == ["0 of 2", "1 of 2"]
     alone = one_update(tmp_path / "one", 0)
     assert [row["source"] for row in alone.rows] == ["text", "words", "words"]
-    one, two = alone.gradients, np.load(tmp_path / "two.npy")
+    one, two = alone.gradients, np.load(folder / "gradients.npy")
     assert np.abs(one).max() > 1e-2
     assert np.abs(one - two).max() < 1e-5
 
 
-def test_a_server_that_two_processes_share_answers_the_right_prompts(tmp_path: Path) -> None:
+def test_a_server_that_two_processes_share_answers_the_right_prompts(forked: Forked) -> None:
     """TRL gathers the prompts and gives each process the slice of its rank: as many are needed from each."""
-    said = launched(*TWO, script("served.py"), str(tmp_path))
+    said, _ = forked("served")
     counts = [(int(asked), int(right)) for asked, right in re.findall(r"asked (\d+) right (\d+)", said)]
     assert len(counts) == 2 and counts[0][0] != counts[1][0]
     assert all(asked == right for asked, right in counts)
 
 
-def test_sharded_weights_become_those_of_whole_ones_and_are_saved_once(tmp_path: Path) -> None:
+def test_sharded_weights_become_those_of_whole_ones_and_are_saved_once(forked: Forked) -> None:
     """FSDP2 on two processes without a GPU, over gloo, against DDP; and gone on with from a checkpoint."""
     for kind, is_sharded in (("fsdp", "True"), ("ddp", "False")):
-        said = launched(*TWO, script("sharded.py"), str(tmp_path / kind), str(tmp_path / f"{kind}.npy"), kind)
+        said, folder = forked(kind)
         assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [(is_sharded, "True")] * 2
-    one, two = (np.load(tmp_path / f"{kind}.npy") for kind in ("fsdp", "ddp"))
+    one, two = (np.load(folder / f"{kind}.npy") for kind in ("fsdp", "ddp"))
     assert np.abs(one - two).max() < 1e-6
-    names = {path.name for path in (tmp_path / "fsdp" / "checkpoint-2").iterdir()}
+    names = {path.name for path in (folder / "fsdp" / "checkpoint-2").iterdir()}
     assert "pytorch_model_fsdp.bin" in names and "model.safetensors" not in names and "config.json" in names
 
 

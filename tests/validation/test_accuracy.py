@@ -180,3 +180,10 @@ def test_nothing_is_predicted_anew_where_constants_and_tables_are_the_same(
     )
     assert publish.write_parts(tmp_path, tmp_path) == ["memory"]
     assert read_part((tmp_path / "memory.csv").read_text("utf-8")).rows == shipped_part("memory").rows, AGAIN
+
+
+def test_training_is_judged_by_the_interval_that_pretrain_gives() -> None:
+    """Around the prediction, as far up as down; nothing moves its median."""
+    for row in published("training").rows:
+        p05, p50, p95 = (float(row[name]) for name in ("p05", "p50", "p95"))
+        assert p95 / p50 == pytest.approx(p50 / p05, rel=0.004)

@@ -16,12 +16,14 @@ from computeledger.interfaces.cli import main
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.validation.compare import comparison_document
+from computeledger.validation.fit import Fitted
 from computeledger.validation.training.calibration_file import SLACK, calibration_toml
-from computeledger.validation.training.constants import CONSTANTS, fit_constants, plain
+from computeledger.validation.training.constants import CONSTANTS, Problem, effects_of, fit_constants, plain
 from computeledger.validation.training.fit import CLASSES, TrainingFit, conformal_factor, fit_training
 from computeledger.validation.training.points import compare_training, predict_runs
 from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import describe_run
+from computeledger.workloads.frameworks import load_framework
 
 DATA = Path(os.environ.get("COMPUTELEDGER_DATA", "../shared/data"))
 TABLE = DATA / "measured" / "training.csv"
@@ -235,3 +237,17 @@ def test_errors_on_sources_that_a_fit_has_not_seen() -> None:
     shipped = load_training_factors()
     for one in fit.constants:
         assert one.value == pytest.approx(median_of(shipped[one.name].value), rel=0.01)
+
+
+def test_a_framework_that_grew_out_of_another_has_its_effect() -> None:
+    """Of Megatron-Bridge alone nothing was measured here, so it takes what NeMo does."""
+    run = training_runs([mosaic("step_time", 1.0, "s")])[0][0]
+    assert load_framework("megatron-bridge").follows == "nemo"
+    runs = [replace(run, framework=load_framework(one)) for one in ("megatron-bridge", "nemo", "torchtitan")]
+    problem = Problem(runs, plain(training_efficiency()))
+    change = np.zeros(len(problem.fit().prior_sd))
+    change[len(CONSTANTS) + problem.frameworks[0].index("nemo")] = np.log(0.9)
+    found = effects_of(problem, Fitted(change, np.zeros(0), 0.0))[0]
+    assert found == pytest.approx({"megatron-bridge": 0.9, "nemo": 0.9, "torchtitan": 1.0})
+    before, after = (problem.fit().residuals(one[None, :])[:, 0] for one in (np.zeros(len(change)), change))
+    assert after - before == pytest.approx(np.log([0.9, 0.9, 1.0]))

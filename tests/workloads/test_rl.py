@@ -21,13 +21,15 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
-from computeledger.workloads.rl.generation import Generation, Sampling, decode_step_s, generate, steady
+from computeledger.workloads.rl.generation import Generation, generate, steady
 from computeledger.workloads.rl.lengths import empirical_lengths, exact_lengths, lengths_of_mean, lognormal_lengths
 from computeledger.workloads.rl.levers import levers
+from computeledger.workloads.rl.pace import decode_step_s
 from computeledger.workloads.rl.scale_up import domain_use
 from computeledger.workloads.rl.scenario import Algorithm, Domain, RLMachines, RLScenario, Split, TextReward
 from computeledger.workloads.rl.search import next_gpu, rl_machine, search_generation, search_split
 from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 
 MODEL = load_model("llama-3.1-8b")

@@ -49,6 +49,15 @@ def test_local_steps_take_the_link_out_of_the_step_and_room_for_the_outer_optimi
     assert "exchanging every 100 steps" in cl.pretrain(**ASKED, **link, local_steps="100").view().asked[0]
 
 
+def test_a_measurement_at_one_site_anchors_both() -> None:
+    given = {**ASKED, "sites": "2", "site_bandwidth": "100Gb/s", "samples": "256"}
+    alone, anchored = (cl.pretrain(**given, anchor=one) for one in ([], ["step=6.9s,layout=tp8-dp1,global_batch=64K"]))
+    assert anchored.anchored is not None
+    assert anchored.anchored.steps[0].scenario.sites is None and anchored.result.scenario.sites is not None
+    links = [one.result.components_s[BETWEEN_SITES] for one in (alone, anchored)]
+    assert np.median(links[0]) == np.median(links[1]) > 10 and anchored.step_s.p50 != alone.step_s.p50
+
+
 def test_searched_layouts_divide_over_the_sites() -> None:
     given = {key: value for key, value in ASKED.items() if key in ("model", "system", "tokens", "samples")}
     found = cl.pretrain(**given, sites="4", site_bandwidth="1Tb/s").layouts

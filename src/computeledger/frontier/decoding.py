@@ -13,11 +13,11 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision, parse_precision
 from computeledger.physics.transformer import n_params_total
 from computeledger.workloads.rl.confidence import rl_class, rl_factors_of
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, lengths_of_mean
 from computeledger.workloads.rl.scale_up import domain_use, longest_trace
 from computeledger.workloads.rl.scenario import RLMachines
 from computeledger.workloads.rl.search import rl_machine
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption, layouts_that_fit, search_serving
 

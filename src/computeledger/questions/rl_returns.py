@@ -17,11 +17,16 @@ class RLReturnsQuestion(Asked):
     coverage: str | None = asked(
         "text", "Fit pass@k from columns k,coverage or samples,correct; needs no model.", metavar="F.csv"
     )
+    trained: str | None = asked(
+        "text", "With --coverage, the same of the trained model: where the base model overtakes it.", metavar="F.csv"
+    )
     forecast: float | None = asked("count", "Compute, or samples, to forecast the fit at.", is_single=True, metavar="X")
 
     def check(self) -> None:
         """Refuse none of the three and more than one, and a forecast of what is not fitted."""
         if sum((self.published, self.reward is not None, self.coverage is not None)) != 1:
             raise InputError("give one of --published, --reward and --coverage")
+        if self.trained is not None and self.coverage is None:
+            raise InputError("--trained goes with --coverage: pass@k before and after RL")
         if self.published and self.forecast is not None:
             raise InputError("--forecast goes with --reward or --coverage")

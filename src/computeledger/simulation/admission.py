@@ -19,12 +19,16 @@ from computeledger.simulation.prefix_cache import (
 from computeledger.simulation.state import (
     CONTEXT,
     DECODING,
+    FIRST_KEPT,
     FIRST_READING,
     FIRST_WAITING,
+    HELD,
+    KEPT,
     L_KV,
     L_LIVE,
     L_RESERVE,
     L_STATE,
+    LAST_KEPT,
     LAST_READING,
     LAST_WAITING,
     LIVE,
@@ -36,8 +40,11 @@ from computeledger.simulation.state import (
     Q_BEGAN,
     Q_CACHED,
     Q_CHUNK_START,
+    Q_KEPT,
     Q_LAST,
+    Q_LAST_KEPT,
     Q_LINK,
+    Q_NEXT_KEPT,
     Q_ORDER,
     Q_OUTPUT,
     Q_PREEMPTIONS,
@@ -69,7 +76,7 @@ def admit(world: World, r: int) -> None:
     pool = rep[r, POOL]
     while rep[r, FIRST_WAITING] >= 0 and rep[r, LIVE] < limits[pool, L_LIVE]:
         q = rep[r, FIRST_WAITING]
-        if req[q, Q_VERSION] > rep[r, VERSION]:
+        if req[q, Q_VERSION] > rep[r, VERSION] or (rep[r, HELD] == 1 and req[q, Q_WRITTEN] == 0):
             return
         was_read = req[q, Q_UNREAD] < 0
         held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - (1 if was_read else 0)
@@ -94,7 +101,8 @@ def admit(world: World, r: int) -> None:
         if was_read:
             start_writing(world, r, q, held)
         else:
-            _start_reading(world, r, q, n_blocks * cache.block_tokens)
+            _start_reading(world, r, q, n_blocks * cache.block_tokens + req[q, Q_KEPT])
+            drop_kept(world, r, q)
 
 
 @kernel
@@ -144,6 +152,72 @@ def release(world: World, r: int, q: int, held_tokens: int) -> None:
     idle = drop_blocks(cache, r, q) * cache.block_tokens
     rep[r, USED] -= held_tokens - shared + idle + world.limits[rep[r, POOL], L_STATE]
     rep[r, LIVE] -= 1
+
+
+@kernel
+def keep(world: World, r: int, q: int, tokens: int) -> None:
+    """A rollout waits for a tool: its cache stays until something else needs the room.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> keep(world, 0, 1, 60), keep(world, 0, 0, 30), make_room(world, 0, 90), make_room(world, 0, 50)
+    (None, None, None, None)
+    >>> world.req[:, Q_KEPT].tolist(), int(world.rep[0, KEPT])
+    ([30, 0], 30)
+    """
+    rep, req = world.rep, world.req
+    last = rep[r, LAST_KEPT]
+    req[q, Q_KEPT], req[q, Q_LAST_KEPT], req[q, Q_NEXT_KEPT] = tokens, last, -1
+    if last < 0:
+        rep[r, FIRST_KEPT] = q
+    else:
+        req[last, Q_NEXT_KEPT] = q
+    rep[r, LAST_KEPT] = q
+    rep[r, KEPT] += tokens
+
+
+@kernel
+def drop_kept(world: World, r: int, q: int) -> None:
+    """A cache that was kept is taken up again, or given up.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> keep(world, 0, 1, 60), drop_kept(world, 0, 1), int(world.rep[0, KEPT]), int(world.rep[0, FIRST_KEPT])
+    (None, None, 0, -1)
+    """
+    rep, req = world.rep, world.req
+    if req[q, Q_KEPT] == 0:
+        return
+    before, after = req[q, Q_LAST_KEPT], req[q, Q_NEXT_KEPT]
+    if before < 0:
+        rep[r, FIRST_KEPT] = after
+    else:
+        req[before, Q_NEXT_KEPT] = after
+    if after < 0:
+        rep[r, LAST_KEPT] = before
+    else:
+        req[after, Q_LAST_KEPT] = before
+    rep[r, KEPT] -= req[q, Q_KEPT]
+    req[q, Q_KEPT] = 0
+
+
+@kernel
+def make_room(world: World, r: int, tokens: int) -> None:
+    """Give up caches that are kept, the longest kept first, until they take no more than a number of tokens.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> keep(world, 0, 1, 60), make_room(world, 0, 59), int(world.rep[0, KEPT])
+    (None, None, 0)
+    """
+    while world.rep[r, KEPT] > max(tokens, 0):
+        drop_kept(world, r, world.rep[r, FIRST_KEPT])
 
 
 @kernel

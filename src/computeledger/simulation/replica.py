@@ -18,6 +18,7 @@ import numpy as np
 
 from computeledger.simulation.admission import (
     admit,
+    make_room,
     put_back_latest,
     release,
     start_writing,
@@ -42,8 +43,8 @@ from computeledger.simulation.state import (
     FIRST_LAG,
     FIRST_READING,
     FIRST_WAITING,
-    HELD,
     INTERRUPT,
+    KEPT,
     L_CHUNK,
     L_HANDS_OVER,
     L_KV,
@@ -212,8 +213,10 @@ def schedule(world: World, r: int) -> None:
     while rep[r, LIVE] > 1 and rep[r, USED] + rep[r, DECODING] > kv_tokens:
         put_back_latest(world, r)
         is_full = True
-    if not is_full and not rep[r, HELD]:
+    if not is_full:
         admit(world, r)
+    if rep[r, KEPT] > 0:
+        make_room(world, r, kv_tokens - rep[r, USED] - rep[r, DECODING])
     if world.cache.block_tokens > 0:
         evict(world.cache, r, kv_tokens - rep[r, USED] - rep[r, DECODING])
     _plan(world, r, 1 if is_full else kv_tokens)

@@ -26,18 +26,20 @@ MOST_PROMPTS = 64
 #: Columns of ``World.req``: tokens to read and to write; oldest weights that may serve it; tokens written so far, of
 #: the prompt still to be read (-1: its cache comes along), before the next chunk, found in the cache; place in the
 #: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
-#: weights with which it began.
+#: weights with which it began; tokens of a cache that is kept while its tool answers, and its neighbours in the order
+#: in which such caches give way, -1 at the ends.
 (Q_PROMPT, Q_OUTPUT, Q_VERSION, Q_WRITTEN, Q_UNREAD, Q_CHUNK_START, Q_CACHED, Q_ORDER, Q_LINK, Q_REPLICA,
- Q_PREEMPTIONS, Q_BEGAN) = range(12)  # fmt: skip
+ Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT) = range(15)  # fmt: skip
 #: Columns of ``World.when`` [s]: seen first by a replica; let in first; first token; last token before it was put back;
 #: done. Not a number until then.
 Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: Columns of ``World.rep``: pool; weights that are loaded; steps of the present run, and done so far; tokens in the
 #: caches of decoding sequences, and of all live ones with shared blocks once; sequences that write, that read or
 #: write, that wait; ends of the lists of those that wait and that read, -1 where empty; whether new ones stay out;
-#: whether work waits that the present step cannot take.
+#: whether work waits that the present step cannot take; rollouts that wait for a tool; tokens of caches kept for them,
+#: and ends of the list of those, the longest kept first.
 (POOL, VERSION, PLANNED, STEPS, CONTEXT, USED, DECODING, LIVE, WAITING, FIRST_WAITING, LAST_WAITING, FIRST_READING,
- LAST_READING, HELD, BLOCKED) = range(15)  # fmt: skip
+ LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT) = range(19)  # fmt: skip
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline.
@@ -130,14 +132,14 @@ def make_world(
     n, sizes = len(ready_s), [one.n_replicas for one in pools]
     most_live = max(one.limits.live for one in pools)
     n_replicas = sum(sizes)
-    req = np.zeros((n, 12), np.int64)
+    req = np.zeros((n, 15), np.int64)
     req[:, Q_PROMPT], req[:, Q_OUTPUT] = prompt_tokens, output_tokens
-    req[:, Q_LINK] = req[:, Q_REPLICA] = -1
+    req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
     when = np.full((n, 5), np.nan)
     when[:, Q_READY] = ready_s
-    rep = np.zeros((n_replicas, 15), np.int64)
+    rep = np.zeros((n_replicas, 19), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
-    rep[:, FIRST_WAITING : LAST_READING + 1] = -1
+    rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : LAST_KEPT + 1] = -1
     clock = np.zeros((n_replicas, 8))
     clock[:, INTERRUPT] = np.inf
     clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
@@ -237,7 +239,7 @@ def example_world() -> World:
     Examples
     --------
     >>> example_world().rep.shape
-    (1, 15)
+    (1, 19)
     """
     limits = Limits(live=2, kv_tokens=100, reserve_tokens=0, state_tokens=0, chunk_tokens=100)
     pool = Pool(1, constant_step_times(2, 1.0, 1.0), limits)

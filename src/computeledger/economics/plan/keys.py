@@ -102,7 +102,6 @@ class PlannedRL(Timed):
         "whole", "Steps' worth of rollouts that decode at once when asynchronous without a stated lag.", least=1,
         blank="4",
     )  # fmt: skip
-    reread_cache: bool | None = asked("switch", "Live rollouts compute their caches anew with new weights.", False)
     weight_sync: Uncertain | None = asked("s", "Time in which a replica loads new weights.", unit=None)
     step_overhead: Uncertain | None = asked("s", "Time of a training step beside its tokens.", unit=None)
     verifier_spread: Uncertain | None = asked(
@@ -184,7 +183,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
     "pretraining": frozenset({
         "samples", "seed", "objective", "top", "scaling", "growing_batch", "emit", "lora_rank",
         "lora_targets", "interruptions_per_gpu_year", "checkpoint_pause", "checkpoint_interval", "restart",
-        "stragglers", "stage", "unique_tokens",
+        "stragglers", "stage", "unique_tokens", "step_jitter", "loss_fraction",
     }),
     "rl": frozenset({
         "samples", "seed", "search", "scale_up", "levers", "backend", "training_system", "rollout_p50_tokens",

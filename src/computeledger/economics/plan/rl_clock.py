@@ -19,13 +19,18 @@ from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
+from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.questions.spread import Spread
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
-from computeledger.workloads.rl.generation import framework_machine
+from computeledger.workloads.rl.generation import places
+from computeledger.workloads.rl.pace import framework_machine
 from computeledger.workloads.rl.reading import AskedRun
+from computeledger.workloads.rl.scale_up import NO_LIMIT as MOST_LIVE
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.training import train
-from computeledger.workloads.serving.estimate import largest_batch
 
+#: Waits for tools that are drawn one by one; more calls than these take them in turn again.
+_MOST_WAITS = 1 << 20
 #: Stands for the replicas until their steps are timed.
 _UNTIMED = Pool(1, constant_step_times(1, 1.0, 1.0), Limits(1, 1, 0, 0, 1))
 
@@ -107,9 +112,10 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         sync=_sync(setting, run, n_replicas, sync_s),
         started_ratio=median(run.algorithm.started_ratio), keeps_partial=run.algorithm.keeps_partial,
         failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
+        environments=median(run.sampling.turns.environments),
     )  # fmt: skip
     check_run(scenario)
-    rollouts = _draw(setting, run, scenario, seed)
+    rollouts = _with_turns(_draw(setting, run, scenario, seed), setting, run, seed)
     question = replace(run.engine, input_tokens=max(median(run.sampling.prompt_tokens), 1.0))
     machine = framework_machine(asked.typical_machines.generation, asked.typical_machines.factors)
     timed = timed_pool(question, machine, _timing(asked, scenario, rollouts))
@@ -127,12 +133,12 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
 
 def _timing(asked: AskedRun, scenario: RLClockScenario, rollouts: Rollouts) -> Engine:
     """How a replica is run: as many rollouts at once as its engine allows, it holds, and the steps in flight bring."""
-    engine = asked.typical.engine
-    held = int(largest_batch(replace(engine, batch=1.0), asked.typical_machines.generation))
+    run, engine = asked.typical, asked.typical.engine
+    held = int(median(places(replace(engine, batch=MOST_LIVE), run.sampling, asked.typical_machines.generation)))
     share = scenario.n_started * (scenario.policy_lag_steps + 1) / scenario.pool.n_replicas
     live = min(math.ceil(median(engine.batch)), held, math.ceil(share))
     near = max(median(engine.input_tokens), 1.0)
-    far = max(float((rollouts.prompt_tokens + rollouts.output_tokens).max()), near + 2.0)
+    far = max(float(rollouts.sequence_tokens.max()), near + 2.0)
     return Engine(scenario.pool.n_replicas, live=max(live, 1), contexts_tokens=(near, far))
 
 
@@ -144,7 +150,7 @@ def _trainer(setting: Setting, asked: AskedRun, fixed_s: float) -> Trainer:
     """What a training step takes on its GPUs, by token, over rollouts of mean length that do not see one another."""
     run, machines = asked.typical, asked.typical_machines
     made = train(setting.model, run.trainer, passes_of(run), (machines.training, machines.factors))
-    tokens = median(run.algorithm.rollouts * run.sequence_tokens)
+    tokens = median(run.algorithm.rollouts * run.sampling.context_tokens(run.written.mean_tokens))
     updated = tokens * median(run.algorithm.kept_fraction)
     return Trainer(
         n_gpus=float(run.split.n_training),
@@ -170,7 +176,7 @@ def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> W
     return WeightSync(
         load_s=_optional(setting, "weight_sync", own_s),
         is_in_flight=run.split.is_in_flight or not run.split.max_lag,
-        rereads=setting.section.text("reread_cache") == "yes",
+        rereads=run.sampling.turns.rereads,
         n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,
     )  # fmt: skip
 
@@ -179,10 +185,29 @@ def _draw(setting: Setting, run: RLScenario, scenario: RLClockScenario, seed: in
     """Lengths, verifiers' times and what the update keeps, each from a stream of its own."""
     streams = [np.random.default_rng([seed, place]) for place in range(4)]
     n, prompt = scenario.n_rollouts, max(round(median(run.sampling.prompt_tokens)), 1)
-    output = np.maximum(np.rint(run.sampling.lengths.draw(n, streams[0])), 1).astype(np.int64)
+    lengths = run.sampling.lengths.repeated(run.sampling.turns.failed_fraction)
+    output = np.maximum(np.rint(lengths.draw(n, streams[0])), 1).astype(np.int64)
     groups = math.ceil(n / max(round(median(run.algorithm.group_size)), 1))
     kept = np.repeat(streams[2].random(groups) < median(run.algorithm.kept_fraction), math.ceil(n / groups))[:n]
     return Rollouts(np.full(n, prompt), output, _verify_s(setting, n, streams[1], streams[3]), kept)
+
+
+def _with_turns(rollouts: Rollouts, setting: Setting, run: RLScenario, seed: int) -> Rollouts:
+    """The same rollouts with calls of tools, in proportion to what they write, and how long each call takes."""
+    turns = run.sampling.turns
+    per_token = median(turns.calls_per_token)
+    if not per_token:
+        return rollouts
+    rounding, waits = (np.random.default_rng([seed, place]) for place in (4, 5))
+    n_calls = np.floor(per_token * rollouts.output_tokens + rounding.random(len(rollouts.output_tokens)))
+    n_waits = int(np.clip(n_calls.sum(), 1, _MOST_WAITS))
+    latency = setting.asked(RLQuestion).spreads.get("tool_latency", Spread(0.0))
+    return replace(
+        rollouts,
+        n_calls=n_calls.astype(np.int64),
+        call_observed_tokens=round(median(turns.observed_tokens)),
+        call_s=latency.draw(n_waits, median(turns.latency_s), waits),
+    )
 
 
 def _verify_s(setting: Setting, n: int, rng: np.random.Generator, repeats: np.random.Generator) -> Times:

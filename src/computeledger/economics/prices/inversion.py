@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +173,7 @@ def invert_prices(
     _check(clues)
     known = shipped_points() if points is None else points
     rng = np.random.default_rng(seed)
-    fit, errors = fit_sizes(known), leave_models_out(known, single=True)
+    fit, errors = _shipped_sizes() if points is None else _learnt_sizes(points)
     centre = _sizes(clues, fit)
     drawn = _draw(clues, (centre, fit, errors), rng, n_samples)
     samples = serve_samples(drawn, known, prior or ServingPrior(), rng, clues.fast_batch_ratio)
@@ -213,6 +214,40 @@ def invert_prices(
         markup=markup,
         effective_samples=float(weight.sum() ** 2 / (weight**2).sum()),
     )
+
+
+def revealed_sizes(clues: PriceClues) -> tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]:
+    """What a price sheet alone says of sizes: the regression of :func:`invert_prices`, without its samples of serving.
+
+    Parameters
+    ----------
+    clues : PriceClues
+        Prices.
+
+    Returns
+    -------
+    tuple of dict
+        Intervals of active and of total parameters by level, and the median under ``median`` [-].
+
+    Examples
+    --------
+    >>> clues = PriceClues(2.0, 12.0)
+    >>> revealed_sizes(clues)[0] == invert_prices(clues, n_samples=2_000).n_params_active
+    True
+    """
+    _check(clues)
+    fit, errors = _shipped_sizes()
+    return _intervals(_sizes(clues, fit), fit, errors, clues)
+
+
+def _learnt_sizes(known: PricePoints) -> tuple[SizeFit, LeftOut]:
+    """Regression of sizes on prices, and its errors on models left out."""
+    return fit_sizes(known), leave_models_out(known, single=True)
+
+
+@cache
+def _shipped_sizes() -> tuple[SizeFit, LeftOut]:
+    return _learnt_sizes(shipped_points())
 
 
 def premium_of(given: Uncertain, spread: float = 0.0) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, parse_precision, total_s
+from computeledger.physics.roofline import Machine, Operation, Precision, parse_precision
 from computeledger.physics.roofline import OperationKind as Kind
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, held_beside
 from computeledger.physics.serving.limit import above_limit_s
@@ -340,21 +340,20 @@ class _Stretched:
         """Time of a step, as serving has it: its operations grown to the sample's sizes, above the physical limit."""
         eff = self.machine.efficiency
         whole_s, limit_s = (
-            total_s(self.grown(run(self.model, step, layout, self.precision, machine)))
+            self.grown_s(run(self.model, step, layout, self.precision, machine))
             for machine in (self.machine, replace(self.machine, efficiency=IDEAL))
         )
         central_s = np.maximum(eff.step_ratio * whole_s, limit_s)
         return np.asarray(above_limit_s(central_s, limit_s, eff.serving_ratio), float)
 
-    def grown(self, operations: Sequence[Operation]) -> list[Operation]:
-        """Operations, each grown to the sample's sizes."""
-        out = []
+    def grown_s(self, operations: Sequence[Operation]) -> Num:
+        """Time of operations, each grown to the sample's sizes."""
+        total: Num = 0.0
         for one in operations:
             flop, bytes_ = self.growth.get(one.kind, (self.wide, self.wide))
-            out.append(
-                replace(one, flop=one.flop * flop, bytes=one.bytes * bytes_, network_s=one.network_s * self.wide)
-            )
-        return out
+            moved_s = np.maximum(one.compute_s * flop, one.memory_s * bytes_)
+            total = total + (moved_s + one.network_s * self.wide + one.overhead_s)
+        return total
 
     def layout(self, doublings: NDArray[np.int64]) -> tuple[Layout, Floats]:
         """Cut of every sample and its GPUs: tensors within a node, experts over all of it."""
@@ -383,7 +382,7 @@ class _Stretched:
     def batch(self, drawn: _Drawn, layout: Layout, largest: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Largest batch within the speed target, its step, and whether one sequence is fast enough."""
         low, high = np.ones_like(largest), np.maximum(largest, 1.0)
-        first, last = (self.decode_s(batch, drawn.context, layout) for batch in (low, high))
+        first, last = self.decode_s(np.stack([low, high]), drawn.context, layout)
         step, batch = last, high
         for _ in range(3):
             share = (drawn.target_s - first) / np.maximum(last - first, 1e-12)

@@ -62,7 +62,7 @@ def _serving(document: Document) -> tuple[Sequence[Table], Sequence[str]]:
     sources = [
         (one["source"], f"{one['n']:,}", f"{one['effect']:.2f} ±{percent(one['sd'])}",
          *("-" if one[name] is None else _three(one[name]) for name in ("step", "ttft")))
-        for one in document["sources"]
+        for one in document.get("sources", ())
     ]  # fmt: skip
     found = [Table("Constants", columns, constants, note=note), Table(title, heads, errors)]
     if sources:

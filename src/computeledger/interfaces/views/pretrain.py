@@ -168,6 +168,12 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
         out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+    if "documents" in document:
+        out.append(_documents_words(document["documents"]))
+    if "loss_fraction" in document:
+        share = document["loss_fraction"]
+        carrying = format_si(share * point(document["tokens"]))
+        out.append(f"loss on {format_percent(share)} of the tokens, {carrying}: prompts without loss cost as much time")
     if "dropped_fraction" in document:
         out.append(
             f"experts drop {format_percent(document['dropped_fraction'])} of the routed tokens, if loads are normal"
@@ -179,6 +185,15 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     if "problem" in document.get("step", {}).get("timeline", {}):
         out.append(document["step"]["timeline"]["problem"])
     return out
+
+
+def _documents_words(held: Mapping[str, Any]) -> str:
+    """What lies in the sequences, and who waits for whom."""
+    said = f"a token attends within a document of {format_si(held['attended_tokens'])} tokens in the mean"
+    if held["useful_fraction"] < 1:
+        said += f"; {format_percent(1 - held['useful_fraction'])} of a sequence is padding"
+    waits = held["attention_ratio"] - 1
+    return f"{said}; the slowest rank's attention takes {format_percent(waits)} longer than the mean" if waits else said
 
 
 def _framework(said: Mapping[str, Any]) -> str:
@@ -436,9 +451,10 @@ def _scaling(document: Mapping[str, Any]) -> list[Table]:
         "strong": "Strong scaling: the same batch (medians, with failures)",
         "weak": "Weak scaling: the batch grows with the GPUs (medians, with failures)",
     }
-    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "")
+    columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "worth #", "")
+    note = "worth: of these tokens against those of a small batch, by the median growth of the critical batch"
     return [
-        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours")
+        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours", note)
         for name, rows in document.get("scaling", {}).items()
     ]
 
@@ -449,12 +465,13 @@ def _scaled(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     for one in rows:
         head = [f"{one['n_gpus']}", format_si(one["global_batch_tokens"])]
         if "problem" in one:
-            out.append([*head, _short(one["problem"]), *[""] * 6])
+            out.append([*head, _short(one["problem"]), *[""] * 7])
             continue
         shares = (one["mfu_fraction"], one["tokens_per_s_per_gpu"] / most, one["goodput_fraction"])
         times = (format_si(one[f"effective_{key}"]) for key in ("days", "gpu_hours"))
         beyond = "beyond the critical batch" if one["beyond_critical_batch"] else ""
-        out.append([*head, one["layout"], *map(format_percent, shares), *times, beyond])
+        out.append([*head, one["layout"], *map(format_percent, shares), *times, format_percent(one["worth_fraction"]),
+                    beyond])  # fmt: skip
     return out
 
 

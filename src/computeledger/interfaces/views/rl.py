@@ -96,6 +96,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if point(document["verifier_cores_needed"]):
         cores = format_si(point(document["verifier_cores_needed"]))
         out.append(("Verifier cores that keep pace", cores))
+    if "episodes" in document:
+        out += _episodes(document["episodes"])
     out.append((f"{format_si(point(document['demand']['flop']), 'FLOP')} of RL like this", _demand(document["demand"])))
     if "equal_gpu_time" in document:
         out.append(("In the GPU-time of pretraining", _balance(document["equal_gpu_time"])))
@@ -106,10 +108,28 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return out
 
 
+def _episodes(one: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What episodes with turns wait for and need."""
+    needed = one["environments"]
+    turns, calls = (format_si(point(one[name])) for name in ("turns_per_episode", "calls_per_step"))
+    spent, waits = (show(one[name], "s") for name in ("episode_s", "waiting_s"))
+    busy, at_once = (format_si(round(point(needed[name]))) for name in ("busy", "calls_at_once"))
+    pace, cores = (format_si(needed[name]) for name in ("keep_pace", "cores"))
+    reused = percent(point(one["reused_cache_fraction"]))
+    longest, cut = format_si(point(one["longest_context_tokens"])), percent(point(one["cut_fraction"]))
+    spent_on = f"{turns} turns, {spent} each, of which {waits} wait for tools"
+    return [
+        ("Episodes", f"{spent_on}; {calls} calls a step, {at_once} at the same time"),
+        ("Environments that keep pace", f"{pace}, with {cores} CPU cores; {busy} are busy on average"),
+        ("Caches found after a call", f"{reused}; the others are read again"),
+        ("Longest context", f"{longest} tokens; {cut} of the episodes are cut there"),
+    ]
+
+
 def _balance(one: Mapping[str, Any]) -> str:
     names = ("pretraining_flop", "rl_flop", "rl_flop_by_price_ratio")
     whole, here, priced = (format_si(point(one[name]), "FLOP") for name in names)
-    ratio = f"{one['price_ratio']:.0f}-fold"
+    ratio = f"{one['price_ratio']:.3g}-fold"
     return (
         f"in that of a pretraining run of {whole} RL performs {here}; the {ratio} price of output over input tokens "
         f"would suggest {priced}"
@@ -119,12 +139,12 @@ def _balance(one: Mapping[str, Any]) -> str:
 def _demand(demand: Mapping[str, Any]) -> str:
     """What a budget of FLOP asks for: tasks, or positions of a text."""
     tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
-    if "places" not in demand:
-        return f"{tokens} tokens, {steps} steps, {tasks} verifiable tasks"
-    positions, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
-    share = _with_interval(demand["passes_over_the_stock"], "fraction")
     units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
     hours, days, cost = (_with_interval(demand[key], unit) for key, unit in units)
+    if "places" not in demand:
+        return f"{tokens} tokens, {steps} steps, {tasks} verifiable tasks; {hours}, {days} on these GPUs, {cost}"
+    positions, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
+    share = _with_interval(demand["passes_over_the_stock"], "fraction")
     return (
         f"{tokens} tokens sampled in {steps} steps, at {positions} positions of a text; that is {text} tokens of text, "
         f"{share} of all that is public, and {hours}, {days} on these GPUs, {cost}"
@@ -168,6 +188,8 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
         out.append(_options(document["split_options"]))
     if "levers" in document:
         out.append(_levers(document["levers"]))
+    if "episodes" in document:
+        out.append(_horizons(document["episodes"]["horizons"]))
     if "scale_up" in document:
         out.append(_domains(document["scale_up"]))
     return out
@@ -232,6 +254,19 @@ def _levers(levers: list[Mapping[str, Any]]) -> Table:
     return Table("What would bring GPU-time down", ("change", "GPU-time per token #", "step #", "what"), rows, "step")
 
 
+def _horizons(horizons: list[Mapping[str, Any]]) -> Table:
+    first = horizons[0]["episode_gpu_s"]
+    rows = []
+    for one in horizons:
+        said = "" if one["fits"] else "beyond the context, or a replica's memory"
+        ratio = f"x {one['episode_gpu_s'] / first:.2f}"
+        longest = format_si(one["longest_context_tokens"])
+        rows.append([format_si(one["turns"]), longest, show(one["step_s"], "s"), ratio, said])
+    columns = ("turns #", "longest context #", "step #", "GPU-time of an episode #", "")
+    note = "turns as long as before, on the same GPUs and layouts (medians)"
+    return Table("What a longer horizon costs", columns, rows, "step", note)
+
+
 def _domains(domains: list[Mapping[str, Any]]) -> Table:
     rows: list[list[str | Cell]] = []
     for one in domains:
@@ -239,11 +274,22 @@ def _domains(domains: list[Mapping[str, Any]]) -> Table:
         figures = (format_si(one["tokens_per_s_per_gpu"]), format_percent(one["utilization_fraction"]))
         held = (format_si(one["hbm_bytes"], "B"), format_si(one["weights_bytes"], "B"))
         rows.append([one["system"], *held, rollouts, one["layout"], *figures, "yes" if one["efficient"] else "no",
-                     format_si(one["longest_trace_tokens"]), one["largest_model"].rpartition("/")[2]])  # fmt: skip
+                     _trace(one), one["largest_model"].rpartition("/")[2]])  # fmt: skip
     columns = ("domain", "memory #", "weights #", "rollouts #", "layout", "tokens/s per GPU #", "utilisation #",
                "efficient", "longest trace #", "largest model")  # fmt: skip
-    note = "efficient: weights and launches are at most half of a decode step; traces stay inside the context"
+    note = (
+        "efficient: weights and launches are at most half of a decode step; the longest trace is the memory's: "
+        "what exceeds the model's own context is marked"
+    )
     return Table("Does it fit the scale-up domain", columns, rows, "step", note)
+
+
+def _trace(one: Mapping[str, Any]) -> str:
+    """The longest trace that a domain carries, marked where the model's context is shorter."""
+    trace, context = one["longest_trace_tokens"], one["context_tokens"]
+    beyond = context is not None and trace > context
+    said = f"{format_si(trace)} or more" if one["is_longest_tried"] else format_si(trace)
+    return said + (f" (context {format_si(context)})" if beyond else "")
 
 
 def _chosen(document: Mapping[str, Any]) -> dict[str, str]:

@@ -88,10 +88,34 @@ def _coverage(answer: CoverageAnswer) -> View:
     rows = [[f"{one['k']:g}", percent(one["coverage"])] for one in document["pass_at_k"]]
     return View(
         title=f"coverage = exp({fit['a']:.3g} k^{fit['b']:.3g})",
-        headline="" if at is None else f"At {at['k']:g} samples {percent(at['coverage'])} of the problems are solved.",
+        headline=" ".join(
+            [
+                *(
+                    []
+                    if at is None
+                    else [f"At {at['k']:g} samples {percent(at['coverage'])} of the problems are solved."]
+                ),
+                *_crossing(document),
+            ]
+        ),
         tables=(Table("pass@k", ("k #", "coverage #"), rows, "pass_at_k"),),
         grounds=(f"residual of the fit: {percent(fit['residual'])} of coverage",),
     )
+
+
+def _crossing(document: dict[str, Any]) -> list[str]:
+    """Where the base model overtakes the trained one, if there is one."""
+    if "trained" not in document:
+        return []
+    met = document["crossing"]
+    if met is None:
+        return ["The curves of base and trained model do not cross: one leads at every number of samples."]
+    where = ", beyond the points: an extrapolation" if met["beyond_points"] else ""
+    ahead, other = ("base", "trained") if met["ahead_beyond"] == "base" else ("trained", "base")
+    share = percent(met["coverage"])
+    return [
+        f"From {met['k']:.3g} samples on the {ahead} model solves more than the {other} one ({share} there{where})."
+    ]
 
 
 _VIEWS: dict[str, Callable[[Any], View]] = {

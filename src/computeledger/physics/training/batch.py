@@ -12,6 +12,7 @@ from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, check_record
 from computeledger.errors import InputError, nearest
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout
+from computeledger.physics.training.documents import Documents
 
 #: What any model can do, and what needs layers made for it, so that no search proposes it.
 RECOMPUTE, REVERSIBLE = ("none", "selective", "full"), "reversible"
@@ -171,6 +172,8 @@ class Batch:
         Weights and gradients sharded over data-parallel ranks as well (FSDP / ZeRO-3); the optimiser always is.
     stack : Stack
         The software.
+    documents : Documents or None
+        What lies in the sequences; None for one document each.
     """
 
     sequence_tokens: Num
@@ -180,12 +183,23 @@ class Batch:
     virtual_stages: Num = 1.0
     sharded_weights: bool = False
     stack: Stack = field(default_factory=Stack)
+    documents: Documents | None = None
 
     def __post_init__(self) -> None:
         check_record(
             self, sequence_tokens=POSITIVE, global_sequences=POSITIVE, microbatch_sequences=POSITIVE,
             virtual_stages=AT_LEAST_ONE,
         )  # fmt: skip
+
+    @property
+    def attended_tokens(self) -> Num:
+        """Length of the document that a token attends within, mean over tokens [token]."""
+        return self.sequence_tokens if self.documents is None else self.documents.attended_tokens
+
+    @property
+    def useful_fraction(self) -> float:
+        """Tokens that are not padding [-]."""
+        return 1.0 if self.documents is None else self.documents.useful_fraction
 
     @property
     def offloaded(self) -> frozenset[str]:

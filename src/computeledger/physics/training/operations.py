@@ -15,7 +15,6 @@ from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.collectives import reduction_latency_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Machine, Operation, Precision, total_s
@@ -30,7 +29,7 @@ from computeledger.physics.transformer import kv_bytes_per_token
 #: Backward over forward: matrix products, elementwise kernels, attention (definition and assumption).
 BACKWARD, BACKWARD_ELEMENTWISE, BACKWARD_ATTENTION = 2.0, 1.5, 2.5
 #: Passes of block-scaled casts over those of one scale per tensor: both orientations are cast (assumption).
-BLOCK_CAST_RATIO = 3.0
+BLOCK_CAST_RATIO = 2.0
 #: Passes of casts in experts over those of their activations (assumption: amax, transpose and padding apart).
 EXPERT_CASTS = 3.0
 #: Rate of the chunked scans of linear mixers against attention's, per FLOP of their recurrence (assumption).
@@ -42,8 +41,6 @@ UNFUSED_PASSES, UNFUSED_FORWARD = 16.0, 6.5
 ROW_RATIO = 2.5
 #: Eager frameworks' activation traffic over fused kernels' (assumption).
 EAGER_RATIO = 2.0
-#: Activation traffic where one compiler sees the whole program and fuses it into the products (assumption: XLA).
-WHOLE_PROGRAM_RATIO = 0.4
 #: Exposed shares of traffic that runs beside computing: ring attention, stage hand-over (assumptions).
 CONTEXT_EXPOSED, HOP_EXPOSED = 0.3, 0.1
 #: Exposed share of hidden tensor-parallel traffic (assumption).
@@ -178,11 +175,13 @@ def _product(kind: Kind, work: tuple[Num, Num], bytes_: Num, rates: tuple[Num, N
 def _attention(work: _Work) -> Iterator[Operation]:
     batch, machine, layout = work.batch, work.machine, work.layout
     flop: dict[Kind, Num] = {Kind.ATTENTION: 0.0, Kind.STATE_SCANS: 0.0}
+    # padding is attended to as tokens are
+    computed = batch.attended_tokens if batch.useful_fraction == 1 else batch.sequence_tokens
     for group in trained_layers(work.model, batch.stack.mtp_layers):
         mixer = mixer_of(group.attention)
-        kind, visible = mixer.training_operation, mixer.mean_visible_tokens(batch.sequence_tokens)
+        kind, visible = mixer.training_operation, mixer.mean_visible_tokens(computed)
         flop[kind] = flop[kind] + group.count * mixer.flop_per_query(visible, absorbed=False)
-        flop[kind] = flop[kind] + group.count * mixer.indexer_flop_per_query(batch.sequence_tokens / 2)
+        flop[kind] = flop[kind] + group.count * mixer.indexer_flop_per_query(computed / 2)
     softmax, scans = flop[Kind.ATTENTION], flop[Kind.STATE_SCANS]
     again = float(batch.recomputes("core_attn"))
     passes = 1 + BACKWARD_ATTENTION + again
@@ -192,6 +191,9 @@ def _attention(work: _Work) -> Iterator[Operation]:
     fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
     cut = layout.tp * layout.pp
     rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
+    if batch.documents is not None:  # the slowest rank's attention is waited for
+        sequences = batch.global_sequences / layout.dp
+        rate = rate / batch.documents.attention_ratio(layout.dp, layout.cp, sequences)
     yield Operation(Kind.ATTENTION, flop=passes * work.tokens * softmax / cut, flop_per_s=rate)
     if np.any(scans):
         yield Operation(Kind.STATE_SCANS, flop=passes * work.tokens * scans / cut, flop_per_s=rate * SCAN_RATIO)
@@ -224,8 +226,6 @@ def _elementwise(work: _Work, precision: Precision) -> Operation:
         named = {"layernorm": counts.norm_values, "moe_act": counts.activation_values}
         moved = moved + sum(one for name, one in named.items() if work.batch.recomputes(name))
     moved = moved * (1.0 if stack.compiled else EAGER_RATIO)
-    if chip_family(work.machine.system.accelerator) == "tpu":
-        moved = moved * WHOLE_PROGRAM_RATIO
     if work.machine.system.accelerator.native_precision(precision.name) != "bf16":
         ratio = BLOCK_CAST_RATIO if stack.recipe == "block" else 1.0
         casts = eff.training_quantization_passes * counts.cast_values

@@ -6,6 +6,7 @@ synchronous, lag 1 one step off-policy, a larger lag asynchronous.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,6 @@ from computeledger.simulation.state import (
     Q_FIRST,
     Q_OUTPUT,
     Q_PREEMPTIONS,
-    Q_PROMPT,
     Q_READY,
     Q_REPLICA,
     Q_WRITTEN,
@@ -81,7 +81,7 @@ class RLClockResult(Displayed):
         """Split the run's GPU-time by phase."""
         one, links = self.scenario, self.run.links
         busy = self.world.clock[:, [DECODE_BUSY, PREFILL_BUSY, LOST_TIME]].sum()
-        tokens = self.rollouts.prompt_tokens + self.rollouts.output_tokens
+        tokens = self.rollouts.sequence_tokens
         took = [
             float(tokens[self.trained].sum()),
             float(tokens[self.trained][self.rollouts.is_kept[self.trained]].sum()),
@@ -102,10 +102,11 @@ class RLClockResult(Displayed):
 
         ``2 N (sampled) + (2 passes + 6 updates kept) N (prompt + rollout)``
         """
-        seen = (self.rollouts.prompt_tokens + self.rollouts.output_tokens)[self.trained]
+        seen = self.rollouts.sequence_tokens[self.trained]
         kept = self.rollouts.is_kept[self.trained]
         train = float((seen * (2 * logprob_passes + 6 * updates_per_batch * kept)).sum())
-        return n_params_active * (2 * float(self.sampled_tokens) + train)
+        observed = float(self.rollouts.calls[self.trained].sum()) * self.rollouts.call_observed_tokens
+        return n_params_active * (2 * (float(self.sampled_tokens) + observed) + train)
 
     @property
     def sampled_tokens(self) -> int:
@@ -148,7 +149,8 @@ class RLClockResult(Displayed):
             table[:n] for table in (self.world.req, self.world.when, self.run.rollouts, self.run.fate)
         )
         return {
-            "prompt_tokens": req[:, Q_PROMPT], "rollout_tokens": req[:, Q_OUTPUT], "written_tokens": req[:, Q_WRITTEN],
+            "prompt_tokens": self.rollouts.prompt_tokens[:n], "rollout_tokens": self.rollouts.output_tokens[:n],
+            "calls": self.rollouts.calls[:n], "written_tokens": req[:, Q_WRITTEN],
             "released_s": when[:, Q_READY], "admitted_s": when[:, Q_ADMITTED], "first_token_s": when[:, Q_FIRST],
             "generated_s": when[:, Q_FINISHED], "verifying_s": rollouts[:, loop.R_VERIFY_BEGAN],
             "verified_s": rollouts[:, loop.R_VERIFIED], "kept": self.rollouts.is_kept[:n].astype(np.int64),
@@ -234,7 +236,7 @@ def simulate_rl(scenario: RLClockScenario, rollouts: Rollouts, seed: int = 0) ->
     check_run(scenario)
     _check_rollouts(scenario, rollouts)
     run = _prepared(scenario, rollouts, np.random.default_rng([seed, 2]))
-    n_events = _EVENTS_PER_ROLLOUT * scenario.n_rollouts
+    n_events = _EVENTS_PER_ROLLOUT * (scenario.n_rollouts + int(rollouts.calls.sum()))
     end_s = float(for_events(loop.rl_loop, n_events)(run))
     return RLClockResult(scenario, rollouts, run, end_s)
 
@@ -243,7 +245,7 @@ def _check_rollouts(one: RLClockScenario, rollouts: Rollouts) -> None:
     """Refuse rollouts that are too few or too long."""
     if len(rollouts.output_tokens) < one.n_rollouts:
         raise QuantityError(f"{len(rollouts.output_tokens)} rollouts are given, the run may start {one.n_rollouts}")
-    longest = int((rollouts.prompt_tokens + rollouts.output_tokens).max()) + one.pool.limits.state_tokens
+    longest = int(rollouts.sequence_tokens.max()) + one.pool.limits.state_tokens
     if longest > one.pool.limits.kv_tokens:
         raise DoesNotFitError(
             f"no room for one rollout: {longest} tokens, a replica's cache holds {one.pool.limits.kv_tokens}"
@@ -255,7 +257,8 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
     n, n_replicas = one.n_rollouts, one.pool.n_replicas
     prompt, output = rollouts.prompt_tokens[:n], rollouts.output_tokens[:n]
     world = make_world([one.pool], np.zeros(n), prompt, output)
-    tokens = prompt + output
+    tokens, turns = rollouts.sequence_tokens[:n], _turns(rollouts, n)
+    world.req[:, Q_OUTPUT] = output // (turns[:, loop.T_CALLS] + 1)
     per_rollout = np.full((n, 4), np.nan)
     per_rollout[:, loop.R_VERIFY] = rollouts.verify_s[:n]
     kept = np.where(rollouts.is_kept[:n], one.trainer.update_s_per_token, 0.0)
@@ -268,8 +271,9 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
         settings=loop.RLSettings(
             one.n_steps, one.rollouts_per_step, one.n_started, one.policy_lag_steps, int(one.sync.is_in_flight),
             int(one.keeps_partial), int(one.sync.rereads), one.trainer.fixed_s, one.sync.load_s, one.repair_s,
+            n if math.isinf(one.environments) else round(one.environments), rollouts.call_observed_tokens,
         ),
-        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0]),
+        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0, 0]),
         steps=np.full((one.n_steps + one.policy_lag_steps + 1, 5), np.nan),
         rollouts=per_rollout,
         links=_links(one, gaps_s),
@@ -279,8 +283,15 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
         ready=np.zeros(n, np.int64), parked=np.zeros(n, np.int64), queue=np.zeros(2 * n, np.int64),
         free_s=np.zeros(one.n_verifiers),
         verdicts_s=np.zeros(n), verdicts=np.zeros(n, np.int64),
-        fail_gaps_s=gaps_s,
+        fail_gaps_s=gaps_s, turns=turns, waits_s=np.zeros(1) if rollouts.call_s is None else rollouts.call_s,
+        tools_s=np.zeros(n), tools=np.zeros(n, np.int64),
     )  # fmt: skip
+
+
+def _turns(rollouts: Rollouts, n: int) -> Counts:
+    """Tokens and calls of each rollout, and where its waits stand in the list of all."""
+    calls = rollouts.calls[:n]
+    return np.column_stack([rollouts.output_tokens[:n], calls, calls, np.cumsum(calls) - calls])
 
 
 def _links(one: RLClockScenario, gaps_s: Times) -> Times:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from computeledger.simulation.admission import drop_first_waiting
+from computeledger.simulation.admission import drop_first_waiting, keep, make_room
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import first_leaf, pop, push, put_end
 from computeledger.simulation.replica import enqueue, evacuate, finish_run, interrupt, schedule, stall
 from computeledger.simulation.state import (
+    AWAY,
     CONTEXT,
     DECODING,
     HELD,
@@ -30,8 +31,12 @@ from computeledger.simulation.state import (
     PLANNED,
     POOL,
     Q_FINISHED,
+    Q_OUTPUT,
+    Q_PROMPT,
     Q_READY,
+    Q_REPLICA,
     Q_VERSION,
+    Q_WRITTEN,
     VERSION,
     WAITING,
     Counts,
@@ -53,8 +58,10 @@ D_WEIGHTS, D_RETURN, D_ARRIVES, D_SENT, D_FAILS, D_SYNC, D_DOWN, D_REPAIRED = ra
 UNTRAINED, DROPPED = -1, -2
 #: Entries of ``RLRun.state``: version out, steps trained, rollouts released, verdicts in ``ready``, verdicts under way,
 #: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked,
-#: ends of the common queue, rollouts on replicas, lag in use.
-OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG = range(13)
+#: ends of the common queue, rollouts on replicas, lag in use, calls of tools that are not answered yet.
+OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG, TOOLS = range(14)
+#: Columns of ``RLRun.turns``: tokens of all turns, calls of tools in all, calls left, place of its first wait.
+T_TOKENS, T_CALLS, T_LEFT, T_WAIT = range(4)
 
 
 class RLSettings(NamedTuple):
@@ -70,6 +77,8 @@ class RLSettings(NamedTuple):
     train_fixed_s: float
     sync_s: float
     repair_s: float
+    environments: int
+    observed_tokens: int
 
 
 class RLRun(NamedTuple):
@@ -91,6 +100,10 @@ class RLRun(NamedTuple):
     verdicts_s: Times
     verdicts: Counts
     fail_gaps_s: Times
+    turns: Counts
+    waits_s: Times
+    tools_s: Times
+    tools: Counts
 
 
 @kernel
@@ -102,7 +115,16 @@ def rl_loop(run: RLRun) -> float:
     _release(run, 0.0)
     while state[TRAINED] < run.settings.n_steps:
         verdict_s = run.verdicts_s[0] if state[VERDICTS] > 0 else np.inf
-        if verdict_s <= min(tree[1], trainer_s):
+        tool_s = run.tools_s[0] if state[TOOLS] > 0 else np.inf
+        if tool_s <= min(verdict_s, tree[1], trainer_s):
+            now_s = tool_s
+            q = run.tools[0]
+            pop(run.tools_s, run.tools, state[TOOLS])
+            state[TOOLS] -= 1
+            world.rep[world.req[q, Q_REPLICA], AWAY] -= 1
+            _next_turn(run, q)
+            enqueue(world, world.req[q, Q_REPLICA], q, now_s)
+        elif verdict_s <= min(tree[1], trainer_s):
             now_s = verdict_s
             q = run.verdicts[0]
             pop(run.verdicts_s, run.verdicts, state[VERDICTS])
@@ -202,6 +224,13 @@ def _stop_generation(run: RLRun, now_s: float) -> None:
     while state[HEAD] < state[TAIL]:
         _set_aside(run, run.queue[state[HEAD]], partial)
         state[HEAD] += 1
+    for place in range(state[TOOLS]):
+        _next_turn(run, run.tools[place])
+        _set_aside(run, run.tools[place], partial)
+    state[TOOLS] = 0
+    for r in range(len(world.rep)):
+        world.rep[r, AWAY] = 0
+        make_room(world, r, 0)
     state[PLACED] = 0
     if partial == 0:
         for place in range(state[READY]):
@@ -307,8 +336,11 @@ def _pull(run: RLRun, r: int, now_s: float) -> None:
         if clock[other, NOW] <= now_s or run.links[other, D_REPAIRED] <= now_s:
             at_work += 1
     share = math.ceil((state[TAIL] - state[HEAD] + state[PLACED]) / at_work)
-    places = min(world.limits[rep[r, POOL], L_LIVE], share)
+    share = min(share, math.ceil(run.settings.environments / at_work))
+    places = min(world.limits[rep[r, POOL], L_LIVE], share - rep[r, AWAY])
     while rep[r, LIVE] + rep[r, WAITING] < places and state[HEAD] < state[TAIL]:
+        if state[PLACED] >= run.settings.environments:
+            return
         q = run.queue[state[HEAD]]
         if world.req[q, Q_VERSION] > rep[r, VERSION]:
             return
@@ -322,9 +354,12 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
     """A replica is between two runs: rollouts go to the verifiers, failures and new weights take effect."""
     world, links = run.world, run.links
     finish_run(world, r)
-    run.state[PLACED] -= world.counters[N_DONE]
     for place in range(world.counters[N_DONE]):
         q = world.done[place]
+        if run.turns[q, T_LEFT] > 0:
+            _call(run, r, q, now_s)
+            continue
+        run.state[PLACED] -= 1
         run.fate[q, F_ENDED_VERSION] = world.rep[r, VERSION]
         if links[r, D_RETURN] > 0:
             push(run.verdicts_s, run.verdicts, run.state[VERDICTS], now_s + links[r, D_RETURN], -1 - q)
@@ -335,13 +370,34 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
         _fail(run, r, now_s)
         return
     if links[r, D_ARRIVES] <= now_s:
-        if run.settings.in_flight == 1 or world.rep[r, LIVE] == 0:
+        if run.settings.in_flight == 1 or world.rep[r, LIVE] + world.rep[r, AWAY] == 0:
             _load_weights(run, r, now_s)
             return
         world.rep[r, HELD] = 1
         world.clock[r, INTERRUPT] = links[r, D_FAILS]
     _pull(run, r, now_s)
     schedule(world, r)
+
+
+@kernel
+def _call(run: RLRun, r: int, q: int, now_s: float) -> None:
+    """A rollout calls a tool: it leaves the batch, and its cache stays while there is room."""
+    world, turn = run.world, run.turns[q]
+    wait_s = run.waits_s[(turn[T_WAIT] + turn[T_CALLS] - turn[T_LEFT]) % len(run.waits_s)]
+    turn[T_LEFT] -= 1
+    world.rep[r, AWAY] += 1
+    keep(world, r, q, world.req[q, Q_PROMPT] + world.req[q, Q_WRITTEN] - 1)
+    push(run.tools_s, run.tools, run.state[TOOLS], now_s + wait_s, q)
+    run.state[TOOLS] += 1
+
+
+@kernel
+def _next_turn(run: RLRun, q: int) -> None:
+    """The tool has answered: the rollout reads the answer and writes its next turn."""
+    req, turn = run.world.req, run.turns[q]
+    req[q, Q_PROMPT] += run.settings.observed_tokens
+    made = turn[T_CALLS] - turn[T_LEFT]
+    req[q, Q_OUTPUT] = turn[T_TOKENS] * (made + 1) // (turn[T_CALLS] + 1)
 
 
 @kernel
@@ -369,6 +425,8 @@ def _load_weights(run: RLRun, r: int, now_s: float) -> None:
         live, tokens = world.rep[r, DECODING], world.rep[r, CONTEXT]
         rounds = live / world.limits[pool, L_RANKS]
         wait_s += max(rounds, 1.0) * reading_s(world, pool, tokens / live, 0.0)
+    if settings.reread == 1:
+        make_room(world, r, 0)
     if links[r, D_WEIGHTS] == 0:
         links[r, D_SENT] = run.state[OUT]  # a drained replica of the same site takes the newest
     world.rep[r, VERSION] = int(links[r, D_SENT])
@@ -386,6 +444,7 @@ def _fail(run: RLRun, r: int, now_s: float) -> None:
     """A replica fails: its rollouts are continued elsewhere from what they have written, their caches are lost."""
     world, links, state = run.world, run.links, run.state
     evacuate(world, r, now_s)
+    make_room(world, r, 0)
     n_lost = world.counters[N_DONE]
     state[FAILURES] += 1
     until_s = now_s + run.settings.repair_s

@@ -15,12 +15,27 @@ from computeledger.simulation.state import Counts, Pool, Times
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Rollouts of a run, in order of release."""
+    """Rollouts of a run, in order of release; what they write is cut into turns by their calls of tools."""
 
     prompt_tokens: Counts
     output_tokens: Counts
     verify_s: Times
     is_kept: NDArray[np.bool_]
+    n_calls: Counts | None = None
+    call_observed_tokens: int = 0
+    call_s: Times | None = None
+
+    @property
+    def calls(self) -> Counts:
+        """Calls of tools: fewer than tokens, so that every turn has one."""
+        if self.n_calls is None:
+            return np.zeros(len(self.output_tokens), np.int64)
+        return np.minimum(self.n_calls, self.output_tokens - 1)
+
+    @property
+    def sequence_tokens(self) -> Counts:
+        """Prompt, what is written and what is observed [token]."""
+        return self.prompt_tokens + self.output_tokens + self.calls * self.call_observed_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +78,13 @@ class RLClockScenario:
     keeps_partial: bool = False
     failure_s: float = np.inf
     repair_s: float = 0.0
+    environments: float = np.inf
 
     def __post_init__(self) -> None:
         check_record(
             self, n_gpus_per_replica=POSITIVE, n_gpus_generation=POSITIVE, n_steps=AT_LEAST_ONE,
             rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE,
-            failure_s=Bound(is_open=True, is_endless=True),
+            failure_s=Bound(is_open=True, is_endless=True), environments=Bound(1.0, is_endless=True),
         )  # fmt: skip
 
     @property

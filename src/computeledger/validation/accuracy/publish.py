@@ -23,7 +23,7 @@ from computeledger.files import read_user_text
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.calibration.rl import FITTED, rl_factors
 from computeledger.physics.calibration.serving import calibrated_engines
-from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.calibration.training import chip_family, training_efficiency
 from computeledger.physics.serving.limit import above_limit_s
 from computeledger.units import KILO
 from computeledger.validation.accuracy.table import LABELS, NEW_PAIR, QUANTILE_COLUMNS, constants_key, part_text
@@ -38,8 +38,8 @@ from computeledger.validation.serving.local_fit import LocalFit, fit_local
 from computeledger.validation.serving.memory_runs import compare_memory, left_out, memory_runs
 from computeledger.validation.serving.open_points import OpenCase
 from computeledger.validation.serving.points import Point, read_points, sort_points
-from computeledger.validation.training.constants import framework_of_run, left_out_errors, source_family
-from computeledger.validation.training.fit import classes_of, read_every_run
+from computeledger.validation.training.constants import framework_of_run, left_out_errors, plain, source_family
+from computeledger.validation.training.fit import CLASSES, class_factors, classes_of, left_out_families, read_every_run
 from computeledger.validation.training.points import compare_training
 from computeledger.workloads.engines.vllm import VLLM_BUFFERS
 from computeledger.workloads.serving import intervals
@@ -237,14 +237,20 @@ def local_lines(folder: Path) -> list[list[Line]]:
 
 
 def training_lines(folder: Path) -> list[list[Line]]:
-    """Step times of training, their publisher left out, with the interval of all other publishers of the class."""
+    """Step times of training, their publisher left out, with the class's interval as all other publishers give it."""
     runs = [run for run in read_every_run(folder) if np.isfinite(run.step_s)]
-    errors, classes = left_out_errors(runs), np.array(classes_of(runs))
+    errors, classes = left_out_errors(runs), classes_of(runs)
+    away = left_out_families(runs, plain(training_efficiency()))
     sources = serving.fold_of([source_family(run.row["source"]) for run in runs])
+    widths = {}
+    for left in set(sources.tolist()):
+        kept = np.flatnonzero(sources != left)
+        others = [runs[at] for at in kept]
+        far, near = (class_factors(others, errors[kept], away[kept], share) for share in (0.9, 0.8))
+        widths[left] = {one: (1 / far[one], 1 / near[one], 1.0, near[one], far[one]) for one in CLASSES}
     lines: list[Line] = []
     for at, (run, error) in enumerate(zip(runs, errors.tolist(), strict=True)):
-        alike = classes == classes[at]
-        ratios = _ratios_without(errors[alike], sources[alike], int(sources[at]))
+        ratios = widths[int(sources[at])][classes[at]]
         labels = {
             **{name: run.row[name] for name in ("source", "url")},
             "workload": "training", "class": run.row.get("model_kind", ""), "left_out": "source",

@@ -12,7 +12,7 @@ from computeledger.validation.compare import Array, Comparison, Explanation
 from computeledger.validation.rl.rows import RLRun, central_machine, rl_runs
 from computeledger.workloads.rl.confidence import rl_class, rl_ratio_name
 from computeledger.workloads.rl.estimate import estimate_rl
-from computeledger.workloads.rl.generation import decode_bound
+from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
 
 #: What binds the phases whose time is not that of a decode step.

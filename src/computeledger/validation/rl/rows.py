@@ -18,11 +18,11 @@ from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.roofline import Machine, Precision, parse_precision
 from computeledger.units import HOUR_S, MINUTE_S
 from computeledger.validation.compare import MOST_MEASURED
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer
 from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
 

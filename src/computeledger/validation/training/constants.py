@@ -18,7 +18,7 @@ from computeledger.validation import fit
 from computeledger.validation.compare import Array
 from computeledger.validation.training.points import predict_runs
 from computeledger.validation.training.sources import TrainingRun
-from computeledger.workloads.frameworks import USUAL_STACK
+from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,15 @@ CONSTANTS = {
     f"{ATTENTION}tpu": Fitted(0.40, 0.66, "attention of TPU", 0.3),
     "training_expert_fraction": Fitted(0.6, 1.0, "grouped products of many rows against one large product", 0.3),
     "training_fused_expert_fraction": Fitted(0.8, 1.0, "the same, casts and activation inside the kernels", 0.3),
-    "training_expert_rows": Fitted(300.0, np.inf, "rows of an expert at which its products take twice as long", 0.7),
+    "training_power_exponent": Fitted(1.0, np.inf, "sustained clocks follow power per peak: B200 1 kW, GB300 1.4", 0.5),
 }
 #: Runs of a source whose own figures contradict one another count for less.
 WEIGHTS = {"prime-rl": 0.25}
 #: Rows that a source counts for at most.
 MOST_RUNS_OF_A_SOURCE = 80.0
-#: Scale of the robust loss, and spreads of the logarithm of frameworks' and of sources' effects (assumptions).
-ROBUST_SCALE, FRAMEWORK_SD, SOURCE_SD = 0.08, 0.15, 0.08
+#: Scale of the robust loss, and spreads of the logarithm of effects: of frameworks, of one against the framework that
+#: it grew out of, and of sources (assumptions).
+ROBUST_SCALE, FRAMEWORK_SD, SUCCESSOR_SD, SOURCE_SD = 0.08, 0.15, 0.06, 0.08
 
 
 def plain(training: TrainingEfficiency) -> TrainingEfficiency:
@@ -109,6 +110,14 @@ def _places(labels: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     names = sorted(set(labels) - {""})
     order = {name: place for place, name in enumerate(names)}
     return names, np.array([order.get(label, -1) for label in labels], dtype=np.int64)
+
+
+def _shared(frameworks: Sequence[str]) -> Array:
+    """Whose effects each framework shows: its own, and that of the one that it follows."""
+    followed = {name: load_framework(name).follows for name in frameworks}
+    return np.array([[float(two in (one, followed[one])) for two in frameworks] for one in frameworks]).reshape(
+        len(frameworks), len(frameworks)
+    )
 
 
 def _several(names: list[str], places: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
@@ -176,17 +185,19 @@ class Problem:
         (0,)
         """
         (frameworks, run_by), (sources, made_by) = self.frameworks, self.sources
+        shared = _shared(frameworks)
         n, m = len(CONSTANTS), len(CONSTANTS) + len(frameworks)
 
         def residuals(changes: Array) -> Array:
             errors = log_errors(self.runs, self.factors(changes), len(changes))
-            for places, effects in ((run_by, changes[:, n:m].T), (made_by, changes[:, m:].T)):
+            for places, effects in ((run_by, shared @ changes[:, n:m].T), (made_by, changes[:, m:].T)):
                 known = places >= 0
                 errors[known] += effects[places[known]]
             return errors
 
         spreads = [one.sd for one in CONSTANTS.values()]
-        effects = [FRAMEWORK_SD] * len(frameworks) + [SOURCE_SD] * len(sources)
+        own = np.where(np.sum(shared, axis=1) > 1, SUCCESSOR_SD, FRAMEWORK_SD).tolist()
+        effects = [*own, *[SOURCE_SD] * len(sources)]
         return fit.Fit(residuals, np.full(len(self.runs), ROBUST_SCALE), run_weights(self.runs),
                        np.array(spreads + effects))  # fmt: skip
 
@@ -255,8 +266,9 @@ def effects_of(problem: Problem, fitted: fit.Fitted) -> tuple[Mapping[str, float
     ({}, {})
     """
     (frameworks, _), (sources, _) = problem.frameworks, problem.sources
-    ratios = np.exp(fitted.change[len(CONSTANTS) :]).tolist()
+    effects = fitted.change[len(CONSTANTS) :]
+    of_frameworks = _shared(frameworks) @ effects[: len(frameworks)]
     return (
-        dict(zip(frameworks, ratios[: len(frameworks)], strict=True)),
-        dict(zip(sources, ratios[len(frameworks) :], strict=True)),
+        dict(zip(frameworks, np.exp(of_frameworks).tolist(), strict=True)),
+        dict(zip(sources, np.exp(effects[len(frameworks) :]).tolist(), strict=True)),
     )

@@ -87,8 +87,14 @@ def _fold(run: TrainingRun) -> str:
     return str(crc32(configuration(run).encode()) % FOLDS)
 
 
-def _left_out_families(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> Array:
-    """Errors where a family of chips takes what the other families reach in the mean."""
+def left_out_families(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> Array:
+    """Errors where a family of chips takes what the other families reach in the mean.
+
+    Examples
+    --------
+    >>> left_out_families([], training_efficiency()).shape
+    (0,)
+    """
     families = ("ampere", "hopper", "blackwell")
     errors = np.full(len(runs), np.nan)
     for left in families:
@@ -188,7 +194,7 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
         "leave_one_source_out": fit.cross_validate_near(stated, linear, made_by, fitted.change),
     }
     left_out, classes = errors["leave_one_source_out"], classes_of(runs)
-    ratios = _class_factors(runs, left_out, _left_out_families(runs, training))
+    ratios = class_factors(runs, left_out, left_out_families(runs, training))
     widths = np.array([ratios[name] for name in classes]) - 1
     tables = {name: _table(runs, one, _kind, widths) for name, one in errors.items()}
     tables["by_class_left_out"] = _table(runs, left_out, lambda run: classes_of([run])[0], widths)
@@ -227,16 +233,24 @@ def classes_of(runs: Sequence[TrainingRun]) -> list[str]:
     return [step_class(run.model, as_batch(run), chip_family(run.system.accelerator)) for run in runs]
 
 
-def _class_factors(runs: Sequence[TrainingRun], errors: Array, new_chip: Array) -> dict[str, float]:
-    """Half widths by class, from sources left out; of a chip outside the calibration at least that of one left out."""
+def class_factors(
+    runs: Sequence[TrainingRun], errors: Array, new_chip: Array, probability: float = 0.9
+) -> dict[str, float]:
+    """Half widths by class, from sources left out; of a chip outside the calibration at least that of one left out.
+
+    Examples
+    --------
+    >>> class_factors([], np.zeros(0), np.zeros(0))["expert"]
+    1.0
+    """
     classes = np.array(classes_of(runs))
     sources = np.array([source_family(run.row["source"]) for run in runs])
     found = {}
     for name in CLASSES:
         mine = classes == name
-        found[name] = conformal_factor(errors[mine], groups=sources[mine].tolist())
+        found[name] = conformal_factor(errors[mine], probability, sources[mine].tolist())
     away = np.isfinite(new_chip)
-    found["chip"] = max(found["chip"], conformal_factor(new_chip[away], groups=sources[away].tolist()))
+    found["chip"] = max(found["chip"], conformal_factor(new_chip[away], probability, sources[away].tolist()))
     return found
 
 

@@ -42,6 +42,8 @@ class Framework:
         Whether the FLOP of its own logs count attention as if nothing were masked.
     vendors : tuple of str
         Makers of the chips that it runs on alone; empty where it runs on most.
+    follows : str
+        Id of the framework that it grew out of, whose effect on the time of a step is its own as well; empty for none.
     degrees : mapping of str to str
         Its names for ``tp``, ``pp``, ``dp``, ``cp`` and ``ep``.
     source : str
@@ -57,6 +59,7 @@ class Framework:
     chunk_layers: int = 0
     counts_full_attention: bool = False
     vendors: tuple[str, ...] = ()
+    follows: str = ""
     degrees: Mapping[str, str] = field(default_factory=dict)
     source: str = "assumption"
 

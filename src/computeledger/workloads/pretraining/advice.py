@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
+from computeledger.physics.critical_batch import BatchPhase, worth_of_batches
 from computeledger.physics.roofline import Machine, OperationKind, parse_precision
 from computeledger.units import GIGA, format_count, format_percent, format_si
 from computeledger.workloads.pretraining.candidates import Limits, candidates
@@ -102,7 +103,7 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
     yield Advice(
         f"a global batch of {format_si(median(2 * scenario.global_batch_tokens))} tokens",
         _gain(then, now),
-        "only as far as the critical batch allows; twice as many microbatches hide the pipeline and the gradients",
+        f"twice as many microbatches hide the pipeline and the gradients{_worth_words(scenario)}",
     )
     if median(scenario.layout.pp) > 1 and scenario.schedule == "1f1b":
         one = replace(scenario, batch=with_schedule(replace(scenario.batch, virtual_stages=1.0), "zero-bubble"))
@@ -111,6 +112,15 @@ def _schedule(scenario: PretrainingScenario, now: PretrainingResult, machine: Ma
             _gain(estimate_pretraining(one, machine), now),
             "splits the backward pass; few frameworks have it",
         )
+
+
+def _worth_words(scenario: PretrainingScenario) -> str:
+    """What tokens are worth in a batch twice as large, where the run states how many it has."""
+    tokens, batch = median(scenario.tokens), median(scenario.global_batch_tokens)
+    if not tokens:
+        return "; only as far as the critical batch allows"
+    once, twice = (float(worth_of_batches([BatchPhase(n * batch, 0.0, tokens)])) / tokens for n in (1, 2))
+    return f"; the tokens are then worth {format_percent(twice / once)} of what they are now"
 
 
 def _memory(scenario: PretrainingScenario, now: PretrainingResult, machine: Machine) -> Iterator[Advice]:

@@ -260,7 +260,10 @@ def _configuration(one: TrainingAnchor, asked: PretrainingScenario) -> Pretraini
     if "precision" in said and parse_training_precision(str(said["precision"]), model.is_moe).name != precision.name:
         precision = parse_training_precision(str(said["precision"]), model.is_moe)
     batch = _batch(said, asked.batch, layout, model)
-    return replace(asked, model=model, layout=layout, batch=batch, precision=precision)
+    sites = asked.sites
+    if sites is not None and layout.n_gpus <= asked.layout.n_gpus / sites.n:
+        sites = None  # measured at one site
+    return replace(asked, model=model, layout=layout, batch=batch, precision=precision, sites=sites)
 
 
 def _batch(said: Said, batch: Batch, layout: Layout, model: Model) -> Batch:
@@ -275,6 +278,7 @@ def _batch(said: Said, batch: Batch, layout: Layout, model: Model) -> Batch:
     return replace(
         batch,
         sequence_tokens=sequence,
+        documents=batch.documents if sequence == median(batch.sequence_tokens) else None,
         global_sequences=float(batch_sequences(float(said.get("global_batch", held)), sequence)),
         microbatch_sequences=float(said.get("microbatch", batch.microbatch_sequences)),
         virtual_stages=float(said.get("virtual_stages", _pieces(batch, layout, model))),
@@ -322,7 +326,8 @@ def _step_s(one: TrainingAnchor, model: PretrainingResult) -> float:
     value = float(one.said[given[0]])
     if given[0] == "step":
         return value
-    per_gpu = median(model.scenario.global_batch_tokens) / median(model.scenario.layout.n_gpus)
+    useful = model.scenario.batch.useful_fraction * median(model.scenario.global_batch_tokens)
+    per_gpu = useful / median(model.scenario.layout.n_gpus)
     if given[0] == "mfu":
         value = value * model.peak_flop_per_s / median(model.flop_per_token)
     return per_gpu / value

@@ -143,8 +143,9 @@ class PretrainingResult(Displayed):
 
     @property
     def tokens_per_s_per_gpu(self) -> Num:
-        """Training throughput [token/s]."""
-        return self.scenario.global_batch_tokens / self.step_s / self.scenario.layout.n_gpus
+        """Training throughput, padding left out [token/s]."""
+        useful = self.scenario.batch.useful_fraction * self.scenario.global_batch_tokens
+        return useful / self.step_s / self.scenario.layout.n_gpus
 
     @property
     def mfu_fraction(self) -> Num:
@@ -233,7 +234,7 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     (True, False)
     """
     model, batch, layout = scenario.model, scenario.batch, scenario.layout
-    flop = training_flop_per_token(model, batch.sequence_tokens)
+    flop = training_flop_per_token(model, batch.attended_tokens)
     linear = 2 * n_params_active(model)
     if scenario.lora is not None:
         trained = adapter_params(model, scenario.lora)
@@ -283,7 +284,7 @@ def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
     >>> round(float(recomputed_flop_per_token(load_model("deepseek-v3"), batch)) / 1e9, 2)
     6.65
     """
-    forward = training_flop_per_token(model, batch.sequence_tokens) / 3
+    forward = training_flop_per_token(model, batch.attended_tokens) / 3
     if batch.forward_again:
         return forward * batch.forward_again
     attention = forward - 2 * n_params_active(model) if batch.recomputes("core_attn") else 0.0 * forward
@@ -292,7 +293,7 @@ def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
 
 
 def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) -> PretrainingResult:
-    """Stretch a step, every part alike, as a measurement says; never beyond the physical limit.
+    """Stretch a step, each part but the link between sites, as a measurement says; never beyond the physical limit.
 
     Parameters
     ----------
@@ -318,7 +319,7 @@ def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) ->
     """
     step = result.step
     by = np.maximum(factor, least_step_s / step.step_s)
-    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s", "sites_s")
+    parts = ("ratio", "microbatch_s", "bubble_s", "gradients_s", "optimizer_s", "fixed_s")
     return replace(result, step=replace(step, **{name: getattr(step, name) * by for name in parts}))
 
 

@@ -14,10 +14,12 @@ from computeledger.physics.calibration.training import framework_ratio, load_all
 from computeledger.physics.parallelism import Layout, check_layout, filled, parse_layout
 from computeledger.physics.roofline import parse_training_precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, parse_recompute
+from computeledger.physics.training.documents import Documents
 from computeledger.physics.training.host import parse_offload
 from computeledger.physics.training.sites import Sites
 from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.candidates import Limits
+from computeledger.workloads.pretraining.documents import PACKINGS, read_documents
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
@@ -46,6 +48,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
         recompute=_recompute(question) or "selective",
         virtual_stages=float(question.virtual_stages or 1),
         sharded_weights=_sharding(question) == "zero-3",
+        documents=_documents(question, sequence),
         stack=replace(
             framework.stack,
             tuning=question.tuning,
@@ -64,6 +67,12 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
     tokens = median_of(question.tokens)
     return PretrainingScenario(model, Layout(), precision, batch, tokens, lora=lora, sites=_sites(question))
+
+
+def _documents(question: PretrainQuestion, sequence_tokens: float) -> Documents | None:
+    if question.documents is None:
+        return None
+    return read_documents(question.documents, question.packing or PACKINGS[0], sequence_tokens)
 
 
 def _sites(question: PretrainQuestion) -> Sites | None:

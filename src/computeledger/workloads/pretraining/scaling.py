@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Num, Range, median, sample
 from computeledger.errors import InputError
 from computeledger.facts.schema import Fact
-from computeledger.physics.critical_batch import BatchPhase, critical_batch_tokens
+from computeledger.physics.critical_batch import BatchPhase, critical_batch_tokens, worth_of_batches
 from computeledger.physics.goodput import Reliability, goodput
 from computeledger.physics.roofline import Machine
 from computeledger.units import HOUR_S
@@ -141,6 +141,8 @@ class Scaled:
         Whether the batch exceeds the critical batch at the end of the run.
     problem : str
         Why there is no option.
+    worth_fraction : float
+        Of the run's tokens with that batch, against a small one's, at the median growth of the critical batch [-].
     """
 
     n_gpus: int
@@ -152,6 +154,7 @@ class Scaled:
     gpu_hours: float = float("inf")
     beyond_critical: bool = False
     problem: str = ""
+    worth_fraction: float = 1.0
 
 
 def scale(
@@ -212,11 +215,13 @@ def _scaled(
         best = require_fit(one, candidates(one, n_gpus, limits), machine, (n_gpus, limits)).best(1)[0]
     except InputError as error:
         return Scaled(n_gpus, batch_tokens, None, problem=str(error))
-    speed = batch_tokens / best.step_s / n_gpus
+    speed = one.batch.useful_fraction * batch_tokens / best.step_s / n_gpus
     share = float(np.median(np.asarray(goodput(reliability, n_gpus).goodput_fraction)))
     hours = tokens / speed / share / HOUR_S
     beyond = batch_tokens > 1.01 * float(critical_batch_tokens(tokens))
-    return Scaled(n_gpus, batch_tokens, best, speed, share, hours * HOUR_S / n_gpus, hours, beyond)
+    worth = float(worth_of_batches([BatchPhase(batch_tokens, 0.0, tokens)])) / tokens
+    days = hours * HOUR_S / n_gpus
+    return Scaled(n_gpus, batch_tokens, best, speed, share, days, hours, beyond, worth_fraction=worth)
 
 
 def counts_around(n_gpus: int, doublings: int = 3) -> list[int]:

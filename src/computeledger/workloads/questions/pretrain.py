@@ -62,6 +62,18 @@ class PretrainQuestion(OnSystem):
         "tokens", "Fresh tokens; beyond them data repeat.", unit="tokens", is_open=True, is_single=True, metavar="U",
         label="Fresh tokens", group="Run", blank="no data repeat",
     )  # fmt: skip
+    documents: str | None = asked(
+        "text", "Lengths of documents: p50=800,p95=8K (and longest=...), or a file of lengths, one a line.",
+        metavar="LENGTHS", label="Documents", group="Run", blank="one in each sequence",
+    )  # fmt: skip
+    packing: str | None = asked(
+        "text", "Several documents in a sequence, masked from one another or joined, or one padded to its end.",
+        choices=("masked", "joined", "padded"), label="Packing", group="Run", blank="masked, with --documents",
+    )  # fmt: skip
+    loss_fraction: float | None = asked(
+        "fraction", "Tokens that carry loss; prompts do not.", is_open=True, most=1.0, is_single=True, metavar="F",
+        label="Tokens with loss", group="Run", blank="all",
+    )  # fmt: skip
     microbatch_sequences: int | None = asked(
         "whole",
         "Sequences per microbatch.",
@@ -141,18 +153,24 @@ class PretrainQuestion(OnSystem):
     stragglers: Uncertain | None = asked(
         "fraction", "Time that slow hosts add to a step.", most=1.0, metavar="F", blank="assumed"
     )
+    step_jitter: Uncertain | None = asked(
+        "fraction", "Standard deviation of one GPU's step over its mean: all wait for the slowest.", most=1.0,
+        metavar="F", blank="as --stragglers says",
+    )  # fmt: skip
     sites: int | None = asked(
-        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", blank="one",
+        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", label="Sites", group="How",
+        blank="one",
     )  # fmt: skip
     site_bandwidth: float | None = asked(
         "bytes_per_s", "What leaves one site for the others, per direction.", unit=None, is_open=True, is_single=True,
-        metavar="800Gb/s", blank="none: --sites needs it",
+        metavar="800Gb/s", label="Between sites", group="How", blank="none: --sites needs it",
     )  # fmt: skip
     site_latency: float | None = asked(
         "s", "One way between two sites.", unit=None, is_single=True, metavar="T", blank="20 ms, with --sites",
     )  # fmt: skip
     local_steps: int | None = asked(
-        "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", blank="1, with --sites",
+        "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", label="Local steps",
+        group="How", blank="1, with --sites",
     )  # fmt: skip
     objective: str = asked("text", "What the search minimises.", "time", choices=OBJECTIVES)
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")
@@ -192,10 +210,18 @@ class PretrainQuestion(OnSystem):
                 f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
                 f"{EMITTED[self.emit]}, or leave it out"
             )
+        self._check_beside()
+        if self.lora_targets is not None and self.lora_rank is None:
+            raise InputError("--lora-targets needs --lora-rank")
+
+    def _check_beside(self) -> None:
+        """Refuse fields that need another one, or say the same."""
         if self.sites is not None and self.site_bandwidth is None:
             raise InputError("--sites needs --site-bandwidth, such as 800Gb/s: what leaves one site for the others")
         for name in ("site_bandwidth", "site_latency", "local_steps"):
             if self.sites is None and getattr(self, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} needs --sites")
-        if self.lora_targets is not None and self.lora_rank is None:
-            raise InputError("--lora-targets needs --lora-rank")
+        if self.packing is not None and self.documents is None:
+            raise InputError("--packing needs --documents, such as p50=800,p95=8K")
+        if self.step_jitter is not None and self.stragglers is not None:
+            raise InputError("--step-jitter and --stragglers say the same: give one of them")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.workloads.questions.setup import OnSystem
+from computeledger.workloads.questions.spread import Spread, low_of, read_spread
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -77,6 +78,32 @@ class RLQuestion(OnSystem):
         "tokens", "Mean prompt.", 500.0, unit="tokens", metavar="L", aliases=("prompt",), label="Prompt, mean",
         group="Sampling", slider=(16, 65536),
     )  # fmt: skip
+    turns: str | None = asked(
+        "text", "Turns of an episode, on average, or lognormal:P50:P95, uniform:LOW:HIGH, exponential:MEAN; its "
+        "rollout tokens are those it writes in all of them.", metavar="N", takes_number=True, label="Turns",
+        group="Turns and tools", blank="1",
+    )  # fmt: skip
+    observation_tokens: Uncertain = asked(
+        "tokens", "Tokens that the answer of a tool adds to the context, per call.", 0.0, unit="tokens", metavar="L",
+        aliases=("observation",), label="Observed a call", group="Turns and tools", slider=(16, 65536),
+    )  # fmt: skip
+    tool_latency: str | None = asked(
+        "text", "From a tool's call to its answer: a time, a range, or a distribution, such as lognormal:2s:20s.",
+        metavar="T", takes_number=True, label="Tool latency", group="Turns and tools", blank="0s",
+    )  # fmt: skip
+    turn_limit: Uncertain | None = asked(
+        "count", "Turns at which an episode is cut.", least=1.0, metavar="N", blank="none"
+    )
+    environments: Uncertain | None = asked(
+        "count", "Environments, or sandboxes: episodes under way at once.", least=1.0, most=MOST_COUNT, metavar="N",
+        label="Environments", group="Turns and tools", slider=(8, 65536), blank="one for each rollout",
+    )  # fmt: skip
+    environment_cores: Uncertain = asked("count", "CPU cores that an environment holds.", 1.0, metavar="N")
+    failed_fraction: Uncertain = asked(
+        "fraction", "Attempts at an episode that fail, half-way on average, and are begun again.", 0.0, most=0.9,
+        metavar="F",
+    )  # fmt: skip
+    reread_cache: bool = asked("switch", "Caches are computed anew with new weights.", False)
     no_shared_prefix: bool = asked("switch", "A group's prompt is prefilled once per rollout.", False)
     prompts_per_step: Uncertain = asked(
         "count", "Prompts per step.", 128.0, is_open=True, most=MOST_COUNT, metavar="N", aliases=("prompts",),
@@ -173,6 +200,10 @@ class RLQuestion(OnSystem):
     pretraining_flop: Uncertain | None = asked(
         "flop", "A pretraining run to match in GPU-time.", unit="FLOP", is_open=True, metavar="C"
     )
+    price_ratio: Uncertain = asked(
+        "count", "Price of an output token over an input token: read as utilisation it is a rule of thumb beside "
+        "--pretraining-flop.", 5.0, is_open=True, metavar="N",
+    )  # fmt: skip
     budget_flop: Uncertain = asked(
         "flop", "FLOP to put into RL: tokens, steps and tasks it takes.", 1e26, unit="FLOP", is_open=True,
         metavar="C", aliases=("flop",),
@@ -187,7 +218,18 @@ class RLQuestion(OnSystem):
         """Quantities that are stated or have a default, by field; the price apart."""
         known = fields_of(RLQuestion).values()
         named = [one.name for one in known if one.dimension not in (SWITCH, TEXT, TEXTS, WHOLE) and one.name != "price"]
-        return {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        found = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        return found | {name: one.mean for name, one in self.spreads.items()}
+
+    @property
+    def spreads(self) -> dict[str, Spread]:
+        """Quantities that differ from episode to episode, or from call to call, by field."""
+        said = {"turns": (self.turns, "count"), "tool_latency": (self.tool_latency, "s")}
+        return {
+            name: read_spread(text, f"--{name.replace('_', '-')}", dimension)
+            for name, (text, dimension) in said.items()
+            if text is not None
+        }
 
     @property
     def takes_weights_live(self) -> bool | None:
@@ -212,9 +254,27 @@ class RLQuestion(OnSystem):
                 "--train-on-continuation, --next-token-tokens and --text-tokens-per-position belong to RL on text: "
                 "state --continuation-tokens"
             )
+        self._check_turns()
         if self.in_flight and self.drained:
             raise InputError("--in-flight and --drained exclude one another")
         if self.in_flight and not self.max_lag:
             raise InputError(
                 "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
+
+    def _check_turns(self) -> None:
+        """Refuse tools without turns, and less than a turn."""
+        spreads = self.spreads
+        if "tool_latency" in spreads and low_of(spreads["tool_latency"].mean) < 0:
+            raise InputError(f"--tool-latency {shown(str(self.tool_latency))}: must be at least 0s")
+        turns = spreads.get("turns")
+        if turns is not None and min((low_of(turns.mean), *turns.ends)) < 1:
+            raise InputError(f"--turns {shown(str(self.turns))}: must be at least 1")
+        if turns is None and (self.observation_tokens or self.tool_latency is not None or self.turn_limit is not None):
+            raise InputError("--observation-tokens, --tool-latency and --turn-limit are said of calls: state --turns")
+        has_tail = self.rollout_tokens is None or self.rollout_p95_tokens is not None
+        if turns is not None and turns.form and has_tail:
+            raise InputError(
+                "--turns as a distribution tells how rollouts differ in length: state --rollout-tokens, and no other "
+                "tail"
             )

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from computeledger.arrays import Num
 from computeledger.errors import QuantityError
 
+#: Samples beyond which two laws count as never meeting: nobody draws so many (a choice).
+_MOST_LOG_K = 40 * math.log(2)
+
 Array = NDArray[np.float64]
 
 
@@ -132,6 +135,55 @@ def fit_coverage(k: Sequence[float] | Array, coverage: Sequence[float] | Array) 
     found = CoverageFit(-math.exp(level), float(b), 0.0)
     left = float(np.sqrt(np.mean((found.coverage(ks) - seen) ** 2)))
     return CoverageFit(found.a, found.b, left)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where two laws of coverage meet.
+
+    Attributes
+    ----------
+    k : float
+        Samples from which on the other model solves more [-].
+    coverage : float
+        Of both there [-].
+    is_base_ahead : bool
+        Whether the base model leads beyond, as where RL narrows what is tried; else the trained one does.
+    """
+
+    k: float
+    coverage: float
+    is_base_ahead: bool
+
+
+def crossing(base: CoverageFit, trained: CoverageFit) -> Crossing | None:
+    """Find where the curves of a base and a trained model cross: ``k = (a' / a)^(1 / (b - b'))``.
+
+    Parameters
+    ----------
+    base, trained : CoverageFit
+        Of the model before and after RL.
+
+    Returns
+    -------
+    Crossing or None
+        None where one of them leads at every number of samples from 1 on.
+
+    Examples
+    --------
+    >>> found = crossing(CoverageFit(-1.8, -0.4, 0.0), CoverageFit(-0.9, -0.2, 0.0))
+    >>> round(found.k), round(found.coverage, 3)
+    (32, 0.638)
+    >>> crossing(CoverageFit(-1.8, -0.2, 0.0), CoverageFit(-0.9, -0.4, 0.0)) is None
+    True
+    """
+    if base.b == trained.b:
+        return None
+    log_k = math.log(trained.a / base.a) / (base.b - trained.b)
+    if not 0 <= log_k <= _MOST_LOG_K:
+        return None
+    k = math.exp(log_k)
+    return Crossing(k, float(np.asarray(base.coverage(k))), base.b < trained.b)
 
 
 @dataclass(frozen=True, slots=True)

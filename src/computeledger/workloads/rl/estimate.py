@@ -19,7 +19,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl.generation import Generation, generate, sooner, steady
+from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.training import Passes, Training, train
 
@@ -243,7 +243,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm, Split
     >>> from computeledger.workloads.rl.training import Trainer
@@ -260,10 +260,12 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     split = scenario.split
     passes, made_of = passes_of(scenario), (machines.training, machines.factors)
     training = train(scenario.engine.model, scenario.trainer, passes, made_of)
-    made, lag = _generation(scenario, (machines.generation, machines.factors))
     verify_s, last_s = _verification(scenario)
-    late_s = np.maximum(verify_s - made.wall_s, last_s)
     once_s = once_per_step_s(scenario, machines)
+    made, lag = _generation(
+        scenario, (machines.generation, machines.factors), (training.wall_s + last_s, once_s[0] + once_s[1])
+    )
+    late_s = np.maximum(verify_s - made.wall_s, last_s)
     if split.max_lag:
         pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), verify_s)
         exposed_s = pace_s - training.wall_s
@@ -295,8 +297,14 @@ def _peak_flop_per_s(scenario: RLScenario, machines: RLMachines) -> Num:
     return split.n_generation * machines.generation.bf16_flop_per_s + trainer
 
 
-def _generation(scenario: RLScenario, made_of: tuple[Machine, RLFactors]) -> tuple[Generation, Num]:
-    """The rollouts of one step, and the lag that generating them so needs."""
+def _generation(
+    scenario: RLScenario, made_of: tuple[Machine, RLFactors], beside_s: tuple[Num, Num]
+) -> tuple[Generation, Num]:
+    """The rollouts of one step, and the lag that generating them so needs.
+
+    Under a lag of ``k`` a batch must be there ``k + 1`` steps after its rollouts began, so that none is older:
+    ``(k + 1) T >= longest rollout + last verdict + training``.
+    """
     algorithm, split = scenario.algorithm, scenario.split
     question = (scenario.engine, replace(scenario.sampling, lengths=scenario.written))
     rollouts, replicas = algorithm.rollouts * algorithm.sampling_rounds, np.maximum(scenario.n_replicas, 1.0)
@@ -313,7 +321,7 @@ def _generation(scenario: RLScenario, made_of: tuple[Machine, RLFactors]) -> tup
             lag = np.where(other.wall_s < best.wall_s, float(batches), lag)
             best = sooner(best, other)
     if split.is_in_flight:
-        flowing = steady(*question, (rollouts, split.max_lag * rollouts, replicas), made_of)
+        flowing = in_order(*question, (rollouts, split.max_lag, replicas), made_of, beside_s)
         lag = np.where(flowing.wall_s < best.wall_s, float(split.max_lag), lag)
         best = sooner(best, flowing)
     return best, lag
@@ -351,7 +359,7 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.calibration.rl import RLFactors
     >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm, Split
     >>> from computeledger.workloads.rl.training import Trainer

@@ -2,7 +2,8 @@
 
 All rollouts of a step are released at once. While a queue is left, every place of a replica is taken; then the live
 batch shrinks as rollouts end, and the step waits for the longest of them. The time of a decode step follows the live
-batch and its contexts from position to position.
+batch and its contexts from position to position. Rollouts with turns leave the batch while their tools answer: fewer
+decode than are under way.
 """
 
 from __future__ import annotations
@@ -13,43 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num, blocks
-from computeledger.bounds import AT_LEAST_ONE, check_record
-from computeledger.physics.calibration.efficiency import IDEAL
+from computeledger.physics.blackboard.estimates import best_of_n_mean
 from computeledger.physics.calibration.rl import RLFactors
-from computeledger.physics.roofline import Machine, bound, total_s
-from computeledger.physics.serving.operations import CHUNK_TOKENS, Step, forward, prefill
-from computeledger.workloads.rl.lengths import SURVIVAL, Lengths, agreed, single
-from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
+from computeledger.physics.roofline import Machine
+from computeledger.workloads.rl.lengths import SCORES, SURVIVAL, Lengths, agreed, single
+from computeledger.workloads.rl.pace import (
+    Pace,
+    columns,
+    decode_step_s,
+    held_rollouts,
+    pace_of,
+    read_s,
+    under_way_at_most,
+)
+from computeledger.workloads.rl.turns import Sampling
+from computeledger.workloads.serving.estimate import ServingScenario
 
+#: Rounds in which the rollouts under way and the step that they leave settle.
+_ROUNDS = 3
+#: Level whose root gives the score of the largest of several normal draws: within 1 % of ``best_of_n_mean``.
+_MEDIAN_OF_LARGEST = 0.5264
 #: Numbers handled at a time: what stays in a core's own cache.
 _BLOCK = 32_768
 #: Positions of the tail whose steps are priced: the start, every other one, the end.
 _PRICED = np.array([0, *range(1, len(SURVIVAL) - 1, 2), len(SURVIVAL) - 1])
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """What generators are asked for.
-
-    Attributes
-    ----------
-    lengths : Lengths
-        Of rollouts, prompts not counted [token].
-    prompt_tokens : float or ndarray
-        Of each rollout [token].
-    group_size : float or ndarray
-        Rollouts per prompt; with a shared prefix its prompt is read once per group [-].
-    is_prefix_shared : bool
-        Whether the engine keeps a group's prompt in its cache.
-    """
-
-    lengths: Lengths
-    prompt_tokens: Num
-    group_size: Num = 1.0
-    is_prefix_shared: bool = True
-
-    def __post_init__(self) -> None:
-        check_record(self, group_size=AT_LEAST_ONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +56,10 @@ class Generation:
         Rollouts a replica decodes at once at most [-].
     tokens : float or ndarray
         Sampled [token].
+    episode_s : float or ndarray
+        From the beginning of a rollout to its end, on average [s].
+    reused_fraction : float or ndarray
+        Returns from a tool that find their cache in place [-].
     """
 
     wall_s: Num
@@ -76,6 +68,8 @@ class Generation:
     live: Num
     n_places: Num
     tokens: Num
+    episode_s: Num = 0.0
+    reused_fraction: Num = 1.0
 
     def times(self, factor: Num) -> Generation:
         """Times and tokens of several such batches one after the other, or of a part of one.
@@ -104,129 +98,9 @@ class Generation:
         )
 
 
-def framework_machine(machine: Machine, factors: RLFactors) -> Machine:
-    """One GPU of the generators as an RL framework drives it: slower launches, a slower host and a slower step.
-
-    Parameters
-    ----------
-    machine : Machine
-        As :func:`computeledger.workloads.rl.search.rl_machine` gives it.
-    factors : RLFactors
-        What RL adds.
-
-    Returns
-    -------
-    Machine
-        With the framework's ratios in its efficiency, in place of that of a tuned server.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_system
-    >>> from computeledger.physics.calibration.efficiency import Efficiency
-    >>> tuned = Machine(load_system("h100-nvl8"), Efficiency(host_step_s=1e-3))
-    >>> driven = framework_machine(tuned, RLFactors(rl_launch_ratio=2.0, rl_decode_ratio=1.5)).efficiency
-    >>> driven.host_step_s, driven.floor_ratio, driven.serving_ratio
-    (0.002, 2.0, 1.5)
-    """
-    eff, launch = machine.efficiency, factors.rl_launch_ratio
-    if eff is IDEAL:
-        return machine
-    slower = replace(
-        eff,
-        floor_ratio=launch * eff.floor_ratio,
-        host_step_s=launch * eff.host_step_s,
-        host_sequence_s=launch * eff.host_sequence_s,
-        serving_ratio=factors.rl_decode_ratio,
-        step_ratio=1.0,
-    )
-    return replace(machine, efficiency=slower)
-
-
-def decode_step_s(engine: ServingScenario, live: Num, context_tokens: Num, made_of: tuple[Machine, RLFactors]) -> Num:
-    """Time of one decode step of a generation engine, per token of a rollout.
-
-    An RL framework's engine launches and schedules more slowly than a tuned server: that part, and the step as a
-    whole, carry factors of their own.
-
-    Parameters
-    ----------
-    engine : ServingScenario
-        Model, layout, precision, speculative decoding; its lengths and batch are set aside.
-    live : float or ndarray
-        Rollouts decoding on the replica [-].
-    context_tokens : float or ndarray
-        Of each [token].
-    made_of : tuple of Machine and RLFactors
-        One GPU of the generators, and what RL adds.
-
-    Returns
-    -------
-    float or ndarray
-        Never below the physical limit [s].
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.calibration.rl import IDEAL_RL
-    >>> from computeledger.physics.parallelism import Layout
-    >>> from computeledger.physics.roofline import Precision
-    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
-    >>> bool(4e-3 < decode_step_s(engine, 1.0, 1.0, (Machine(load_system("h100-nvl8")), IDEAL_RL)) < 6e-3)
-    True
-    """
-    machine = framework_machine(*made_of)
-    ranks = engine.layout.dp * engine.layout.pp
-    step = Step(np.maximum(live, ranks), context_tokens, 1.0 + engine.draft_tokens)
-    question = (engine.model, step, engine.layout, engine.precision)
-    time_s = total_s(forward(*question, machine))
-    if machine.efficiency is not IDEAL:
-        limit_s = total_s(forward(*question, replace(machine, efficiency=IDEAL)))
-        time_s = np.maximum(machine.efficiency.serving_ratio * time_s, limit_s)
-    return time_s * (1 + engine.draft_tokens / engine.model.n_layers) / engine.tokens_per_step
-
-
-def decode_bound(engine: ServingScenario, sampling: Sampling, live: Num, machine: Machine) -> NDArray[np.str_]:
-    """Name what binds a decode step at the live batch.
-
-    Parameters
-    ----------
-    engine : ServingScenario
-        Of one replica.
-    sampling : Sampling
-        Lengths and prompts.
-    live : float or ndarray
-        Rollouts decoding on a replica [-].
-    machine : Machine
-        One GPU of the generators.
-
-    Returns
-    -------
-    ndarray of str
-        ``compute``, ``memory``, ``network`` or ``overhead``.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
-    >>> from computeledger.physics.roofline import Precision
-    >>> from computeledger.workloads.rl.lengths import exact_lengths
-    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
-    >>> str(decode_bound(engine, Sampling(exact_lengths(2000.0), 100.0), 8.0, Machine(load_system("h100-nvl8"))))
-    'memory'
-    """
-    ranks = engine.layout.dp * engine.layout.pp
-    context = sampling.prompt_tokens + sampling.lengths.mean_age_tokens
-    step = Step(np.maximum(live, ranks), context, 1.0 + engine.draft_tokens)
-    return bound(forward(engine.model, step, engine.layout, engine.precision, machine))
-
-
 def _prompt_s(engine: ServingScenario, sampling: Sampling, machine: Machine) -> Num:
     """Replica time to read the prompt of one rollout, many prompts sharing a pass."""
-    ranks = engine.layout.dp * engine.layout.pp
-    tokens = np.maximum(sampling.prompt_tokens, 1.0)
-    packed = np.maximum(CHUNK_TOKENS / tokens, 1.0)
-    step = Step(ranks * packed, 0.0, tokens, decode=False)
-    each: Num = total_s(prefill(engine.model, step, engine.layout, engine.precision, machine)) / packed / ranks
+    each = read_s(engine, np.maximum(sampling.prompt_tokens, 1.0), 0.0, machine)
     return each / np.where(sampling.is_prefix_shared, sampling.group_size, 1.0)
 
 
@@ -260,10 +134,7 @@ def places(engine: ServingScenario, sampling: Sampling, machine: Machine) -> Num
     >>> float(places(engine, Sampling(exact_lengths(2000.0), 100.0), machine))
     256.0
     """
-    lengths = sampling.lengths
-    held = replace(engine, cached_tokens=0.0, input_tokens=sampling.prompt_tokens)
-    one = largest_batch(replace(held, output_tokens=lengths.longest_tokens), machine)
-    mean = largest_batch(replace(held, output_tokens=lengths.mean_age_tokens), machine)
+    one, mean = held_rollouts(engine, sampling, machine)
     return np.where(np.asarray(one) >= 1, np.minimum(mean, engine.batch), 0.0)
 
 
@@ -309,31 +180,62 @@ def generate(
     lengths = sampling.lengths
     room = places(engine, sampling, machine)
     share = np.maximum(rollouts / replicas, 1.0)
-    last = agreed(np.clip(share, 1.0, np.maximum(room, 1.0)))
-    age = sampling.prompt_tokens + lengths.mean_age_tokens
+    last = under_way_at_most(engine, sampling, (share, room, replicas), made_of)
     # one call prices the queue's full house and every other position of the tail
     any_own = lengths.any_alive(last)
     together = last * SURVIVAL[_PRICED, None] / np.maximum(any_own[_PRICED], np.finfo(float).tiny)
-    context = sampling.prompt_tokens + lengths.tokens[_PRICED]
-    live, contexts = _with_queue(np.maximum(together, 1.0), last), _with_queue(context, age)
+    live = _with_queue(np.maximum(together, 1.0), last)
+    contexts = _with_queue(sampling.context_tokens(lengths.tokens[_PRICED]), sampling.mean_context_tokens)
     rows = max(_BLOCK // np.broadcast(live[0], contexts[0], factors.rl_decode_ratio).size, 1)
     parts = [slice(start, start + rows) for start in range(0, len(live), rows)]
-    priced_s = np.concatenate([decode_step_s(engine, live[part], contexts[part], made_of) for part in parts])
-    tail_s, longest_s = _tail_s(lengths, any_own, np.atleast_1d(agreed(last * replicas)), priced_s[:-1])
-    queued_s = (share - last) * lengths.mean_tokens * single(priced_s[-1]) / last
+    paces = [pace_of(engine, sampling, (live[part], contexts[part], room), made_of) for part in parts]
+    pace = Pace(*(np.concatenate(column) for column in zip(*map(columns, paces), strict=True)))
+    everyone = np.atleast_1d(agreed(last * replicas))
+    tail_s, longest_s = _tail_s(lengths, any_own, everyone, (pace.token_s[:-1], pace.busy_s[:-1]))
+    late_s = _late_s(sampling, everyone, pace.token_s[0])
+    queued_s = (share - last) * lengths.mean_tokens * single(pace.token_s[-1]) / last
+    queued_busy_s = (share - last) * lengths.mean_tokens * single(pace.busy_s[-1]) / last
     prompts_s = share * _prompt_s(engine, sampling, machine)
     steps = (share - last) * lengths.mean_tokens / last + lengths.integral(any_own)
     fits = room >= 1
-    busy_s = np.where(fits, queued_s + prompts_s + tail_s, 0.0)
-    wall_s = np.where(fits, queued_s + prompts_s + np.maximum(longest_s, tail_s), np.inf)
+    busy_s = np.where(fits, queued_busy_s + prompts_s + tail_s[1], 0.0)
+    wall_s = np.where(fits, queued_s + prompts_s + np.maximum(longest_s + late_s, tail_s[0]), np.inf)
+    read_s = (share - last) / last * lengths.mean_tokens * single(pace.read_s[-1]) + lengths.integral(
+        any_own * _between(pace.read_s[:-1])
+    )
     return Generation(
         wall_s=wall_s,
         busy_s=busy_s,
-        prefill_s=prompts_s,
-        live=share * lengths.mean_tokens / steps,
+        prefill_s=prompts_s + read_s,
+        live=share * lengths.mean_tokens / steps * single(pace.decoding[-1]) / last,
         n_places=room,
         tokens=rollouts * lengths.mean_tokens,
+        episode_s=lengths.mean_tokens * single(pace.token_s[-1]),
+        reused_fraction=single(pace.reused[-1]),
     )
+
+
+def _late_s(sampling: Sampling, rollouts: NDArray[np.float64], token_s: Num) -> Num:
+    """How much later the last rollout ends because the waits of single ones depart from their mean.
+
+    Departures of lengths and of waits from their means add as squares; and of the rollouts that reach a length, one
+    waits as long as the longest of so many do.
+    """
+    turns, lengths = sampling.turns, sampling.lengths
+    if not turns.has_calls:
+        return 0.0
+    alive = lengths.any_alive(rollouts)
+    own_s = turns.spread_s(lengths.tokens, SCORES)
+    others_s = np.maximum(lengths.tokens - lengths.mean_tokens, 0.0) * token_s
+    squares_s = np.sqrt(others_s**2 + own_s**2) - others_s
+    together_s = single(np.sum((squares_s[1:] - squares_s[:-1]) * (alive[1:] + alive[:-1]) / 2, axis=0))
+    reach = np.maximum(rollouts * np.maximum(SURVIVAL[:, None], 1 / rollouts), 1.0)
+    levels = -np.expm1(np.log(_MEDIAN_OF_LARGEST) / reach)
+    scores = np.interp(-levels, -SURVIVAL[1:-1], SCORES[1:-1, 0])
+    reached_s = lengths.tokens * token_s + turns.spread_s(lengths.tokens, scores)
+    reached_s = np.where(rollouts * SURVIVAL[:, None] >= 1.0, reached_s, 0.0)
+    beyond_s = np.max(reached_s, axis=0) - np.asarray(lengths.integral(alive * token_s))
+    return np.maximum(together_s, single(np.atleast_1d(beyond_s)))
 
 
 def _with_queue(tail: Num, queue: Num) -> NDArray[np.float64]:
@@ -343,16 +245,21 @@ def _with_queue(tail: Num, queue: Num) -> NDArray[np.float64]:
 
 
 def _tail_s(
-    lengths: Lengths, any_own: NDArray[np.float64], rollouts: NDArray[np.float64], priced: NDArray[np.float64]
-) -> tuple[Num, Num]:
-    """Time until the last rollout of a replica ends, and until that of all replicas does."""
-    n_samples = priced.shape[1]
-    tail_s, longest_s = np.empty((2, n_samples))
+    lengths: Lengths,
+    any_own: NDArray[np.float64],
+    rollouts: NDArray[np.float64],
+    priced: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> tuple[tuple[Num, Num], Num]:
+    """Time until the last rollout of a replica ends, and of it at work; and until that of all replicas does."""
+    n_samples = priced[0].shape[1]
+    tail_s, busy_s, longest_s = np.empty((3, n_samples))
     for part in blocks(n_samples, _BLOCK // len(SURVIVAL)):
-        here, step_s = Lengths(_samples(lengths.tokens, part)), _between(priced[:, part])
-        tail_s[part] = here.integral(_samples(any_own, part) * step_s)
-        longest_s[part] = here.integral(here.any_alive(_samples(rollouts, part)) * step_s)
-    return single(tail_s), single(longest_s)
+        here, own = Lengths(_samples(lengths.tokens, part)), _samples(any_own, part)
+        token_s = _between(priced[0][:, part])
+        tail_s[part] = here.integral(own * token_s)
+        busy_s[part] = here.integral(own * _between(priced[1][:, part]))
+        longest_s[part] = here.integral(here.any_alive(_samples(rollouts, part)) * token_s)
+    return (single(tail_s), single(busy_s)), single(longest_s)
 
 
 def _samples(values: NDArray[np.float64], part: slice) -> NDArray[np.float64]:
@@ -407,14 +314,118 @@ def steady(
     """
     rollouts, under_way, replicas = load
     machine, _ = made_of
-    lengths = sampling.lengths
+    lengths, turns = sampling.lengths, sampling.turns
     room = places(engine, sampling, machine)
-    live = np.clip(under_way / replicas, 1.0, np.maximum(room, 1.0))
-    step_s = decode_step_s(engine, live, sampling.prompt_tokens + lengths.mean_age_tokens, made_of)
+    live = under_way_at_most(engine, sampling, (np.maximum(under_way / replicas, 1.0), room, replicas), made_of)
+    pace = pace_of(engine, sampling, (live, sampling.mean_context_tokens, room), made_of)
     prompts_s = rollouts / replicas * _prompt_s(engine, sampling, machine)
-    wall_s = np.where(room >= 1, prompts_s + rollouts / replicas * lengths.mean_tokens * step_s / live, np.inf)
-    busy_s = np.where(room >= 1, wall_s, 0.0)
-    return Generation(wall_s, busy_s, prompts_s, live, room, rollouts * lengths.mean_tokens)
+    again_s: Num = 0.0
+    if turns.rereads:
+        again_s = live * read_s(engine, np.maximum(sampling.mean_context_tokens, 1.0), 0.0, machine)
+    each = rollouts / replicas * lengths.mean_tokens / live
+    wall_s = np.where(room >= 1, prompts_s + again_s + each * pace.token_s, np.inf)
+    busy_s = np.where(room >= 1, prompts_s + again_s + each * pace.busy_s, 0.0)
+    return Generation(
+        wall_s=wall_s,
+        busy_s=busy_s,
+        prefill_s=prompts_s + again_s + each * pace.read_s,
+        live=pace.decoding,
+        n_places=room,
+        tokens=rollouts * lengths.mean_tokens,
+        episode_s=lengths.mean_tokens * pace.token_s,
+        reused_fraction=pace.reused,
+    )
+
+
+def in_order(
+    engine: ServingScenario,
+    sampling: Sampling,
+    load: tuple[Num, int, Num],
+    made_of: tuple[Machine, RLFactors],
+    beside_s: tuple[Num, Num],
+) -> Generation:
+    """Time a batch of rollouts under a lag where batches are trained on in the order of their release.
+
+    New rollouts start as old ones end, but none may become older than the lag: its batch waits for its longest one.
+    ``(lag + 1) T >= t longest + training``, while which fewer decode, and faster.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Of one replica; its batch is the engine's own limit.
+    sampling : Sampling
+        Lengths and prompts.
+    load : tuple of float or ndarray
+        Rollouts of a step, versions that they may be behind, and replicas that share them [-].
+    made_of : tuple of Machine and RLFactors
+        One GPU of the generators, and what RL adds.
+    beside_s : tuple of float or ndarray
+        From the end of a batch's last rollout to the end of its training, and what a step has once besides [s].
+
+    Returns
+    -------
+    Generation
+        As :func:`steady` has it, or as long as the longest rollout makes it.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.rl import IDEAL_RL
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> made_of, sampling = (Machine(load_system("h100-nvl8")), IDEAL_RL), Sampling(lengths_of_mean(1e3, 2e4), 150.0)
+    >>> one, four = (in_order(engine, sampling, (512.0, lag, 16.0), made_of, (1.0, 0.0)) for lag in (1, 4))
+    >>> bool(1.2 < one.wall_s / four.wall_s)
+    True
+    """
+    rollouts, lag, replicas = load
+    after_s, once_s = beside_s
+    full = steady(engine, sampling, (rollouts, lag * rollouts, replicas), made_of)
+    share = np.maximum((lag + 1) * rollouts / replicas, 1.0)
+    at_most = under_way_at_most(engine, sampling, (share, full.n_places, replicas), made_of) * replicas / rollouts
+    if not sampling.turns.has_calls:
+        # of a batch that waits for its longest rollout fewer are under way than it has
+        at_most = at_most * sampling.lengths.longest_tokens / sampling.lengths.mean_tokens
+    at_most = np.clip(at_most, 1.0, lag + 1)
+    batches: Num = 1.0
+    for _ in range(_ROUNDS):
+        # from few under way upwards: caches that are lost to too many keep them too many
+        made = generate(engine, sampling, (batches * rollouts, replicas), made_of)
+        late_s = made.wall_s + _uneven_s(engine, sampling, (batches * rollouts, replicas), made_of)
+        stale_s = (late_s + after_s + once_s) / (lag + 1) - once_s
+        step_s = np.maximum(stale_s, after_s) + once_s
+        batches = np.clip(late_s / step_s, 1.0, at_most)
+    by_littles_law = np.minimum(rollouts * made.episode_s / step_s, lag * rollouts)
+    made = steady(engine, sampling, (rollouts, by_littles_law, replicas), made_of)
+    # generators go on while the trainer does what comes once per step
+    rate_s = np.minimum(full.wall_s, made.wall_s) - once_s
+    paced_s = np.maximum(stale_s, rate_s)
+    late = replace(made, wall_s=paced_s, busy_s=np.minimum(made.busy_s, paced_s))
+    free = replace(full, wall_s=rate_s, busy_s=np.minimum(full.busy_s, rate_s))
+    return _chosen((rate_s >= paced_s) | ~np.isfinite(full.wall_s), free, late)
+
+
+def _uneven_s(
+    engine: ServingScenario, sampling: Sampling, load: tuple[Num, Num], made_of: tuple[Machine, RLFactors]
+) -> Num:
+    """How much later the replica with the most to write ends than one with its share, on average of many steps.
+
+    The sum of ``n`` lengths departs from its mean by ``sd sqrt(n)``, the largest of ``R`` of them by so much times the
+    mean of the largest of ``R`` normal draws; a token more on a replica takes what a rollout more adds to a step.
+    """
+    rollouts, replicas = load
+    lengths = sampling.lengths
+    share = np.maximum(rollouts / replicas, 1.0)
+    each = np.clip(share, 1.0, np.maximum(places(engine, sampling, made_of[0]), 1.0))
+    more_s = decode_step_s(engine, each, sampling.mean_context_tokens, made_of) - decode_step_s(
+        engine, 1.0, sampling.mean_context_tokens, made_of
+    )
+    variance = np.maximum(2 * lengths.mean_age_tokens * lengths.mean_tokens - lengths.mean_tokens**2, 0.0)
+    largest = best_of_n_mean(0.0, 1.0, np.maximum(replicas, 1.0))
+    found: Num = largest * np.sqrt(variance * share) * more_s / np.maximum(each - 1.0, 1.0)
+    return found
 
 
 def sooner(one: Generation, other: Generation) -> Generation:
@@ -435,6 +446,10 @@ def sooner(one: Generation, other: Generation) -> Generation:
     >>> sooner(Generation(2.0, 1.0, 0.5, 8.0, 16.0, 1.0), Generation(3.0, 1.0, 0.5, 8.0, 16.0, 1.0)).wall_s
     array(2.)
     """
-    first = np.asarray(one.wall_s) <= np.asarray(other.wall_s)
+    return _chosen(np.asarray(one.wall_s) <= np.asarray(other.wall_s), one, other)
+
+
+def _chosen(first: NDArray[np.bool_], one: Generation, other: Generation) -> Generation:
+    """One where it is the first, else the other."""
     names = (field.name for field in fields(Generation))
     return Generation(**{name: np.where(first, getattr(one, name), getattr(other, name)) for name in names})

@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 _SCORES = np.linspace(-4.0, 5.5, 77)
 #: Share of rollouts that reach each position, from the start to the longest that is allowed.
 SURVIVAL: Array = np.array([1.0, 1.0, *(0.5 * math.erfc(z / math.sqrt(2)) for z in _SCORES[1:-1]), 0.0, 0.0])
+#: Standard score of each position of :data:`SURVIVAL`.
+SCORES: Array = np.concatenate([_SCORES[:1], _SCORES, _SCORES[-1:]])[:, None]
 #: Spread of the logarithm of rollout lengths where none is given (assumption: 0.4 to 1.2 in published runs).
 LENGTH_SPREAD = 0.8
 #: Where rollouts are cut when nothing is said, over their mean or their 95th percentile (assumption); a model's context
@@ -32,6 +34,8 @@ _WEIGHTS = (SURVIVAL[:-2] - SURVIVAL[2:]) / 2
 _SHORTEST = 1.0
 #: Search for a mean: how close it must come, its most steps, and the flattest slope it believes.
 _CLOSE, _MOST_STEPS, _FLAT = 1e-6, 60, 1e-3
+#: Failures of one rollout that are told apart.
+_MOST_FAILURES = 4
 #: Digits to which multiples of a mean are told apart: a quotient's last ones are rounding.
 _RATIO_DECIMALS = 12
 
@@ -159,6 +163,34 @@ class Lengths:
         cut = np.max(np.where(below, self.tokens, 0.0), axis=0, keepdims=True)
         return Lengths(np.minimum(self.tokens, cut))
 
+    def repeated(self, share_fraction: Num) -> Lengths:
+        """What is written where a share of rollouts fails, half-way on average, and is begun again.
+
+        Parameters
+        ----------
+        share_fraction : float or ndarray
+            Attempts that fail, below 1 [-].
+
+        Returns
+        -------
+        Lengths
+            Of whole rollouts and what was lost before them.
+
+        Examples
+        --------
+        >>> exact = exact_lengths(1000.0)
+        >>> round(float(exact.repeated(0.2).mean_tokens), -1), exact.repeated(0.0) is exact
+        (1120.0, True)
+        """
+        share = np.asarray(share_fraction, float)
+        if not np.any(share > 0):
+            return self
+        tokens, lost = np.broadcast_arrays(self.tokens, share / (1 - share))
+        columns = [
+            _mixed(column, float(part)) for column, part in zip(tokens.T, np.atleast_2d(lost.T)[:, 0], strict=True)
+        ]
+        return Lengths(np.stack(columns, axis=1))
+
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Lengths of single rollouts.
 
@@ -188,6 +220,22 @@ class Lengths:
     def survival(self) -> Array:
         """Share of rollouts that reach each position, shaped like the positions [-]."""
         return np.broadcast_to(_COLUMN, self.tokens.shape)
+
+
+def _mixed(tokens: Array, failures: float) -> Array:
+    """Positions where some rollouts have a number of failures before them, each half as long as the rollout."""
+    counts = np.arange(_MOST_FAILURES + 1)
+    rate = failures / (1 + failures)
+    weights = (1 - rate) * rate**counts
+    weights[-1] += 1 - weights.sum()
+    grid = np.unique(np.concatenate([tokens * (1 + count / 2) for count in counts]))
+    reached = sum(
+        weight * np.interp(grid, tokens * (1 + count / 2), SURVIVAL, right=0.0)
+        for weight, count in zip(weights, counts, strict=True)
+    )
+    found = np.interp(-SURVIVAL, -np.asarray(reached), grid)
+    found[0] = 0.0
+    return np.asarray(found)
 
 
 def single(values: Array) -> Num:

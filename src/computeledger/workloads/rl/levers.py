@@ -85,7 +85,7 @@ def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:
 
 def _anew(scenario: RLScenario, machines: RLMachines) -> RLScenario:
     """The run with its generation layout searched anew."""
-    longest = float(np.max(scenario.sampling.lengths.longest_tokens))
+    longest = float(np.max(scenario.longest_sequence_tokens - scenario.sampling.prompt_tokens))
     held = replace(scenario.engine, output_tokens=longest, batch=1.0)
     layouts = [scenario.engine.layout, *layouts_that_fit(held, machines.generation)]
     return replace(scenario, engine=replace(scenario.engine, layout=search_generation(scenario, layouts, machines)))

@@ -113,7 +113,7 @@ def place_run(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RL
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm
     >>> from computeledger.workloads.serving.estimate import ServingScenario
@@ -131,7 +131,7 @@ def place_run(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RL
     held = replace(
         run.engine,
         input_tokens=median(run.sampling.prompt_tokens),
-        output_tokens=median(run.sampling.lengths.longest_tokens),
+        output_tokens=median(run.longest_sequence_tokens - run.sampling.prompt_tokens),
         batch=1.0,
     )
     layouts = [stated.generation] if stated.generation else layouts_that_fit(held, machines.generation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from computeledger.arrays import Num, Range, median
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
-from computeledger.files import MOST_VALUES, read_user_lines
+from computeledger.files import read_lengths
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -21,7 +20,6 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import rl_class, rl_factors_of
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
     Lengths,
@@ -43,6 +41,7 @@ from computeledger.workloads.rl.scenario import (
 )
 from computeledger.workloads.rl.search import SplitOption, rl_machine
 from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.turns import Sampling, Turns
 from computeledger.workloads.serving.estimate import ServingScenario
 
 
@@ -175,12 +174,37 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         text = TextReward(numbers["continuation_tokens"], trained, numbers["next_token_tokens"])
     return RLScenario(
         engine=engine,
-        sampling=Sampling(lengths, numbers["prompt_tokens"], numbers["group_size"], shares),
+        sampling=Sampling(
+            lengths, numbers["prompt_tokens"], numbers["group_size"], shares, read_turns(question, numbers, lengths)
+        ),
         algorithm=_algorithm(question, numbers, lengths),
         trainer=Trainer(Layout()),
         split=Split(1.0, 1.0),
         domains=_domains(question, numbers),
         text=text,
+    )
+
+
+def read_turns(question: RLQuestion, numbers: Mapping[str, Num], lengths: Lengths) -> Turns:
+    """What happens between the tokens of an episode.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.rl.lengths import exact_lengths
+    >>> asked = RLQuestion(model="llama-3.1-8b", system="h100-nvl8", rollout_tokens="2K", turns=11, tool_latency="5s")
+    >>> round(read_turns(asked, asked.numbers, exact_lengths(2000.0)).wait_s_per_token, 4)
+    0.025
+    """
+    spreads = question.spreads
+    latency = spreads.get("tool_latency")
+    return Turns(
+        calls_per_token=np.maximum(numbers.get("turns", 1.0) - 1.0, 0.0) / lengths.mean_tokens,
+        observed_tokens=numbers["observation_tokens"],
+        latency_s=numbers.get("tool_latency", 0.0),
+        latency_deviation=0.0 if latency is None else latency.deviation,
+        environments=numbers.get("environments", np.inf),
+        failed_fraction=numbers["failed_fraction"],
+        rereads=question.reread_cache,
     )
 
 
@@ -209,6 +233,13 @@ def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> 
     if question.rollout_lengths is not None:
         return empirical_lengths(read_lengths(question.rollout_lengths))
     room = (model.max_context_tokens or np.inf) - numbers["prompt_tokens"]
+    if "turns" in numbers:
+        return _lengths_by_turns(question, numbers, room)
+    return _lengths_in(question, numbers, room)
+
+
+def _lengths_in(question: RLQuestion, numbers: Mapping[str, Num], room: Num) -> Lengths:
+    """Lengths by their mean or median, cut where a limit is stated, or where the room ends."""
     if "rollout_p50_tokens" in numbers:
         p50, p95 = numbers["rollout_p50_tokens"], numbers["rollout_p95_tokens"]
         longest = np.maximum(default_longest(room, p50, p95), p50)
@@ -226,6 +257,21 @@ def _lengths(question: RLQuestion, model: Model, numbers: Mapping[str, Num]) -> 
     return lengths_of_mean(mean, longest, spread)
 
 
+def _lengths_by_turns(question: RLQuestion, numbers: Mapping[str, Num], room: Num) -> Lengths:
+    """Lengths where an episode has turns: what it observes takes its share of the context."""
+    turns, calls = question.spreads["turns"], np.maximum(numbers["turns"] - 1.0, 0.0)
+    if "rollout_tokens" not in numbers:
+        return _lengths_in(question, numbers, room)
+    mean = numbers["rollout_tokens"]
+    inside = room / (1 + calls * numbers["observation_tokens"] / mean)
+    if "turn_limit" in numbers:
+        inside = np.minimum(inside, np.maximum(numbers["turn_limit"] / numbers["turns"], 1.0) * mean)
+    if not turns.form:
+        return _lengths_in(question, numbers, inside)
+    longest = numbers.get("rollout_limit_tokens", np.maximum(default_longest(inside, mean), mean))
+    return lengths_of_mean(mean, np.minimum(longest, np.maximum(inside, mean)), turns.sigma)
+
+
 def _domains(question: RLQuestion, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
     if question.verifier:
         domains = tuple(_parse_domain(text) for text in question.verifier)
@@ -241,7 +287,8 @@ def _check_context(model: Model, run: RLScenario) -> None:
     """Refuse rollouts beyond the model's context."""
     lengths, text = run.sampling.lengths, run.text
     with_text = 0.0 if text is None else median(lengths.mean_tokens) + median(text.gold_tokens)
-    held = median(run.sampling.prompt_tokens) + max(median(lengths.longest_tokens), with_text)
+    prompt = median(run.sampling.prompt_tokens)
+    held = max(median(run.longest_sequence_tokens), prompt + with_text)
     if model.max_context_tokens and held > model.max_context_tokens:
         raise InputError(
             f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
@@ -266,26 +313,3 @@ def _parse_domain(text: str) -> Domain:
     if cores < 1:
         raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
     return Domain(share, time_s, cores)
-
-
-def read_lengths(path: str) -> list[float]:
-    """Read observed lengths, one number per line.
-
-    Examples
-    --------
-    >>> read_lengths("nowhere.txt")
-    Traceback (most recent call last):
-    computeledger.errors.InputError: nowhere.txt: no such file
-    """
-    found: list[float] = []
-    for number, line in read_user_lines(Path(path)):
-        for word in line.split():
-            try:
-                found.append(float(word))
-            except ValueError:
-                raise InputError(f"{path}:{number}: {shown(word)} is no number of tokens") from None
-        if len(found) > MOST_VALUES:
-            raise InputError(f"{path}:{number}: more than {MOST_VALUES:,} lengths")
-    if not found:
-        raise InputError(f"{path}: no lengths")
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from computeledger.arrays import Num
 from computeledger.physics.transformer import n_params_active
@@ -11,9 +11,6 @@ from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl.coverage import BudgetDemand, budget_demand
 from computeledger.workloads.rl.estimate import RLResult
 
-#: Price of an output over an input token that public sheets show most often; read as decode's utilisation against
-#: prefill's it suggests that RL does so many times fewer FLOP in the same GPU-time (a heuristic).
-PRICE_RATIO = 5.0
 #: Times a set of tasks is gone through (assumption).
 EPOCHS = 10.0
 
@@ -108,6 +105,10 @@ class RunCost:
         one = self.result.scenario
         rollout = (one.sampling.lengths.mean_tokens, one.algorithm.rollouts)
         return budget_demand(flop, self.result.flop_per_token, rollout, (one.algorithm.group_size, epochs))
+
+    def with_budget(self, flop: Num) -> RunCost:
+        """The same run, as many steps long as an amount of FLOP takes: its GPU-hours, days and money."""
+        return replace(self, steps=self.demand(flop).steps)
 
     def text_tokens(self, flop: Num, spacing_tokens: Num | None = None) -> Num:
         """Text that an amount of FLOP in RL on text asks for, ``rollouts / group x text each``, each place once."""

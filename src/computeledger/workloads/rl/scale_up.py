@@ -13,9 +13,11 @@ from computeledger.physics.parallelism import Layout, serving_layouts, stack_lay
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl.generation import Sampling, decode_step_s, places
+from computeledger.workloads.rl.generation import places
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, lengths_of_mean
+from computeledger.workloads.rl.pace import decode_step_s
 from computeledger.workloads.rl.scenario import RLMachines
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 
 #: A domain runs RL efficiently where no more than this share of a decode step is reading weights and launching: more
@@ -117,7 +119,7 @@ def domain_use(
     stacked = stack_layouts(largest, trailing_axes=0)
     engine = ServingScenario(model, stacked, precision, sampling.prompt_tokens, 1.0, live_limit)
     room = np.broadcast_to(places(engine, sampling, machines.generation), (len(largest),))
-    context = sampling.prompt_tokens + sampling.lengths.mean_age_tokens
+    context = sampling.mean_context_tokens
     made_of = (machines.generation, machines.factors)
     live = np.maximum(room, 1.0)
     full_s = decode_step_s(engine, live, context, made_of)
@@ -156,7 +158,7 @@ def longest_trace(model: Model, precision: Precision, machines: RLMachines, prom
     Returns
     -------
     float
-        Of :data:`TRACES`, inside the model's context; 0 where not even the shortest is [token].
+        Of :data:`TRACES`, whatever the model's context; 0 where not even the shortest is [token].
 
     Examples
     --------
@@ -168,8 +170,6 @@ def longest_trace(model: Model, precision: Precision, machines: RLMachines, prom
     """
     found = 0.0
     for trace in TRACES.tolist():
-        if model.max_context_tokens and prompt_tokens + LONGEST_OVER_MEAN * trace > model.max_context_tokens:
-            break
         sampling = Sampling(lengths_of_mean(trace, LONGEST_OVER_MEAN * trace), prompt_tokens)
         if not domain_use(model, precision, sampling, machines).is_efficient:
             break

@@ -16,9 +16,9 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import format_percent
-from computeledger.workloads.rl.generation import Sampling
 from computeledger.workloads.rl.lengths import Lengths
 from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 
 #: Verdicts at a time where a verifier takes time and nobody says how many (assumption).
@@ -187,8 +187,9 @@ class RLScenario:
 
     @property
     def written(self) -> Lengths:
-        """Lengths that are written: cut where enough rollouts have ended [token]."""
+        """Lengths that are written: failed attempts included, cut where enough rollouts have ended [token]."""
         lengths, ratio = self.sampling.lengths, self.algorithm.started_ratio
+        lengths = lengths.repeated(self.sampling.turns.failed_fraction)
         return lengths.until(1 - 1 / ratio) if self.breaks_off else lengths
 
     @property
@@ -196,13 +197,29 @@ class RLScenario:
         """Mean length of the rollouts that a step takes in: the shorter ones where others are broken off [token]."""
         if not self.breaks_off:
             return self.sampling.lengths.mean_tokens
-        ratio, written = self.algorithm.started_ratio, self.written
+        ratio = self.algorithm.started_ratio
+        written = self.sampling.lengths.until(1 - 1 / ratio)
         return ratio * written.mean_tokens - (ratio - 1) * written.longest_tokens
 
     @property
     def sequence_tokens(self) -> Num:
-        """Mean of prompt and rollout that the trainer sees [token]."""
-        return self.sampling.prompt_tokens + self.taken_tokens
+        """Mean of prompt, rollout and what it observed, as the trainer sees it [token]."""
+        return self.sampling.context_tokens(self.taken_tokens)
+
+    @property
+    def longest_sequence_tokens(self) -> Num:
+        """Longest of them [token]."""
+        return self.sampling.longest_context_tokens
+
+    @property
+    def calls(self) -> Num:
+        """Calls of tools in a step, those of failed attempts included [-]."""
+        return self.sampling.turns.calls_per_token * self.sampled_tokens
+
+    @property
+    def observed_tokens(self) -> Num:
+        """Tokens that tools answer in a step [token]."""
+        return self.calls * self.sampling.turns.observed_tokens
 
     @property
     def trained_tokens(self) -> Num:
@@ -240,12 +257,12 @@ class RLScenario:
         """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout.
 
         Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
-        thought. Of other rollouts reading the prompt is left out.
+        thought. So they do with what tools answer. Of other rollouts reading the prompt is left out.
         """
         n, one = n_params_active(self.engine.model), self.algorithm
         read, plain = (0.0, 0.0) if self.text is None else (self.read_tokens, self.text.plain_tokens)
         return {
-            "generation": 2 * n * (self.sampled_tokens + read),
+            "generation": 2 * n * (self.sampled_tokens + read + self.observed_tokens),
             **{name: 2 * n * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
             "log-probs": 2 * n * one.forward_passes * one.rollouts * self.sequence_tokens,
             "update": 6 * n * (one.trained_passes * one.rollouts * self.trained_tokens + plain),

@@ -23,7 +23,7 @@ from computeledger.workloads.pretraining.candidates import training_layouts
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, power_of_two
 from computeledger.workloads.pretraining.search import search_pretraining
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
-from computeledger.workloads.rl.generation import generate, steady
+from computeledger.workloads.rl.generation import generate, in_order
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
 from computeledger.workloads.rl.training import Trainer, train
 from computeledger.workloads.serving.search import layouts_that_fit
@@ -67,13 +67,13 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     engine, rollouts = replace(scenario.engine, layout=stacked), scenario.algorithm.rollouts
     made_of = (machines.generation, machines.factors)
     if split.max_lag and split.is_in_flight:
-        found = steady(engine, scenario.sampling, (rollouts, split.max_lag * rollouts, replicas), made_of)
+        found = in_order(engine, scenario.sampling, (rollouts, split.max_lag, replicas), made_of, (0.0, 0.0))
     else:
         found = generate(engine, scenario.sampling, (rollouts, replicas), made_of)
     wall_s = np.broadcast_to(found.wall_s, (len(small),))
     best = int(np.argmin(wall_s))
     if not np.isfinite(wall_s[best]):
-        longest = float(np.max(scenario.sampling.lengths.longest_tokens + scenario.sampling.prompt_tokens))
+        longest = float(np.max(scenario.longest_sequence_tokens))
         raise DoesNotFitError(
             f"{model.id} in {engine.precision.written}: no layout of at most {int(split.n_generation)} x {chip} holds "
             f"its weights and one rollout of {longest:.0f} tokens"
@@ -98,7 +98,7 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     The search runs on the largest power of two of the GPUs; data-parallel ranks then fill the rest.
     """
     power = 2 ** int(math.log2(question.n_gpus))
-    longest = float(np.max(scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens))
+    longest = float(np.max(scenario.longest_sequence_tokens))
     longest = max(longest, question.pack_tokens or 0.0)
     algorithm = scenario.algorithm
     each_step = float(np.max(algorithm.rollouts * algorithm.trained_passes))
@@ -177,7 +177,8 @@ def search_split(
     """Search how GPUs are shared, and the generation layout, for least GPU-time per kept token."""
     n_gpus = float(scenario.split.n_gpus)
     held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
-    held = replace(held, output_tokens=scenario.sampling.lengths.longest_tokens, batch=1.0)
+    beside = scenario.longest_sequence_tokens - scenario.sampling.prompt_tokens
+    held = replace(held, output_tokens=beside, batch=1.0)
     fitting = layouts_that_fit(held, machines.generation) if layouts is None else layouts
     small = [one for one in fitting if one.n_gpus <= n_gpus]
     found: list[SplitOption] = []
@@ -227,7 +228,7 @@ def trainer_bytes(scenario: RLScenario) -> Num:
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm
     >>> from computeledger.workloads.serving.estimate import ServingScenario
@@ -238,7 +239,7 @@ def trainer_bytes(scenario: RLScenario) -> Num:
     >>> small == same, large > same
     (True, True)
     """
-    longest = scenario.sampling.prompt_tokens + scenario.sampling.lengths.longest_tokens
+    longest = scenario.longest_sequence_tokens
     trainer, tokens = scenario.trainer, np.maximum(longest, scenario.trainer.pack_tokens)
     batch = replace(trainer, pack_tokens=tokens).batch(tokens, scenario.algorithm.rollouts)
     return training_memory(scenario.engine.model, batch, trainer.layout).total_bytes
@@ -250,7 +251,7 @@ def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.workloads.rl.generation import Sampling
+    >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm
     >>> from computeledger.workloads.serving.estimate import ServingScenario

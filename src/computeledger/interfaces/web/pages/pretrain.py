@@ -16,6 +16,10 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "tokens": {"default": "14.8T", "whole": False},
     "sequence_tokens": {},
     "global_batch_tokens": {"default": "62.9M", "whole": False},
+    "stage": {"help": "Such as until=250B,global_batch=4M; several with ; between them."},
+    "unique_tokens": {},
+    "documents": {"help": "p50=800,p95=8K; empty: one document in each sequence."},
+    "packing": {"choices": ("", "masked", "joined", "padded")},
     "layout": {"default": "tp1-pp16-dp128-ep64", "follows": "model|system|gpus", "group": "How",
                "help": "Such as tp8-pp16-dp128; empty: searched."},
     "precision": {"kind": "choice", "choices": ("bf16", "fp8"), "default": "fp8", "follows": "model",
@@ -32,6 +36,9 @@ _CONTROLS = controls_of(PretrainQuestion, {
     "offload": {"help": "activations, optimizer, weights; empty: nothing."},
     "recipe": {"default": "block", "follows": "model", "otherwise": "tensor"},
     "mtp_layers": {"default": "1", "follows": "model"},
+    "sites": {},
+    "site_bandwidth": {"help": "What leaves one site for the others, such as 800Gb/s."},
+    "local_steps": {},
     "levers": {},
     "anchor": {
         "help": "Such as tokens_per_s_per_gpu=4200,layout=tp2-dp4, or a line of a log; several with ; between them."

@@ -157,6 +157,8 @@ class PretrainAnswer(Answer):
             document["anchor"] = documents.anchor_document(self.anchored)
         document |= _routing(self) | _beside(self)
         document |= {"price": setting.price, "efficiency_profile": "calibrated"}
+        if (share := self.question.loss_fraction) is not None:
+            document["loss_fraction"] = share
         document |= {"asked_global_batch_tokens": setting.wanted_tokens}
         document["stops"] = documents.stops_document(setting.stops)
         if working:

@@ -16,6 +16,7 @@ from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.documents import Documents
 from computeledger.physics.training.memory import is_accounted
 from computeledger.physics.training.memory_phases import stage_phases
 from computeledger.physics.transformer import n_params_total
@@ -91,6 +92,8 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
     }
+    if batch.documents is not None:
+        out["documents"] = _documents(scenario)
     if scenario.sites is not None:
         out["sites"] = asdict(scenario.sites)
     if scenario.lora is not None:
@@ -100,6 +103,16 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
         }
     return out
+
+
+def _documents(scenario: PretrainingScenario) -> dict[str, Any]:
+    """What lies in sequences, and what its unevenness costs."""
+    batch, layout, held = scenario.batch, scenario.layout, scenario.batch.documents or Documents(1.0)
+    return {
+        "attended_tokens": held.attended_tokens,
+        "useful_fraction": held.useful_fraction,
+        "attention_ratio": median(held.attention_ratio(layout.dp, layout.cp, batch.global_sequences / layout.dp)),
+    }
 
 
 def _host(result: PretrainingResult) -> dict[str, Any]:
@@ -257,6 +270,7 @@ def scaled_document(one: Scaled, factor: float) -> dict[str, Any]:
         "effective_days": one.elapsed_s / DAY_S * factor,
         "effective_gpu_hours": one.gpu_hours * factor,
         "beyond_critical_batch": one.beyond_critical,
+        "worth_fraction": one.worth_fraction,
     }
 
 

@@ -14,6 +14,7 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.goodput import ASSUMED_STOPS, Reliability
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
+from computeledger.physics.training.documents import expected_largest
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import YEAR_S
 from computeledger.workloads.pretraining.candidates import Limits
@@ -47,15 +48,17 @@ def read_setting(question: PretrainQuestion) -> Setting:
     """Make a question ready: facts loaded, inputs sampled."""
     model, system = load_model(question.model), load_system(question.system)
     price, price_ground = price_of(system, question.price)
+    domain = int(system.n_gpus_scale_up.value)
+    n_gpus, layout = stated_layout(question, model, system.n_gpus or domain)
     stops = _stops(question)
+    if (waited := _waited(question, n_gpus)) is not None:
+        stops["straggler_fraction"] = waited
     uncertain = {name: value for name, (value, _) in stops.items()}
     power = system.facility_w_per_chip.uncertain
     quantities: dict[str, Uncertain] = {"tokens": question.tokens, "price": price, f"power.{system.id}": power}
     inputs = quantities | {f"stops.{key}": one for key, one in uncertain.items()} | guessed_ratios(model)
     drawn, machine, typical = draw_machine(system, inputs, DEFAULT_ENGINE, question)
     scenario = replace(read_training(question, model), tokens=drawn["tokens"], usd_per_gpu_hour=drawn["price"])
-    domain = int(system.n_gpus_scale_up.value)
-    n_gpus, layout = stated_layout(question, model, system.n_gpus or domain)
     return Setting(
         scenario=scenario if layout is None else replace(scenario, layout=layout),
         machine=machine,
@@ -85,6 +88,17 @@ def _stops(question: PretrainQuestion) -> dict[str, tuple[Uncertain, str]]:
         if value is not None:
             out[stop] = value, "given"
     return out
+
+
+def _waited(question: PretrainQuestion, n_gpus: int) -> tuple[Uncertain, str] | None:
+    """What the slowest of all GPUs adds to a step, where the jitter of one is stated."""
+    jitter = question.step_jitter
+    if jitter is None:
+        return None
+    slowest = float(expected_largest(n_gpus))
+    why = f"the slowest of {n_gpus:,} GPUs is {slowest:.3g} standard deviations above the mean, if steps are normal"
+    added = Range(jitter.low * slowest, jitter.high * slowest) if isinstance(jitter, Range) else jitter * slowest
+    return added, why
 
 
 def _reliability(numbers: Mapping[str, Num], question: PretrainQuestion) -> Reliability:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import median
-from computeledger.errors import InputError
+from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.catalog import compared_systems
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given, fields_of
@@ -22,11 +22,13 @@ from computeledger.questions.answers.rl import document as documents
 from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_setting
 from computeledger.questions.grounds import working_document
 from computeledger.questions.rl_returns import RLReturnsQuestion
+from computeledger.units import format_count
 from computeledger.workloads.questions.rl import RLQuestion
+from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl.generation import decode_bound
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl.levers import Lever, levers
+from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
 from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine
@@ -62,6 +64,15 @@ class RLAnswer(Answer):
     levers: tuple[Lever, ...] = ()
     group_sizes: Mapping[str, RLResult] = field(default_factory=dict)
     domains: tuple[DomainAnswer, ...] = ()
+    environments: Environments | None = None
+    horizons: tuple[Horizon, ...] = ()
+    grown: str = ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Those of model and system, and on how many GPUs a run stands that the given ones do not hold."""
+        own = Answer.remarks.fget(self)  # type: ignore[attr-defined]
+        return (*own, self.grown) if self.grown else own
 
     @property
     def step_s(self) -> Quantity:
@@ -121,7 +132,9 @@ class RLAnswer(Answer):
         document["next_gpu"] = {"best": best, "step_saved_fraction": dict(self.next_gpu)}
         document["demand"] = self._demand()
         if question.pretraining_flop is not None:
-            document["equal_gpu_time"] = documents.balance_document(run, setting.draws["pretraining_flop"])
+            document["equal_gpu_time"] = documents.balance_document(
+                run, setting.draws["pretraining_flop"], setting.draws["price_ratio"]
+            )
         if setting.run.options:
             document["split_options"] = [documents.option_document(one) for one in setting.run.options[:SHOWN]]
         if self.levers:
@@ -131,8 +144,14 @@ class RLAnswer(Answer):
             }
         if self.domains:
             document["scale_up"] = [
-                documents.domain_document(one.use, one.longest_trace_tokens, one.largest_model) for one in self.domains
+                documents.domain_document(
+                    one.use, (one.longest_trace_tokens, setting.run.model.max_context_tokens), one.largest_model
+                )
+                for one in self.domains
             ]
+        if self.environments is not None:
+            cores = setting.draws["environment_cores"]
+            document["episodes"] = documents.turns_document(run, self.environments, self.horizons, cores)
         document |= {"price": setting.price_ground, "backend": question.backend, "assumptions": _assumptions(question)}
         document["interval"] = {"class": setting.run.confidence}
         if working:
@@ -143,7 +162,7 @@ class RLAnswer(Answer):
     def _demand(self) -> dict[str, Any]:
         """What a budget of FLOP asks for."""
         draws = self.setting.draws
-        found = documents.demand_document(draws["budget_flop"], self.run.demand(draws["budget_flop"]))
+        found = documents.demand_document(self.run, draws["budget_flop"])
         if self.question.continuation_tokens is None:
             return found
         asked = (draws["budget_flop"], draws.get("text_tokens_per_position"))
@@ -207,7 +226,7 @@ def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
 
 def answer_rl(question: RLQuestion) -> RLAnswer:
     """Answer ``computeledger rl``."""
-    setting = read_setting(question)
+    setting, grown = _read(question)
     stage("the run with its samples")
     run = _cost(setting, typical=False)
     stage("what binds")
@@ -224,7 +243,35 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
         levers=tuple(levers(one, machines)) if question.levers else (),
         group_sizes=_group_sizes(setting) if question.levers else {},
         domains=_domains(setting) if question.scale_up else (),
+        environments=environments_of(run.result, one, machines) if question.turns is not None else None,
+        horizons=tuple(longer_horizons(one, machines)) if question.turns is not None else (),
+        grown=grown,
     )
+
+
+#: How often the GPUs are doubled in search of those that hold a run whose scale-up domain is asked about.
+_MOST_DOUBLINGS = 7
+
+
+def _read(question: RLQuestion) -> tuple[Setting, str]:
+    """The question's run; where only its scale-up domain is asked about, on the fewest GPUs, doubled, that hold it."""
+    try:
+        return read_setting(question), ""
+    except DoesNotFitError:
+        if not question.scale_up:
+            raise
+        system = load_system(question.system)
+        given = question.gpus or system.n_gpus or int(system.n_gpus_scale_up.value)
+        free = replace(question, generation_gpus=None, training_gpus=None, layout=None, training_layout=None)
+        for doublings in range(1, _MOST_DOUBLINGS + 1):
+            n_gpus = given * 2**doublings
+            try:
+                setting = read_setting(replace(free, gpus=n_gpus))
+            except DoesNotFitError:
+                continue
+            words = format_count(n_gpus, "GPU")
+            return setting, f"the run does not fit {format_count(given, 'GPU')}: it is shown on {words}"
+        raise
 
 
 def _cost(setting: Setting, typical: bool) -> RunCost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,12 @@ from computeledger.frontier.text import epochs
 from computeledger.questions.document import picked
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.coverage import BudgetDemand
+from computeledger.workloads.rl.environments import Environments, Horizon
 from computeledger.workloads.rl.estimate import RLResult
+from computeledger.workloads.rl.lengths import SURVIVAL
 from computeledger.workloads.rl.levers import Lever
-from computeledger.workloads.rl.run import PRICE_RATIO, RunCost
-from computeledger.workloads.rl.scale_up import DomainUse
+from computeledger.workloads.rl.run import RunCost
+from computeledger.workloads.rl.scale_up import TRACES, DomainUse
 from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
 
 #: Said with every beta.
@@ -126,22 +128,54 @@ def option_document(option: SplitOption) -> dict[str, Any]:
     }
 
 
-def balance_document(run: RunCost, pretraining_flop: Num) -> dict[str, Any]:
+def balance_document(run: RunCost, pretraining_flop: Num, price_ratio: Num) -> dict[str, Any]:
     """RL in the GPU-time of a pretraining run, beside the heuristic of price sheets."""
     return {
         "pretraining_flop": quantity(pretraining_flop, "FLOP"),
         "rl_flop": quantity(run.flop_at_equal_gpu_time(pretraining_flop), "FLOP"),
-        "price_ratio": PRICE_RATIO,
-        "rl_flop_by_price_ratio": quantity(pretraining_flop / PRICE_RATIO, "FLOP"),
+        "price_ratio": median(price_ratio),
+        "rl_flop_by_price_ratio": quantity(pretraining_flop / price_ratio, "FLOP"),
     }
 
 
-def demand_document(flop: Num, demand: BudgetDemand) -> dict[str, Any]:
-    """What a budget of FLOP asks for."""
+def demand_document(run: RunCost, flop: Num) -> dict[str, Any]:
+    """What a budget of FLOP asks for, on the GPUs of the run."""
+    demand: BudgetDemand = run.demand(flop)
     return {
         "flop": quantity(flop, "FLOP"),
         **picked(demand, "tokens", "rollouts", "steps", "tasks"),
+        **picked(run.with_budget(flop), "gpu_hours", "days", "usd", units={"days": "days"}),
     }
+
+
+def turns_document(run: RunCost, needed: Environments, horizons: Sequence[Horizon], cores: Num) -> dict[str, Any]:
+    """What episodes with turns do beside writing, and what they need beside GPUs."""
+    result, one = run.result, run.result.scenario
+    lengths, turns = one.sampling.lengths, one.sampling.turns
+    cut = SURVIVAL.reshape(-1, 1) * (lengths.tokens >= lengths.longest_tokens)
+    waiting_s = turns.wait_s_per_token * lengths.mean_tokens
+    return {
+        "turns_per_episode": quantity(1 + turns.calls_per_token * lengths.mean_tokens, ""),
+        "calls_per_step": quantity(one.calls, ""),
+        "observed_tokens_per_step": quantity(one.observed_tokens, "tokens"),
+        "longest_context_tokens": quantity(one.longest_sequence_tokens, "tokens"),
+        "cut_fraction": quantity(np.max(np.where(lengths.tokens[1:2] < lengths.longest_tokens, cut, 0.0), axis=0), ""),
+        "episode_s": quantity(result.generation.episode_s, "s"),
+        "waiting_s": quantity(waiting_s, "s"),
+        "reused_cache_fraction": quantity(result.generation.reused_fraction, ""),
+        "environments": {
+            "at_most": quantity(needed.at_most, ""),
+            "busy": quantity(needed.busy, ""),
+            "keep_pace": needed.keep_pace,
+            "cores": needed.keep_pace * median(cores),
+            "calls_at_once": quantity(needed.calls_at_once, ""),
+        },
+        "horizons": [
+            {"turns": each.turns, "longest_context_tokens": each.longest_tokens, "step_s": each.step_s,
+             "episode_gpu_s": each.episode_gpu_s, "fits": each.fits}
+            for each in horizons
+        ],
+    }  # fmt: skip
 
 
 def text_document(run: RunCost, asked: tuple[Num, Num | None], stock: Num) -> dict[str, Any]:
@@ -179,8 +213,8 @@ def group_document(result: RLResult) -> dict[str, float]:
     return {"step_s": median(result.step_s), "gpu_s_per_problem": median(result.gpu_s_per_step / problems)}
 
 
-def domain_document(use: DomainUse, longest_trace_tokens: float, largest: str) -> dict[str, Any]:
-    """A scale-up domain under RL."""
+def domain_document(use: DomainUse, traces: tuple[float, float | None], largest: str) -> dict[str, Any]:
+    """A scale-up domain under RL; traces are the longest that it carries, and what the model's context allows."""
     return {
         "system": use.system,
         "layout": use.layout,
@@ -192,6 +226,8 @@ def domain_document(use: DomainUse, longest_trace_tokens: float, largest: str) -
         "utilization_fraction": use.utilization_fraction,
         "shared_fraction": use.shared_fraction,
         "efficient": use.is_efficient,
-        "longest_trace_tokens": longest_trace_tokens,
+        "longest_trace_tokens": traces[0],
+        "is_longest_tried": bool(traces[0] >= TRACES[-1]),
+        "context_tokens": traces[1],
         "largest_model": largest,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.units import LARGEST
 from computeledger.validation.measured_table import read_rows
 from computeledger.validation.rl.beta import PublishedBeta, published_betas
-from computeledger.workloads.rl.coverage import CoverageFit, fit_coverage, pass_at_k
+from computeledger.workloads.rl.coverage import CoverageFit, crossing, fit_coverage, pass_at_k
 from computeledger.workloads.rl.returns import FARTHEST_FORECAST, RewardFit, fit_reward
 
 _QUARTILES = {"min": 0.0, "p25": 0.25, "p50": 0.5, "p75": 0.75, "max": 1.0}
@@ -98,17 +98,29 @@ class CoverageAnswer(Answer):
     fit: CoverageFit
     table: Sequence[tuple[float, float]]
     at: float | None
+    trained: CoverageFit | None = None
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger rl --coverage --json`` prints it."""
         fit = self.fit
         document: dict[str, Any] = {
-            "coverage": {"a": fit.a, "b": fit.b, "residual": fit.residual, "formula": "exp(a k^b)"},
+            "coverage": _law(fit),
             "pass_at_k": [{"k": k, "coverage": value} for k, value in self.table],
         }
         if self.at is not None:
             document["forecast"] = {"k": self.at, "coverage": float(np.asarray(fit.coverage(self.at)))}
-        return document
+        if self.trained is None:
+            return document
+        met, reach = crossing(fit, self.trained), max(k for k, _ in self.table)
+        found = None
+        if met is not None:
+            ahead = "base" if met.is_base_ahead else "trained"
+            found = {"k": met.k, "coverage": met.coverage, "ahead_beyond": ahead, "beyond_points": met.k > reach}
+        return document | {"trained": _law(self.trained), "crossing": found}
+
+
+def _law(fit: CoverageFit) -> dict[str, Any]:
+    return {"a": fit.a, "b": fit.b, "residual": fit.residual, "formula": "exp(a k^b)"}
 
 
 RLReturnsAnswer = PublishedAnswer | RewardAnswer | CoverageAnswer
@@ -150,7 +162,10 @@ def answer_rl_returns(question: RLReturnsQuestion) -> RLReturnsAnswer:
         compute, reward = _columns(question.reward, ("compute", "reward"))
         return RewardAnswer([fit_reward(compute, reward, law) for law in ("sigmoid", "power law")], question.forecast)
     if question.coverage is not None:
-        return _answer_coverage(question.coverage, question.forecast)
+        found = _answer_coverage(question.coverage, question.forecast)
+        if question.trained is None:
+            return found
+        return replace(found, trained=_answer_coverage(question.trained, None).fit)
     return PublishedAnswer(published_betas())
 
 

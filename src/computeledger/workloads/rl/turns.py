@@ -1,0 +1,142 @@
+"""Rollouts with turns: what an episode observes, waits for and reads again between the tokens that it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, FRACTION, Bound, check_record
+from computeledger.workloads.rl.lengths import Lengths
+
+Array = NDArray[np.float64]
+
+#: Variance of a whole number of calls about the mean that a length implies: its fraction is rounded by chance.
+_ROUNDING = 1 / 6
+#: Calls that are as good as none.
+_FEW = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What happens between the tokens of an episode.
+
+    An episode calls a tool in proportion to what it writes: turns are alike, longer episodes have more of them. The
+    calls of an episode without turns are none, and nothing here counts.
+
+    Attributes
+    ----------
+    calls_per_token : float or ndarray
+        Calls of tools over tokens written [-].
+    observed_tokens : float or ndarray
+        Tokens that the answer to a call adds to the context [token].
+    latency_s : float or ndarray
+        From a call to its answer, on average [s].
+    latency_deviation : float
+        Standard deviation of it over its mean [-].
+    environments : float or ndarray
+        Episodes under way at once at most, on all replicas [-].
+    failed_fraction : float or ndarray
+        Episodes that fail, half-way on average, and are begun again [-].
+    rereads : bool
+        Whether caches are computed anew with new weights.
+    """
+
+    calls_per_token: Num = 0.0
+    observed_tokens: Num = 0.0
+    latency_s: Num = 0.0
+    latency_deviation: float = 0.0
+    environments: Num = np.inf
+    failed_fraction: Num = 0.0
+    rereads: bool = False
+
+    def __post_init__(self) -> None:
+        check_record(self, environments=Bound(AT_LEAST_ONE.least, is_endless=True), failed_fraction=FRACTION)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether any episode calls a tool whose answer takes time or room."""
+        return bool(np.any(self.calls_per_token * (self.latency_s + self.observed_tokens) > 0))
+
+    @property
+    def wait_s_per_token(self) -> Num:
+        """Time that an episode waits for its tools, per token that it writes [s]."""
+        return self.calls_per_token * self.latency_s
+
+    @property
+    def growth(self) -> Num:
+        """Context over tokens written, the prompt apart [-]."""
+        return 1.0 + self.calls_per_token * self.observed_tokens
+
+    def spread_s(self, tokens: Num, scores: Num) -> Num:
+        """How much longer than on average an episode waits, at a standard score [s].
+
+        Sums of calls are taken as gamma distributed, their quantiles by Wilson and Hilferty.
+        """
+        calls = np.maximum(self.calls_per_token * tokens, _FEW)
+        relative = (self.latency_deviation**2 + np.minimum(1.0, _ROUNDING / calls)) / calls
+        root = np.maximum(1 - relative / 9 + scores * np.sqrt(relative) / 3, 0.0)
+        found: Num = np.maximum(self.latency_s * calls * (root**3 - 1), 0.0)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What generators are asked for.
+
+    Attributes
+    ----------
+    lengths : Lengths
+        Of rollouts, prompts not counted [token].
+    prompt_tokens : float or ndarray
+        Of each rollout [token].
+    group_size : float or ndarray
+        Rollouts per prompt; with a shared prefix its prompt is read once per group [-].
+    is_prefix_shared : bool
+        Whether the engine keeps a group's prompt in its cache.
+    turns : Turns
+        What happens between the tokens of a rollout; nothing where none calls a tool.
+    """
+
+    lengths: Lengths
+    prompt_tokens: Num
+    group_size: Num = 1.0
+    is_prefix_shared: bool = True
+    turns: Turns = field(default_factory=Turns)
+
+    def __post_init__(self) -> None:
+        check_record(self, group_size=AT_LEAST_ONE)
+
+    def context_tokens(self, written: Num) -> Num:
+        """Prompt, tokens written and what was observed meanwhile.
+
+        Parameters
+        ----------
+        written : float or ndarray
+            Of a rollout [token].
+
+        Returns
+        -------
+        float or ndarray
+            In the cache [token].
+
+        Examples
+        --------
+        >>> from computeledger.workloads.rl.lengths import exact_lengths
+        >>> one = Sampling(exact_lengths(900.0), 100.0, turns=Turns(calls_per_token=0.01, observed_tokens=50.0))
+        >>> one.context_tokens(900.0)
+        1450.0
+        """
+        return self.prompt_tokens + written * self.turns.growth
+
+    @property
+    def longest_context_tokens(self) -> Num:
+        """Context of the longest rollout [token]."""
+        return self.context_tokens(self.lengths.longest_tokens)
+
+    @property
+    def mean_context_tokens(self) -> Num:
+        """Context of a rollout under way, on average [token]."""
+        return self.context_tokens(self.lengths.mean_age_tokens)
