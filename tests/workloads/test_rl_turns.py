@@ -12,12 +12,20 @@ from computeledger.economics.plan.ledger import estimate_ledger
 from computeledger.economics.plan.read import read_plan
 from computeledger.economics.plan.rl_clock import PlannedRun, planned_run
 from computeledger.errors import InputError
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.parallelism import Layout, stack_layouts
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.questions.answers.rl.answer import rl
 from computeledger.questions.answers.rl.returns import rl_returns
 from computeledger.simulation.rl.clock import RLClockResult, simulate_rl
 from computeledger.simulation.rl.loop import DROPPED, F_STEP
 from computeledger.simulation.state import Q_PROMPT, Q_WRITTEN
 from computeledger.workloads.rl.coverage import CoverageFit, crossing
+from computeledger.workloads.rl.generation import in_order
+from computeledger.workloads.rl.lengths import lengths_of_mean
+from computeledger.workloads.rl.turns import Sampling
+from computeledger.workloads.serving.estimate import ServingScenario
 
 AGENT: dict[str, Any] = {
     "model": "qwen3-8b", "system": "h100-nvl8", "gpus": 16, "rollout_tokens": "3K", "rollout_limit_tokens": "9K",
@@ -213,3 +221,19 @@ def test_scale_up_is_answered_where_the_trainer_does_not_fit() -> None:
     assert own["fits"] and own["rollouts"] > 100
     assert any("does not fit 8 GPUs" in one for one in answer.remarks)
     assert own["longest_trace_tokens"] > own["context_tokens"], "of the hardware, whatever the model's context"
+
+
+def test_a_replica_that_holds_no_rollout_never_ends() -> None:
+    """Layouts of a search that do not fit are endless, without a word of arithmetic."""
+    machine = Machine(load_system("h100-nvl8"))
+    engine = ServingScenario(
+        load_model("llama-3.1-70b"),
+        stack_layouts([Layout(), Layout(tp=8)], trailing_axes=0),
+        Precision(),
+        1.0,
+        1.0,
+        64.0,
+    )
+    sampling = Sampling(lengths_of_mean(1000.0, 3000.0), 200.0)
+    made = in_order(engine, sampling, (256.0, 2, np.array([32.0, 4.0])), (machine, RLFactors()), (10.0, 1.0))
+    assert np.isfinite(made.wall_s).tolist() == [False, True]

@@ -390,14 +390,15 @@ def in_order(
         at_most = at_most * sampling.lengths.longest_tokens / sampling.lengths.mean_tokens
     at_most = np.clip(at_most, 1.0, lag + 1)
     batches: Num = 1.0
+    fits = np.broadcast_to(np.isfinite(full.wall_s), np.broadcast(full.wall_s, after_s, once_s, rollouts).shape)
     for _ in range(_ROUNDS):
         # from few under way upwards: caches that are lost to too many keep them too many
         made = generate(engine, sampling, (batches * rollouts, replicas), made_of)
         late_s = made.wall_s + _uneven_s(engine, sampling, (batches * rollouts, replicas), made_of)
         stale_s = (late_s + after_s + once_s) / (lag + 1) - once_s
         step_s = np.maximum(stale_s, after_s) + once_s
-        batches = np.clip(late_s / step_s, 1.0, at_most)
-    by_littles_law = np.minimum(rollouts * made.episode_s / step_s, lag * rollouts)
+        batches = np.clip(np.divide(late_s, step_s, where=fits, out=np.ones(fits.shape)), 1.0, at_most)
+    by_littles_law = np.minimum(rollouts * made.episode_s / np.where(fits, step_s, 1.0), lag * rollouts)
     made = steady(engine, sampling, (rollouts, by_littles_law, replicas), made_of)
     # generators go on while the trainer does what comes once per step
     rate_s = np.minimum(full.wall_s, made.wall_s) - once_s
