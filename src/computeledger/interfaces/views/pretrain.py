@@ -294,7 +294,7 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
     out = [_run(document), _utilization(document)]
     out.append(operations_table(document["step"]) if "step" in document else _parts(document["components"]))
     if len(document["memory_stages"]) > 1 or "levers" in document:
-        out.append(_stages(document))
+        out.append(_stage_memory(document))
     if "anchor" in document:
         out.append(_anchors(document["anchor"]))
     if "remedies" in document:
@@ -365,7 +365,7 @@ def _parts(parts: Mapping[str, Any]) -> Table:
     return Table("One step", ("part", "time #", "share"), rows, "step_s")
 
 
-def _stages(document: Mapping[str, Any]) -> Table:
+def _stage_memory(document: Mapping[str, Any]) -> Table:
     """Memory of each stage through a step: of many stages the first ones and the last ones."""
     stages = document["memory_stages"]
     shown = stages if len(stages) <= _STAGES else [*stages[: _STAGES // 2], *stages[-(_STAGES // 2) :]]
