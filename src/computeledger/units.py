@@ -315,6 +315,28 @@ def format_count(count: float, noun: str) -> str:
     return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
 
 
+def format_times(ratio: float) -> str:
+    """Print a ratio with three digits, never as a power of ten.
+
+    Parameters
+    ----------
+    ratio : float
+        Of two quantities of one unit [-].
+
+    Returns
+    -------
+    str
+        With a comma before thousands.
+
+    Examples
+    --------
+    >>> format_times(1.934), format_times(1523.4)
+    ('1.93 times', '1,520 times')
+    """
+    size = abs(ratio)
+    return f"{float(f'{ratio:.3g}'):,.0f} times" if size >= KILO else f"{_significant(ratio, 3)} times"
+
+
 def _reaches(size: float, factor: float, digits: int) -> bool:
     """Whether a number that is printed with some digits rounds to the factor or more."""
     return size >= factor * (1 - 0.5 * 10.0**-digits)

@@ -128,7 +128,7 @@ def test_every_question_about_serving_learns_the_same_from_a_measurement(tmp_pat
         assert after["p50"] / before["p50"] == pytest.approx(shifts[0])
         assert after["p95"] / after["p05"] <= before["p95"] / before["p05"] * (1 + 1e-9)
     for answer in answers[:4]:
-        assert any("carries over" in note for note in answer.view().notes)
+        assert any("times what the model gives here, instead of" in note for note in answer.view().notes)
     alone = simulate_serve(**ON_ONE, layout="tp1", arrivals="poisson:1", requests=50)
     slower = said[2]["percentiles"]["tpot_s"]["p50"] / alone.percentiles["tpot_s"]["p50"]
     assert slower == pytest.approx(shifts[0], rel=0.1)

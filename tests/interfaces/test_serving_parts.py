@@ -309,9 +309,9 @@ def test_an_anchor_shows_what_it_said(run, tmp_path: Path) -> None:
     page = tmp_path / "serving.html"
     anchor = ["--anchor", "batch=64,isl=4096,osl=1024,tpot=60ms"]
     text = " ".join(run(*DEEPSEEK, "--layout", "tp8-ep8", "--batch", "64", *anchor, "--html", str(page)).split())
-    assert "TPOT measured over predicted" in text and "carries over" in text
+    assert "measured TPOT is " in text and "times what the model gives here, instead of" in text
     said = page.read_text("utf-8")
-    assert "engine vllm" in said and "measurements): " in said and "carries over" in said
+    assert "engine vllm" in said and "measurements): " in said and "times what the model gives here" in said
 
 
 def test_a_precision_without_units_is_noted(run) -> None:

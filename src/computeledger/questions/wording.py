@@ -146,15 +146,22 @@ def interval_class_words(sure: Mapping[str, Any]) -> str:
 
 def alike_words(alike: Mapping[str, Any]) -> str:
     """How well measurements like the question were predicted."""
-    times = {"tpot": "of the time per output token", "ttft": "to the first token"}
-    errors = " and ".join(f"{percent(alike[key])} {text}" for key, text in times.items() if alike[key] is not None)
+    times = {"tpot": "times per output token", "ttft": "times to first token"}
+    errors = "; ".join(_errors_words(alike["by"][key], text) for key, text in times.items() if key in alike["by"])
     tuning, *rest = alike["what"].split()
     whose = {"usual": "other people's measurements", "recipe": "measurements of the public recipes"}[tuning]
     where = " on ".join(rest)
     of = f" of {where}" if where else ""
-    sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    said = f"{alike['n']:,} {whose}{of}{sources}, left out of the fit: median error {errors}"
-    return f"{said}; `{accuracy_command(alike)}` lists them"
+    return f"{whose}{of}, left out of the fit: {errors}; `{accuracy_command(alike)}` lists them"
+
+
+def _errors_words(one: Mapping[str, Any], text: str) -> str:
+    """How far predictions of a quantity were from its measurements, and to which side."""
+    side = "too low" if one["bias"] < 0 else "too high"
+    sources = f" from {one['sources']} sources" if one["sources"] > 1 else ""
+    bias = f"predictions {percent(abs(one['bias']))} {side} at the median" if round(one["bias"], 3) else "no bias"
+    held = f"the 90 % interval held {percent(one['coverage_90'])}"
+    return f"{text} ({one['n']:,}{sources}) median error {percent(one['median_abs_error'])}, {bias}, {held}"
 
 
 def accuracy_slice(alike: Mapping[str, Any]) -> dict[str, str]:
@@ -187,18 +194,26 @@ def pools_words(document: Mapping[str, Any]) -> str:
 _RATE = "output_tokens_per_s_per_gpu"
 
 
+#: What measurements of one time alone teach: steps make the price, and a first token waits besides.
+_TEACHES = {
+    ("tpot",): "a time per token teaches how fast steps are, so throughput and all costs follow; only a ttft= of yours "
+    "moves the time to first token",
+    ("ttft",): "a time to first token teaches that time alone; only a tpot= of yours moves throughput and costs",
+}
+
+
 def anchor_words(anchor: Mapping[str, Any]) -> str:
     """What the user's own measurements said, how much of it the answer takes over, and the interval that is left."""
     parts = []
-    for name, fraction in anchor["carried_fraction"].items():
+    for name in anchor["carried_fraction"]:
         said = ", ".join(f"{one:.3g}" for one in anchor["measured_over_predicted"][name])
         before, after = (
-            f"{one['p05']:.3g} to {one['p95']:.3g}"
+            f"{one['p50']:.3g} ({one['p05']:.3g} to {one['p95']:.3g})"
             for one in (anchor["interval_before"][name], anchor["interval_after"][name])
         )
         parts.append(
-            f"{name.upper()} measured over predicted {said}, of which {format_percent(fraction)} carries over (times "
-            f"{anchor['carried_over'][name]:.3g} here); real over predicted time {before} before, {after} after"
+            f"measured {name.upper()} is {said} times what the model gives there; with it, the answer takes {after} "
+            f"times what the model gives here, instead of {before}"
         )
         if anchor["widened_for_difference"][name] > 1:
             differ = anchor["differ_ratio"][name]
@@ -206,6 +221,8 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
                 f"your measurements of {name.upper()} differ by a factor of {differ:.3g} from each other, more than "
                 "those of one deployment do: the interval is wider for it"
             )
+    if rule := _TEACHES.get(tuple(anchor["carried_fraction"])):
+        parts.append(rule)
     count = anchor["n"]
     whose = "one measurement" if count == 1 else f"{count} measurements"
     return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"

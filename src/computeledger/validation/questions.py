@@ -35,6 +35,7 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.rl.training import PACK_TOKENS
+from computeledger.workloads.rl.weight_sync import sync_mechanism
 from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 
 Run: TypeAlias = "Point | TrainingRun | RLRun"
@@ -152,7 +153,14 @@ def _reinforced(run: RLRun) -> Measured:
     one, split, trainer = run.scenario, run.scenario.split, run.scenario.trainer
     if _one(trainer.virtual_stages) != 1 or _one(trainer.pack_tokens) != PACK_TOKENS:
         raise UnaskedError("interleaved stages or packed lengths of the trainer; a question takes the assumed ones")
+    if trainer.is_sharded:
+        raise UnaskedError("weights sharded over data-parallel ranks; a question's trainer keeps them whole")
+    if one.algorithm.critic_ratio or one.algorithm.reward_ratio or not np.isfinite(run.step_s):
+        raise UnaskedError("a critic's size from the row, or a run without the time of a step")
     question = RLQuestion(
+        framework=run.row["framework"],
+        weight_sync=sync_mechanism(one.weight_sync, split.is_colocated).id,
+        logprob_passes=_one(one.algorithm.logprob_passes),
         model=_same_model(one.engine.model),
         system=run.system.id,
         gpus=int(_one(split.n_gpus)),

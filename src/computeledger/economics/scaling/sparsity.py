@@ -17,6 +17,7 @@ from computeledger.economics.scaling.laws import (
 )
 from computeledger.errors import InputError
 from computeledger.physics.blackboard.ledgers import TRAINING_FLOP_PER_PARAM
+from computeledger.units import format_times
 
 _ROUTERS = ("clark_2022", "clark_2022_rl_r", "clark_2022_hash")
 #: Ends of Clark et al.'s runs, base parameters and experts; and of Krajewski et al.'s, all parameters.
@@ -98,7 +99,7 @@ def with_sparsity(law: LossLaw, multiplier: Num, words: str = "") -> LossLaw:
     """
     if np.any(np.asarray(multiplier) <= 0):
         raise InputError("the multiplier of sparsity must be greater than 0")
-    name = words or f"sparse: worth {np.median(multiplier):.3g} times the compute of a dense model"
+    name = words or f"sparse: worth {format_times(float(np.median(multiplier)))} the compute of a dense model"
     return replace(law, A=law.A * multiplier**-law.alpha, changes=(*law.changes, name))
 
 

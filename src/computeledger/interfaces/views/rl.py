@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure, turns_figure
@@ -83,7 +84,25 @@ def _headline(document: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    return [f"interval class: {document['interval']['class']}", f"beta: {document['beta']['convention']}"]
+    interval = f"interval class: {document['interval']['class']}"
+    return [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"])]
+
+
+#: Fields that a framework settles, in words.
+_TAKEN = {"backend": "engine", "max_lag": "lag", "logprob_passes": "log-prob passes"}
+
+
+def _framework(one: Mapping[str, Any]) -> str:
+    """What the framework decided, and what of it was not read at its source."""
+    taken = [f"{_TAKEN[name]} {value:g}" if not isinstance(value, str) else f"{_TAKEN[name]} {value}"
+             for name, value in one["taken"].items()]  # fmt: skip
+    if one["weight_sync_taken"]:
+        taken.append(f"weight sync: {one['weight_sync_name']}")
+    said = f"framework: {one['name']}" + (f"; from it {', '.join(taken)}" if taken else "")
+    effect = one["step_ratio"]
+    said += f"; its measured steps take x {effect:.2g}" if effect != 1 else ""
+    said += "" if one["packs"] else "; it pads rollouts, priced as packed"
+    return said + (f"; not read at its source: {', '.join(one['unverified'])}" if one["unverified"] else "")
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -183,7 +202,7 @@ def _turns(document: Mapping[str, Any]) -> str:
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
-    out = [_phases(document), _run(document), _split(document)]
+    out = [_phases(document), _logged(document), _run(document), _split(document)]
     if "split_options" in document:
         out.append(_options(document["split_options"]))
     if "levers" in document:
@@ -209,6 +228,13 @@ def _phases(document: Mapping[str, Any]) -> Table:
     return Table(
         "Where GPU-time goes", columns, rows, "gpu_hours", "Beta in GPU-time: a pretraining token at --mfu is 6."
     )
+
+
+def _logged(document: Mapping[str, Any]) -> Table:
+    """Phases as a framework's log has them."""
+    rows = tuple((name, part, "s") for name, part in document["phases_s"].items() if point(part) > 0)
+    table = quantity_table("One step by phase, wall-clock", rows, "step")
+    return replace(table, note="As frameworks log them; phases of sides that work beside one another overlap.")
 
 
 def _run(document: Mapping[str, Any]) -> Table:

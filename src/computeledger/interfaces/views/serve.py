@@ -29,7 +29,7 @@ from computeledger.questions.wording import (
     width_words,
     words,
 )
-from computeledger.units import KILO, format_count
+from computeledger.units import KILO, format_count, format_times
 
 #: Rows of a front and alternatives to a winner that are shown, about.
 _FRONT, _ALTERNATIVES = 16, 8
@@ -103,7 +103,14 @@ def _headline(document: Mapping[str, Any]) -> str:
     where = f"{document['layout']} at batch {_batch(document)}"
     if "fleet" in document:
         where = f"{document['fleet']['n_replicas']} x {where}, as that load fills it"
-    return f"{where}: a million output tokens cost {cost}, and each user sees {speed}. {_waits(document)}"
+    said = f"{where}: a million output tokens cost {cost}, and each user sees {speed}. {_waits(document)}"
+    return f"{said} {_carried(document['fleet'])}" if "fleet" in document else said
+
+
+def _carried(fleet: Mapping[str, Any]) -> str:
+    """The chance that a fleet carries its load, and what its first tokens are otherwise."""
+    chance = f"The chance that it carries the load is {percent(fleet['carries_probability'])}"
+    return f"{chance}; where it does not, the queue grows and no time to first token holds."
 
 
 def _waits(document: Mapping[str, Any]) -> str:
@@ -154,7 +161,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
     if "fleet" in document:
-        out.append(("Fleet", _fleet(document["fleet"])))
+        out.append(("Fleet", _fleet(document["fleet"], document["assumptions"])))
     if "margins" in document:
         out.append(("Is the winner ahead?", margins_words(document["margins"])))
     for phase, quantity, whole in (("decode", "TPOT", "tpot"), ("prefill", "TTFT", "ttft")):
@@ -178,21 +185,23 @@ def _speed(document: Mapping[str, Any]) -> str:
     floor = words(speed["latency_floor_s"], "s")
     plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
     share = percent(speed["slow_mode_saves_fraction"])
-    times = f", {speed['fast_mode_costs_ratio']:.3g} times the cost of batch {_batch(full)}"
+    times = f", {format_times(speed['fast_mode_costs_ratio'])} the cost of batch {_batch(full)}"
     times = times if point(full["batch"]) > 1 else ""
     saves = f"going slower saves at most {share}" if speed["slow_mode_saves_fraction"] else "nothing is cheaper"
     return f"floor {floor} per token at batch 1{times}; plateau {plateau} at the largest batch: {saves}"
 
 
-def _fleet(fleet: Mapping[str, Any]) -> str:
+def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     replica, idle = fleet["replica"], 1 - fleet["occupancy_fraction"]
     replicas = f"{fleet['n_replicas']} x {replica['layout']}, {percent(fleet['load_fraction'])} loaded"
     without = f" and {percent(idle)} of the time without a request" if idle else ""
     cost = words(replica["usd_per_mtok_output"], "USD/Mtok")
     full = f"fully loaded: batch {replica['batch']}, {words(replica['tpot_s'], 's')} per token, {cost} of output"
-    chance = f"the chance that it carries the load is {percent(fleet['carries_probability'])}"
     gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load"
-    return f"{gpus}: {replicas}{without}; {chance}; {full}; arrivals taken as even, bursts need headroom"
+    default, fastest = assumed.get("slowest_tpot_s_of_the_search"), assumed.get("choice_of_the_search")
+    taken = f"no more than {words(default, 's')} per token, as no --tpot says otherwise" if default else fastest
+    paced = taken or "within the limits that were stated"
+    return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:

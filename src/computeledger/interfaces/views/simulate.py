@@ -10,7 +10,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_c
 from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import anchor_words, percent, words
-from computeledger.units import MINUTE_S, format_count
+from computeledger.units import MINUTE_S, format_count, format_times
 
 #: Times of a simulation as readers know them.
 TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",
@@ -118,7 +118,7 @@ def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         goal = any(document["slo"][key] is not None for key in ("ttft_s", "tpot_s"))
         label = "Largest load within the objective" if goal else "Largest stable load found, to one percent"
         good = f"; {percent(best['good_fraction'])} are good" if goal else ""
-        out.append((label, f"{best['requests_per_s']:.3g} requests/s, {best['ratio']:.3g} times this one{good}"))
+        out.append((label, f"{best['requests_per_s']:.3g} requests/s, {format_times(best['ratio'])} this one{good}"))
     if steady is not None and not document["saturated"]:
         time = steady["end_to_end_s"]
         spread = f"{words(time['p05'], 's')} to {words(time['p95'], 's')} (90 % interval of the simulation)"

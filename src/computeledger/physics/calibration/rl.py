@@ -22,14 +22,16 @@ FILE = "rl.toml"
 #: What is fitted.
 FITTED = (
     "rl_fixed_s",
-    "rl_sync_s_per_byte",
+    "rl_generation_fixed_s",
+    "rl_sync_ratio",
     "rl_hidden_sync_fraction",
     "rl_training_ratio",
     "rl_launch_ratio",
     "rl_decode_ratio",
 )
-#: Real over modelled time of a step by class: model and chip family in the calibration, another one.
-RATIOS = ("rl_known_ratio", "rl_new_ratio")
+#: Real over modelled time of a step by class: model and chip family in the calibration, another one, another
+#: framework; and of one of its phases.
+RATIOS = ("rl_known_ratio", "rl_new_ratio", "rl_framework_ratio", "rl_phase_ratio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +41,34 @@ class RLFactors:
     Attributes
     ----------
     rl_fixed_s : float or ndarray
-        Once per step: loading, scoring, advantages, logging, waking engines [s].
-    rl_sync_s_per_byte : float or ndarray
-        Handing new weights to the generators, per byte of them [s/byte].
+        Once per step: loading, scoring, advantages, logging [s].
+    rl_generation_fixed_s : float or ndarray
+        Once per generation, which logs count in it: waking engines, handing out prompts, collecting rollouts [s].
+    rl_sync_ratio : float or ndarray
+        Real over modelled time of handing over weights in whole steps; 0 leaves the wire alone [-].
     rl_hidden_sync_fraction : float or ndarray
-        Share of both that generators and trainer on GPUs of their own do beside other work [-].
+        Share of all three that generators and trainer on GPUs of their own do beside other work [-].
     rl_training_ratio : float or ndarray
         Real over modelled time of log-probs and update: ragged packing, small batches, gaps [-].
     rl_launch_ratio : float or ndarray
         Launch and host time of a decode step over those of a tuned server [-].
     rl_decode_ratio : float or ndarray
         Real over modelled time of a decode step as a whole [-].
+    rl_phase_ratio, rl_weight_sync_ratio : float or ndarray
+        Real over modelled time of one phase of a step, and of weight sync alone [-].
     rl_step_ratio : float or ndarray
         Real over modelled time of the whole step, of the class that a question falls in [-].
     """
 
     rl_fixed_s: Num = 0.0
-    rl_sync_s_per_byte: Num = 0.0
+    rl_generation_fixed_s: Num = 0.0
+    rl_sync_ratio: Num = 0.0
     rl_hidden_sync_fraction: Num = 1.0
     rl_training_ratio: Num = 1.0
     rl_launch_ratio: Num = 1.0
     rl_decode_ratio: Num = 1.0
+    rl_phase_ratio: Num = 1.0
+    rl_weight_sync_ratio: Num = 1.0
     rl_step_ratio: Num = 1.0
 
 

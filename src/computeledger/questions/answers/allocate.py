@@ -40,7 +40,7 @@ from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.answers.setup import check_positive, price_of
 from computeledger.questions.document import picked
-from computeledger.units import format_percent, format_si, parse_quantity
+from computeledger.units import format_percent, format_si, format_times, parse_quantity
 from computeledger.validation.rl.beta import published_utilization
 from computeledger.workloads.result import quantities
 
@@ -375,7 +375,7 @@ def _warning(law: Mapping[str, Any]) -> str | None:
 def _beyond(name: str, ratio: float, ends: list[float]) -> str:
     words = {"n_params": "parameters", "tokens": "tokens", "flop": "FLOP", "tokens_per_param": "tokens per parameter"}
     if ratio > 1:
-        return f"{words[name]} {ratio:.3g} times the most that it was fitted or tested on ({format_si(ends[1])})"
+        return f"{words[name]} {format_times(ratio)} the most that it was fitted or tested on ({format_si(ends[1])})"
     return f"{words[name]} {ratio:.2g} of the least that it was fitted or tested on ({format_si(ends[0])})"
 
 

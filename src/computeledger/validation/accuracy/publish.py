@@ -72,7 +72,7 @@ def write_parts(folder: Path, home: Path) -> list[str]:
 _TABLES = {
     "serving": ("serving_points.csv", "serving_open.csv"),
     "training": ("training.csv", "training_open.csv"),
-    "rl": ("rl.csv",),
+    "rl": ("rl.csv", "rl_open.csv"),
 }
 _CURATED = {
     "serving": ("serving_elsewhere.csv",),
@@ -266,9 +266,10 @@ def rl_lines(folder: Path) -> list[list[Line]]:
     runs, n_stated = rl.read_runs(folder)
     shipped = rl_factors()
     change = np.array([np.log(float(np.ravel(getattr(shipped, name))[0]) / rl.prior_of(name)[0]) for name in FITTED])
-    fit = rl.rl_fit(runs, n_stated)
-    folds = serving.fold_of([rl.configuration(run) for run in runs])
-    residuals = cross_validate_near(fit, linear_at(fit, change), folds, change)
+    fit = rl.rl_fit(runs, n_stated, rl.fitted_phases(rl.read_logged(folder)))
+    folds = np.full(len(fit.scales), -1)
+    folds[: len(runs)] = serving.fold_of([rl.configuration(run) for run in runs])
+    residuals = cross_validate_near(fit, linear_at(fit, change), folds, change)[: len(runs)]
     lines: list[Line] = []
     for at, run in enumerate(runs):
         ratios = conformal_ratios(np.delete(residuals, at))

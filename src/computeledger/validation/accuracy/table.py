@@ -190,11 +190,40 @@ def constants_key(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Errors:
+    """Predictions beside measurements of one quantity; ``bias`` is the median of the signed errors."""
+
+    n: int
+    sources: int
+    median_abs_error: float
+    bias: float
+    coverage_90: float
+
+
+def errors_of(rows: Sequence[Mapping[str, str]]) -> Errors:
+    """Set predictions of a quantity beside its measurements.
+
+    Examples
+    --------
+    >>> row = {"source": "s", "p05": "1", "p50": "2", "p95": "3", "measured": "4"}
+    >>> errors_of([row, {**row, "measured": "2"}])
+    Errors(n=2, sources=1, median_abs_error=0.25, bias=-0.25, coverage_90=0.5)
+    """
+    low, middle, high, measured = (
+        np.array([float(row[name]) for row in rows]) for name in ("p05", "p50", "p95", "measured")
+    )
+    signed = middle / measured - 1
+    held = np.mean((low <= measured) & (measured <= high))
+    sources = len({row["source"] for row in rows})
+    return Errors(len(rows), sources, float(np.median(np.abs(signed))), float(np.median(signed)), float(held))
+
+
+@dataclass(frozen=True, slots=True)
 class Alike:
     """How well measurements like a question were predicted, each left out of the fit.
 
-    ``what`` they share is tuning, engine and chip, or fewer of them where there are few; ``tpot`` and ``ttft`` are
-    median errors.
+    ``what`` they share is tuning, engine and chip, or fewer of them where there are few. ``n`` and ``sources`` count
+    figures of all quantities; ``tpot`` and ``ttft`` are median errors, and ``by`` has the figures behind each of them.
     """
 
     workload: str
@@ -203,6 +232,7 @@ class Alike:
     sources: int
     tpot: float | None
     ttft: float | None
+    by: Mapping[str, Errors]
 
 
 #: Figures that make a slice, and that a median error needs.
@@ -225,15 +255,13 @@ def measured_alike(tuning: str, engine: str, accelerator: str) -> Alike | None:
     for depth in (3, 2, 1):
         names = list(labels)[:depth]
         rows = table.chosen(**{name: [labels[name]] for name in names}).rows
-        errors = {
-            name: [abs(float(row["p50"]) / float(row["measured"]) - 1) for row in rows if row["quantity"] == name]
-            for name in ("tpot", "ttft")
-        }
-        known = {name: float(np.median(ones)) for name, ones in errors.items() if len(ones) >= FEWEST_TIMES}
+        times = {name: [row for row in rows if row["quantity"] == name] for name in ("tpot", "ttft")}
+        known = {name: errors_of(ones) for name, ones in times.items() if len(ones) >= FEWEST_TIMES}
         if "tpot" in known and len(rows) >= FEWEST_FIGURES:
             what = " ".join(labels[name] for name in names)
             sources = len({row["source"] for row in rows})
-            return Alike(workload, what, len(rows), sources, known["tpot"], known.get("ttft"))
+            medians = {name: known[name].median_abs_error if name in known else None for name in times}
+            return Alike(workload, what, len(rows), sources, medians["tpot"], medians["ttft"], known)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from computeledger.arrays import Z_95, Range
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import FITTED, RLFactors, load_rl_factors, load_rl_text
-from computeledger.validation.conformal import conformal_ratios
+from computeledger.validation.conformal import FEWEST_ERRORS, conformal_ratios
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
 from computeledger.validation.measured_table import read_rows
-from computeledger.validation.rl.points import predict_runs
+from computeledger.validation.rl.points import predict_figures, predict_runs
 from computeledger.validation.rl.rows import RLRun, rl_runs
 from computeledger.workloads.rl.confidence import deployment_of
 from computeledger.writing import toml_row, toml_text
@@ -26,10 +26,23 @@ from computeledger.writing import toml_row, toml_text
 TABLE = Path("measured") / "rl.csv"
 #: A residual beyond which a run counts less and less [-].
 SCALE = 0.12
+#: Table of runs by phase, of many frameworks.
+PHASES_TABLE = Path("measured") / "rl_open.csv"
+#: Frameworks whose steps and phases the constants are fitted to; others get an effect.
+FITTED_FRAMEWORKS = ("nemo-rl",)
+#: Phases that are fitted, and what each of their figures weighs: all of one publication count as one step.
+FITTED_PHASES, PHASE_WEIGHT = ("generation_time", "logprob_time"), 0.05
+#: Runs of a framework that pull its effect half-way to what they say.
+EFFECT_PRIOR = 2.0
 #: Runs that do not state how their GPUs are split are fitted at half and half, and count less.
 ASSUMED_TRAINING_FRACTION, ASSUMED_WEIGHT = 0.5, 0.25
 _SOURCE = "rl-measurements"
-_WIDTHS = {"rl_known_ratio": ("run", "runs left out one at a time"), "rl_new_ratio": ("model", "models left out")}
+_WIDTHS = {
+    "rl_known_ratio": ("run", "runs left out one at a time"),
+    "rl_new_ratio": ("model", "models left out"),
+    "rl_framework_ratio": ("framework", "steps of publications and frameworks left out"),
+    "rl_phase_ratio": ("phase", "phases of publications left out"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,7 @@ class RLFit:
     n_stated: int
     fitted: Fitted
     residuals: Mapping[str, Array]
+    effects: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
 
 def prior_of(name: str) -> tuple[float, float]:
@@ -68,21 +82,24 @@ def factors_at(changes: Array) -> RLFactors:
     return RLFactors(**columns)
 
 
-def rl_fit(runs: Sequence[RLRun], n_stated: int) -> Fit:
-    """State the fit: the residual of every step time.
+def rl_fit(runs: Sequence[RLRun], n_stated: int, logged: Sequence[RLRun] = ()) -> Fit:
+    """State the fit: the residual of every step time, and behind them of every figure of runs with logged phases.
 
     Examples
     --------
     >>> rl_fit([], 0).prior_sd.shape
-    (6,)
+    (7,)
     """
-    measured = np.log([run.step_s for run in runs])
+    measured = np.log([run.step_s for run in runs] + [value for run in logged for _, _, value in run.figures])
 
     def residuals(changes: Array) -> Array:
-        return np.asarray(np.log(predict_runs(runs, factors_at(changes), len(changes))) - measured[:, None])
+        factors, width = factors_at(changes), len(changes)
+        parts = [predict_runs(runs, factors, width), *(predict_figures(run, factors, width) for run in logged)]
+        return np.asarray(np.log(np.concatenate(parts)) - measured[:, None])
 
-    weights = np.where(np.arange(len(runs)) < n_stated, 1.0, ASSUMED_WEIGHT)
-    return Fit(residuals, np.full(len(runs), SCALE), weights, np.array([prior_of(name)[1] for name in FITTED]))
+    places = np.arange(len(measured))
+    weights = np.where(places < n_stated, 1.0, np.where(places < len(runs), ASSUMED_WEIGHT, PHASE_WEIGHT))
+    return Fit(residuals, np.full(len(measured), SCALE), weights, np.array([prior_of(name)[1] for name in FITTED]))
 
 
 def _folds(labels: Sequence[str]) -> NDArray[np.int64]:
@@ -110,7 +127,9 @@ def fit_rl(data_folder: str | Path) -> RLFit:
     computeledger.errors.InputError: nowhere/measured/rl.csv: no such file
     """
     runs, n_stated = read_runs(data_folder)
-    fit = rl_fit(runs, n_stated)
+    every = read_logged(data_folder)
+    logged = fitted_phases(every)
+    fit = rl_fit(runs, n_stated, logged)
     fitted = fit_constants(fit)
     ideal = np.log(predict_runs(runs, RLFactors(), 1))[:, 0] - np.log([run.step_s for run in runs])
     residuals = {
@@ -124,8 +143,64 @@ def fit_rl(data_folder: str | Path) -> RLFit:
         "chip": [run.system.id for run in runs],
     }
     for name, groups in labels.items():
-        residuals[name] = cross_validate(fit, _folds(groups), fitted.change)
-    return RLFit(runs, n_stated, fitted, residuals)
+        folds = np.full(len(fit.scales), -1)
+        folds[: len(runs)] = _folds(groups)
+        residuals[name] = cross_validate(fit, folds, fitted.change)[: len(runs)]
+    residuals |= {name: part[: len(runs)] for name, part in residuals.items()}
+    without = fit_constants(rl_fit(runs, n_stated), fitted.change)
+    effects = _effects(every, factors_at(fitted.change[None, :]))
+    residuals |= _of_others(every, factors_at(without.change[None, :]), effects)
+    return RLFit(runs, n_stated, fitted, residuals, effects)
+
+
+def read_logged(data_folder: str | Path) -> list[RLRun]:
+    """Runs with steps or phases of publications beside the table of steps, where the folder has them."""
+    path = Path(data_folder) / PHASES_TABLE
+    if not path.exists():
+        return []
+    return rl_runs([row for row in read_rows(path) if row["metric"] != "weight_sync_time"])[0]
+
+
+def fitted_phases(runs: Sequence[RLRun]) -> list[RLRun]:
+    """Of runs with logged phases, those of the fitted frameworks, with the figures that are fitted."""
+    own = [run for run in runs if run.row["framework"] in FITTED_FRAMEWORKS]
+    return [replace(run, figures=tuple(one for one in run.figures if one[1] in FITTED_PHASES)) for run in own]
+
+
+def _log_ratios(run: RLRun, factors: RLFactors) -> list[tuple[str, float]]:
+    """Predicted over measured in log, by quantity."""
+    times = predict_figures(run, factors, 1)[:, 0]
+    return [(name, float(np.log(time_s / value)))
+            for (_, name, value), time_s in zip(run.figures, times, strict=True)]  # fmt: skip
+
+
+def _of_framework(run: RLRun, factors: RLFactors, effects: Mapping[str, tuple[float, int]]) -> list[float]:
+    """Residuals of a run's step; one program without a controller is far from the others, and has its effect."""
+    effect = effects[run.row["framework"]][0] if run.scenario.is_one_program else 1.0
+    return [error + float(np.log(effect)) for name, error in _log_ratios(run, factors) if name == "step_time"]
+
+
+def _of_others(runs: Sequence[RLRun], factors: RLFactors, effects: Mapping[str, tuple[float, int]]) -> dict[str, Array]:
+    """Residuals of publications that the constants have not seen: of steps, and of phases but weight sync."""
+    found = [one for run in runs for one in _log_ratios(run, factors)]
+    return {
+        "framework": np.array([error for run in runs for error in _of_framework(run, factors, effects)]),
+        "phase": np.array([error for name, error in found if name not in ("step_time", "weight_sync_time")]),
+    }
+
+
+def _effects(runs: Sequence[RLRun], factors: RLFactors) -> dict[str, tuple[float, int]]:
+    """Measured over predicted steps of other frameworks, in the median and pulled towards 1, and how many there are."""
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        if run.row["framework"] not in FITTED_FRAMEWORKS:
+            steps = [error for name, error in _log_ratios(run, factors) if name == "step_time"]
+            found.setdefault(run.row["framework"], []).extend(steps)
+    return {
+        name: (float(np.exp(-np.median(errors) * len(errors) / (len(errors) + EFFECT_PRIOR))), len(errors))
+        for name, errors in sorted(found.items())
+        if errors
+    }
 
 
 def configuration(run: RLRun) -> str:
@@ -154,6 +229,10 @@ def calibration_text(found: RLFit) -> str:
         text = f"{ends.low:.4g}..{ends.high:.4g}" if isinstance(ends, Range) else f"{prior:.4g}"
         lines.append(_entry(name, f"{value:.4g}", {"prior": text, **grounds}))
     for name, (left, why) in _WIDTHS.items():
+        if len(found.residuals[left]) < FEWEST_ERRORS:
+            kept = {key: text for key, text in stated[name].items() if key != "value"}
+            lines.append(_entry(name, toml_text(str(stated[name]["value"])), kept))
+            continue
         low, _, _, _, high = conformal_ratios(found.residuals[left])
         half = max(high, 1 / low)
         grounds = {"why": stated[name]["why"], **about, "residual": f"split conformal, {why}"}
@@ -165,11 +244,14 @@ def calibration_text(found: RLFit) -> str:
     lines += [
         "",
         "[deployments]",
+        f"frameworks = [{', '.join(map(toml_text, FITTED_FRAMEWORKS))}]",
         reach,
         "fitted = [",
         *(f"  {toml_text(one)}," for one in known_deployments),
         "]",
         "",
+        "# Measured over predicted step of other frameworks, pulled towards 1, and how many steps say so.",
+        *(f"[frameworks.{name}]\neffect = {effect:.3g}\nsteps = {n}\n" for name, (effect, n) in found.effects.items()),
     ]
     return "\n".join(lines)
 

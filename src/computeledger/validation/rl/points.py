@@ -2,23 +2,103 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from computeledger.arrays import Num, median, sample
-from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_factors, rl_factors
-from computeledger.validation.compare import Array, Comparison, Explanation
+from computeledger.physics.calibration.rl import RLFactors, rl_factors
+from computeledger.physics.calibration.weight_sync import RATIO
+from computeledger.validation.compare import Array, Comparison, Explanation, merged
 from computeledger.validation.rl.rows import RLRun, central_machine, rl_runs
-from computeledger.workloads.rl.confidence import rl_class, rl_ratio_name
-from computeledger.workloads.rl.estimate import estimate_rl
+from computeledger.validation.rl.syncs import SYNC_METRICS, read_syncs
+from computeledger.workloads.rl.confidence import ALL_RATIOS, framework_factors, known_ratios, ratio_of, rl_class
+from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
+from computeledger.workloads.rl.weight_sync import sync_s
+from computeledger.workloads.rl_frameworks import named_rl_framework
 
 #: What binds the phases whose time is not that of a decode step.
 _BOUNDS = {"log-probs": "compute", "update": "compute", "weight sync": "network"}
 _BOUNDS |= dict.fromkeys(("once per step", "waiting for the longest rollouts", "waiting for verifiers"), "overhead")
 _BOUNDS |= dict.fromkeys(("generators waiting", "trainer waiting for rollouts"), "overhead")
+
+
+def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
+    """Predict measured RL steps and their phases, every figure a row, with the interval of the class it falls in.
+
+    Examples
+    --------
+    >>> row = {"model": "nobody", "metric": "step_time", "value": "9", "unit": "s"}
+    >>> dict(compare_rl([row]).skipped)
+    {'model not known': 1}
+    """
+    alone = [row for row in rows if row["metric"] in SYNC_METRICS and "weight sync" in (row.get("algorithm") or "")]
+    runs, skipped = rl_runs([row for row in rows if row not in alone])
+    parts = [_compare_steps(runs, skipped, n_samples, seed)]
+    if alone:
+        parts.append(_compare_syncs(alone, n_samples, seed))
+    return merged(parts) if alone else parts[0]
+
+
+def _compare_steps(runs: Sequence[RLRun], skipped: Counter[str], n_samples: int, seed: int) -> Comparison:
+    """Steps and phases of runs."""
+    held: list[tuple[RLRun, int]] = []
+    middle: list[float] = []
+    for run in runs:
+        times = predict_figures(run, framework_factors(rl_factors(), run.row["framework"]), 1)[:, 0]
+        for at, time_s in enumerate(times):
+            if np.isfinite(time_s) and time_s > 0:
+                held.append((run, at))
+                middle.append(float(time_s))
+            else:
+                skipped["a step that no layout holds" if np.isinf(time_s) else "a phase that the run has not"] += 1
+    ratios: dict[str, Num] = sample({name: known_ratios()[name] for name in ALL_RATIOS}, n_samples, seed)
+    found, kept = _Cells(n_samples), []
+    for (run, at), time_s in zip(held, middle, strict=True):
+        metric, quantity, measured = run.figures[at]
+        model = run.scenario.engine.model
+        one = rl_class(model, run.system.accelerator, median(run.scenario.taken_tokens), run.row["framework"])
+        found.add(quantity, measured, time_s * np.asarray(ratios[ratio_of(quantity, one)]))
+        kept.append({**run.row, "metric": metric, "class": one})
+    own = [run for run, _ in held]
+    return found.comparison(kept, skipped, _explainer(own))
+
+
+def _compare_syncs(rows: Sequence[Mapping[str, str]], n_samples: int, seed: int) -> Comparison:
+    """Weight synchronisations that were measured alone."""
+    syncs, skipped = read_syncs(rows)
+    ratio = sample({RATIO: known_ratios()[RATIO]}, n_samples, seed)[RATIO]
+    found = _Cells(n_samples)
+    for one in syncs:
+        found.add("weight_sync_time", one.time_s, float(sync_s(one.sides, one.mechanism)) * np.asarray(ratio))
+    kept = [{**one.row, "mechanism": one.mechanism.id, "class": "weight sync",
+             "framework": named_rl_framework(one.row["system"]).id} for one in syncs]  # fmt: skip
+    return found.comparison(kept, skipped, None)
+
+
+class _Cells:
+    """Figures of several quantities, row by row, as columns that are blank where a row measures another one."""
+
+    def __init__(self, n_samples: int) -> None:
+        self.n_samples = n_samples
+        self.rows: list[tuple[str, float, Array]] = []
+
+    def add(self, quantity: str, measured: float, predicted: Array) -> None:
+        """Append a row."""
+        self.rows.append((quantity, measured, np.broadcast_to(predicted, self.n_samples)))
+
+    def comparison(self, rows: Sequence[Mapping[str, str]], skipped: Mapping[str, int],
+                   explain: Callable[[int, str], Explanation | None] | None) -> Comparison:  # fmt: skip
+        """All rows; a step's time is a column in any case."""
+        names = ["step_time", *dict.fromkeys(name for name, _, _ in self.rows if name != "step_time")]
+        measured = {name: np.full(len(self.rows), np.nan) for name in names}
+        predicted = {name: np.full((len(self.rows), self.n_samples), np.nan) for name in names}
+        for at, (name, value, cloud) in enumerate(self.rows):
+            measured[name][at], predicted[name][at] = value, cloud
+        return Comparison(rows, measured, predicted, skipped, {}, explain)
 
 
 def predict_runs(runs: Sequence[RLRun], factors: RLFactors, width: int) -> Array:
@@ -31,35 +111,40 @@ def predict_runs(runs: Sequence[RLRun], factors: RLFactors, width: int) -> Array
     """
     steps = np.empty((len(runs), width))
     for place, run in enumerate(runs):
-        machine = central_machine(run.system)
-        steps[place] = estimate_rl(run.scenario, RLMachines(machine, machine, factors)).step_s
+        steps[place] = _result(run, factors).step_s
     return steps
 
 
-def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:
-    """Predict measured RL steps, with the interval of the class each falls in.
+def predict_figures(run: RLRun, factors: RLFactors, width: int) -> Array:
+    """Predict every measured figure of a configuration, one row each; not a number where it has no such phase."""
+    result = _result(run, factors)
+    times = figures_of(result)
+    return np.array([np.broadcast_to(times[quantity], width) for _, quantity, _ in run.figures], float)
 
-    Examples
-    --------
-    >>> row = {"model": "nobody", "metric": "step_time", "value": "9", "unit": "s"}
-    >>> dict(compare_rl([row]).skipped)
-    {'model not known': 1}
+
+def figures_of(result: RLResult) -> dict[str, Num]:
+    """Times of a result by the quantity that measured metrics name [s].
+
+    Log-probs are those of old policy and reference together, as one timer of frameworks counts them.
     """
-    runs, skipped = rl_runs(rows)
-    middle = predict_runs(runs, rl_factors(), 1)
-    fits = np.isfinite(middle[:, 0])
-    if not fits.all():
-        skipped["a step that no layout holds"] += int(np.count_nonzero(~fits))
-        runs, middle = [run for run, held in zip(runs, fits, strict=True) if held], middle[fits]
-    ratios: dict[str, Num] = sample({name: load_rl_factors()[name].value for name in RATIOS}, n_samples, seed)
-    predicted = np.empty((len(runs), n_samples))
-    kept = []
-    for place, run in enumerate(runs):
-        one = rl_class(run.scenario.engine.model, run.system.accelerator, median(run.scenario.taken_tokens))
-        predicted[place] = middle[place] * ratios[rl_ratio_name(one)]
-        kept.append({**run.row, "class": one})
-    measured = np.array([run.step_s for run in runs])
-    return Comparison(kept, {"step_time": measured}, {"step_time": predicted}, skipped, {}, _explainer(runs))
+    phases = result.phases_s
+    both_s = phases["old-policy log-probs"] + phases["reference log-probs"]
+    return {
+        "step_time": result.step_s,
+        "generation_time": phases["generation"],
+        "exposed_generation_time": phases["exposed generation"],
+        "logprob_time": both_s,
+        "reference_logprob_time": phases["reference log-probs"],
+        "update_time": phases["update"],
+        "weight_sync_time": phases["weight sync"],
+        "reward_time": phases["reward"],
+        "idle_time": phases["idle"],
+    }
+
+
+def _result(run: RLRun, factors: RLFactors) -> RLResult:
+    machine = central_machine(run.system)
+    return estimate_rl(run.scenario, RLMachines(machine, machine, factors))
 
 
 def _explainer(runs: Sequence[RLRun]) -> Callable[[int, str], Explanation | None]:

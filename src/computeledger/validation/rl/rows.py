@@ -7,22 +7,37 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_model, load_system, system_named_in
+from computeledger.facts.load import load_system
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout, check_layout
-from computeledger.physics.roofline import Machine, Precision, parse_precision
-from computeledger.units import HOUR_S, MINUTE_S
-from computeledger.validation.compare import MOST_MEASURED
-from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, lengths_of_mean
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.transformer import n_params_total
+from computeledger.units import KILO, MEGA
+from computeledger.validation.rl.cells import (
+    NUMBER,
+    SkippedRLRunError,
+    number_of,
+    read_model,
+    read_precision,
+    read_sides,
+    read_system,
+    seconds_of,
+    text_of,
+    whole_of,
+)
+from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer
 from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
 from computeledger.workloads.rl.turns import Sampling
+from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
 
@@ -30,26 +45,6 @@ NEEDED = (
     "source", "system", "model", "algorithm", "hardware", "n_gpus", "gpu_split", "rollout_len_tokens", "batch",
     "metric", "value", "unit",
 )  # fmt: skip
-#: Spellings of models, letters and digits only.
-MODELS = {
-    "deepseekv3": "deepseek-v3",
-    "llama318b": "llama-3.1-8b",
-    "llama3170b": "llama-3.1-70b",
-    "llama31405b": "llama-3.1-405b",
-    "qwen330b3a": "qwen3-30b-a3b",
-    "qwen330ba3b": "qwen3-30b-a3b",
-    "qwen3235b": "qwen3-235b-a22b",
-    "qwen3235ba22b": "qwen3-235b-a22b",
-    "qwen332b": "qwen3-32b",
-    "qwen314b": "qwen3-14b",
-    "qwen38b": "qwen3-8b",
-    "qwen317b": "qwen3-1.7b",
-    "qwen306b": "qwen3-0.6b",
-    "qwen257b": "qwen2.5-7b",
-    "qwen25math7b": "qwen2.5-math-7b",
-    "qwen257binstructretoolsft": "qwen2.5-7b-instruct",
-    "qwen2572b": "qwen2.5-72b",
-}
 #: What no row states (assumptions): tokens of a prompt, and how batches are split over prompts.
 PROMPT_TOKENS, GROUP_SIZE = 150.0, 16.0
 #: Engine whose serving constants generation takes.
@@ -58,22 +53,55 @@ ENGINE = "vllm"
 _RATIOS = ("training_known_ratio", "training_unseen_ratio", "training_expert_ratio", "training_chip_ratio")
 #: Algorithms that sample until enough groups carry a signal.
 _RESAMPLING = ("dapo", "dynamic sampling")
-_UNIT_S = {"s": 1.0, "ms": 1e-3, "min": MINUTE_S, "hours": HOUR_S}
-_NUMBER = r"(?<!\d)(\d[\d,]*\.?\d*)"
-
-
-class SkippedRLRunError(InputError):
-    """A row that a prediction cannot be made for, with the reason."""
+#: Measured metrics, as tables and logs name them, by the quantity that answers them.
+METRICS = {
+    "step_time": "step_time",
+    "tokens_per_s_per_gpu": "step_time",
+    "gen_time": "generation_time",
+    "generate_sequences_time": "generation_time",
+    "gen_time_exposed": "exposed_generation_time",
+    "wait_prev_gen": "exposed_generation_time",
+    "logprob_time": "logprob_time",
+    "old_log_prob_time": "logprob_time",
+    "ref_log_prob_time": "reference_logprob_time",
+    "update_actor_time": "update_time",
+    "policy_training_time": "update_time",
+    "refit_time": "weight_sync_time",
+    "weight_sync_time": "weight_sync_time",
+    "reward_time": "reward_time",
+    "idle_time": "idle_time",
+    "wait_time": "idle_time",
+}
+#: Times of several steps: how many is in the name, or follows from the batch.
+_OF_STEPS = r"(?:time|training_hours)_(\d+)_steps"
+_OF_AN_EPOCH = r"(?:avg_)?time_(?:\d+_prompts_)?1_epoch"
 
 
 @dataclass(frozen=True, slots=True)
 class RLRun:
-    """A measured configuration."""
+    """A measured configuration.
+
+    Attributes
+    ----------
+    row : mapping of str to str
+        Its first row, with the framework and what kind of run it is.
+    scenario : RLScenario
+        What it asks.
+    system : System
+        Of all its GPUs.
+    figures : tuple of tuple of str and float
+        Metric as the table names it, quantity that answers it, and what was measured [s].
+    """
 
     row: Mapping[str, str]
     scenario: RLScenario
     system: System
-    step_s: float
+    figures: tuple[tuple[str, str, float], ...]
+
+    @property
+    def step_s(self) -> float:
+        """Measured time of a step; not a number where only phases were measured [s]."""
+        return next((value for _, name, value in self.figures if name == "step_time"), np.nan)
 
 
 def central_machine(system: System) -> Machine:
@@ -107,165 +135,198 @@ def rl_runs(
     runs: list[RLRun] = []
     skipped: Counter[str] = Counter()
     for members in groups.values():
-        try:
-            runs.append(_run({one["metric"]: one for one in members}, training_fraction))
-        except SkippedRLRunError as reason:
-            skipped[str(reason)] += 1
+        metrics = {one["metric"]: one for one in members}
+        if "step_time" in metrics:
+            metrics.pop("tokens_per_s_per_gpu", None)
+        if known := {name: one for name, one in metrics.items() if _quantity(name)}:
+            try:
+                runs.append(_run(known, training_fraction))
+            except SkippedRLRunError as reason:
+                skipped[str(reason)] += len(known)
+        if len(metrics) > len(known):
+            skipped["not the time of a step"] += len(metrics) - len(known)
     return runs, skipped
+
+
+def _quantity(metric: str) -> str | None:
+    """What answers a metric; nothing where it is no time of a step."""
+    if re.fullmatch(_OF_STEPS, metric) or re.fullmatch(_OF_AN_EPOCH, metric):
+        return "step_time"
+    return METRICS.get(metric)
 
 
 def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | None) -> RLRun:
     row = next(iter(metrics.values()))
-    if not {"step_time", "tokens_per_s_per_gpu"} & set(metrics):
-        raise SkippedRLRunError("not the time of a step")
     if "memory, unverified" in " ".join(value or "" for value in row.values()):
         raise SkippedRLRunError("inputs from memory, not read at the source")
-    model, system = _model(row), _system(row)
-    mean = _mean_tokens(row)
+    model, system = read_model(row), read_system(row)
+    if "40GB" in text_of(row, "hardware") and system.accelerator.id.startswith("a100"):
+        system = load_system("8xa100-sxm4-40gb")
+    prompt = _prompt_tokens(row)
+    mean = _mean_tokens(row, prompt)
     rounds = _rounds(row)
-    rollouts, optimizer_steps = _batch(row)
-    n_gpus = _whole(_text(row, "n_gpus"), "number of GPUs not stated")
-    split = _split(row, n_gpus, training_fraction)
+    batch = _batch(row)
+    n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
+    split, framework = _split(row, n_gpus, training_fraction), named_rl_framework(text_of(row, "system"))
     bare = RLScenario(
-        engine=ServingScenario(model, Layout(), _precision(row, model), PROMPT_TOKENS, mean, LIVE_LIMIT),
-        sampling=Sampling(_lengths(row, mean), PROMPT_TOKENS, GROUP_SIZE),
-        algorithm=Algorithm(rollouts / GROUP_SIZE, GROUP_SIZE, sampling_rounds=rounds, optimizer_steps=optimizer_steps),
+        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT),
+        sampling=Sampling(_lengths(row, mean, prompt), prompt, batch.group_size),
+        algorithm=_algorithm(row, model, batch, rounds),
         trainer=Trainer(Layout()),
         split=split,
+        weight_sync=framework.sync_of(split.is_colocated),
+        is_one_program=framework.is_one_program,
     )
     scenario = _with_layouts(row, bare, system)
-    mode = "synchronous" if split.max_lag == 0 else "asynchronous"
-    kind = "moe" if model.is_moe else "dense"
-    return RLRun({**row, "model_kind": kind, "mode": mode}, scenario, system, _step_s(metrics, scenario, mean))
+    told = {
+        "model_kind": "moe" if model.is_moe else "dense",
+        "mode": "synchronous" if split.max_lag == 0 else "asynchronous",
+        "framework": framework.id,
+    }
+    figures = tuple((name, str(_quantity(name)), _step_s(one, scenario, batch.epoch_steps))
+                    for name, one in metrics.items())  # fmt: skip
+    return RLRun({**row, **told}, scenario, system, figures)
 
 
-def _step_s(metrics: Mapping[str, Mapping[str, str]], scenario: RLScenario, mean: float) -> float:
-    stated = metrics.get("step_time")
-    if stated is None:
-        rate = _number(metrics["tokens_per_s_per_gpu"]["value"])
-        tokens = scenario.algorithm.rollouts * (mean + PROMPT_TOKENS)
-        return float(tokens / rate / scenario.split.n_gpus)
-    if stated["unit"] not in _UNIT_S:
-        raise SkippedRLRunError(f"unit {stated['unit']!r} of a step time not known")
-    return _number(stated["value"]) * _UNIT_S[stated["unit"]]
+def _algorithm(row: Mapping[str, str], model: Model, batch: _Batch, rounds: float) -> Algorithm:
+    """What a step trains on; passes as the row or its framework has them, a critic and a reward model where stated."""
+    said = f"{text_of(row, 'notes')} {text_of(row, 'algorithm')}".lower()
+    passes = named_rl_framework(text_of(row, "system")).logprob_passes
+    judge = re.search(r"(\d+)M reward/critic", text_of(row, "model"))
+    ratio = float(judge[1]) * MEGA / float(n_params_total(model)) if judge else 0.0
+    return Algorithm(
+        batch.rollouts / batch.group_size,
+        batch.group_size,
+        sampling_rounds=rounds,
+        logprob_passes=1.0 if "policy logprobs" in said else passes,
+        optimizer_steps=batch.optimizer_steps,
+        critic_ratio=ratio,
+        reward_ratio=ratio,
+    )
 
 
-def _text(row: Mapping[str, str], name: str) -> str:
-    return (row.get(name) or "").strip()
+def _step_s(row: Mapping[str, str], scenario: RLScenario, epoch_steps: float | None) -> float:
+    """Seconds of a step or of one of its phases, from what the row measures."""
+    metric = row["metric"]
+    if metric == "tokens_per_s_per_gpu":
+        tokens = scenario.algorithm.rollouts * scenario.sequence_tokens
+        return float(tokens / number_of(row["value"]) / scenario.split.n_gpus)
+    several = re.fullmatch(_OF_STEPS, metric)
+    if several is not None:
+        return seconds_of(row) / float(several[1])
+    if re.fullmatch(_OF_AN_EPOCH, metric):
+        if epoch_steps is None:
+            raise SkippedRLRunError("steps of an epoch not stated")
+        return seconds_of(row) / epoch_steps
+    return seconds_of(row)
 
 
-def _number(text: str) -> float:
-    try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        raise SkippedRLRunError("a number that cannot be read") from None
-    if not value > 0:
-        raise SkippedRLRunError("a number that is not greater than 0")
-    if value > MOST_MEASURED:
-        raise SkippedRLRunError(f"a number beyond {MOST_MEASURED:g}")
-    return value
+def _prompt_tokens(row: Mapping[str, str]) -> float:
+    stated = re.search(r"prompts of (\d+) \+ \d+ generated", text_of(row, "batch"))
+    return float(stated[1]) if stated else PROMPT_TOKENS
 
 
-def _whole(text: str, reason: str) -> int:
-    if not re.fullmatch(r"\d[\d,]*(\.0)?", text):
-        raise SkippedRLRunError(reason)
-    return int(_number(text))
-
-
-def _model(row: Mapping[str, str]) -> Model:
-    plain = re.sub(r"[^a-z0-9]", "", _text(row, "model").lower())
-    if plain in MODELS:
-        return load_model(MODELS[plain])
-    try:
-        return load_model(_text(row, "model"))
-    except InputError:
-        raise SkippedRLRunError("model not known") from None
-
-
-def _system(row: Mapping[str, str]) -> System:
-    text = _text(row, "hardware")
-    system = system_named_in(text)
-    if system is None:
-        raise SkippedRLRunError("hardware not known" if text else "hardware not stated")
-    return load_system(system)
-
-
-def _mean_tokens(row: Mapping[str, str]) -> float:
-    """Generated tokens: what is stated counts the prompt."""
-    text = _text(row, "rollout_len_tokens").replace(",", "")
+def _mean_tokens(row: Mapping[str, str], prompt_tokens: float) -> float:
+    """Generated tokens; a stated mean of whole sequences counts the prompt."""
+    text = text_of(row, "rollout_len_tokens").replace(",", "")
     found = re.fullmatch(r"(?:mean |avg |average )?(\d+\.?\d*)", text)
     if found is None:
         raise SkippedRLRunError("mean generated length not stated")
-    return max(_number(found[1]) - PROMPT_TOKENS, 1.0)
+    said = f"{text_of(row, 'notes')} {text_of(row, 'note')}"
+    generated = "generated tokens" in f"{said} {text_of(row, 'batch')}" or "response tokens" in said
+    return max(number_of(found[1]) - (0.0 if generated else prompt_tokens), 1.0)
 
 
-def _lengths(row: Mapping[str, str], mean: float) -> Lengths:
-    stated = re.search(
-        rf"(?:max seq|max_response|max)\s*{_NUMBER}", _text(row, "notes") + " " + _text(row, "algorithm")
-    )
-    longest = _number(stated[1]) - PROMPT_TOKENS if stated else LONGEST_OVER_MEAN * mean
+def _lengths(row: Mapping[str, str], mean: float, prompt_tokens: float) -> Lengths:
+    said = f"{text_of(row, 'notes')} {text_of(row, 'algorithm')}"
+    if "length fixed" in text_of(row, "note"):
+        return exact_lengths(mean)
+    stated = re.search(rf"(?:max seq(?:uence)?|max_response|max|cap)\s*{NUMBER}", said)
+    longest = number_of(stated[1]) - prompt_tokens if stated else LONGEST_OVER_MEAN * mean
     if longest < mean:
         raise SkippedRLRunError("longest generated length below the mean")
     return lengths_of_mean(mean, longest)
 
 
-def _batch(row: Mapping[str, str]) -> tuple[float, float]:
-    """Rollouts of a step, and optimiser steps."""
-    text = _text(row, "batch")
-    stated = re.search(rf"G-GBS={_NUMBER}", text)
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Rollouts of a step, in groups; optimiser steps; steps of an epoch where they follow."""
+
+    rollouts: float
+    group_size: float = GROUP_SIZE
+    optimizer_steps: float = 1.0
+    epoch_steps: float | None = None
+
+
+def _batch(row: Mapping[str, str]) -> _Batch:
+    text = text_of(row, "batch")
+    stated = re.search(rf"G-GBS={NUMBER}", text)
     if stated is not None:
-        step = re.search(rf"T-GBS={_NUMBER}", text)
-        rollouts = _number(stated[1])
-        return rollouts, max(rollouts / _number(step[1]), 1.0) if step else 1.0
-    group = re.search(rf"{_NUMBER} prompts x n\s*=\s*{_NUMBER}(?:.*mini\s+{_NUMBER})?", text)
-    if group is None:
+        step = re.search(rf"T-GBS={NUMBER}", text)
+        rollouts = number_of(stated[1])
+        return _Batch(rollouts, optimizer_steps=max(rollouts / number_of(step[1]), 1.0) if step else 1.0)
+    epoch = re.search(rf"{NUMBER}k prompts.*at most {NUMBER} pairs", text)
+    if epoch is not None:
+        pairs = number_of(epoch[2])
+        return _Batch(pairs, 1.0, epoch_steps=number_of(epoch[1]) * KILO / pairs)
+    group = re.search(rf"{NUMBER} prompts x (?:n\s*=\s*)?{NUMBER}(?:.*mini\s+{NUMBER})?", text)
+    if group is not None:
+        prompts, each = number_of(group[1]), number_of(group[2])
+        several = re.search(r"\((\d+) optimiser steps\)", text)
+        steps = number_of(several[1]) if several else prompts / number_of(group[3]) if group[3] else 1.0
+        return _Batch(prompts * each, GROUP_SIZE if group[3] or not several else each, steps)
+    whole = re.search(rf"{NUMBER} rollouts", text)
+    if whole is None:
         raise SkippedRLRunError("rollouts per step not stated")
-    prompts, each = _number(group[1]), _number(group[2])
-    return prompts * each, prompts / _number(group[3]) if group[3] else 1.0
+    return _Batch(number_of(whole[1]))
 
 
 def _split(row: Mapping[str, str], n_gpus: int, training_fraction: float | None) -> Split:
-    text, algorithm = _text(row, "gpu_split"), _text(row, "algorithm").lower()
+    text, algorithm = text_of(row, "gpu_split"), text_of(row, "algorithm").lower()
     lag = re.search(r"(\d+)-step off", algorithm)
     if "non-colocated" not in text and "colocated" in text:
         return Split(float(n_gpus), float(n_gpus))
-    numbers = re.search(r"gen (\d+) / train (\d+)", text) or re.fullmatch(r"(\d+):(\d+)", text)
-    if numbers is not None:
-        generation, training = float(numbers[1]), float(numbers[2])
+    sides = read_sides(row, n_gpus)
+    if sides is not None:
+        generation, training = sides
     elif training_fraction is not None and "non-colocated" in text:
         training = max(round(n_gpus * training_fraction), 1.0)
         generation = n_gpus - training
     else:
         raise SkippedRLRunError("GPU split not stated")
-    waits = "on policy" in algorithm or "sync" in re.findall(r"[a-z]+", text + algorithm)
-    return Split(generation, training, is_colocated=False, max_lag=int(lag[1]) if lag else 0 if waits else 1)
+    said = re.findall(r"[a-z]+", f"{text} {algorithm} {text_of(row, 'system')} {text_of(row, 'notes')}".lower())
+    beside = "async" in said and "on policy" not in algorithm
+    return Split(generation, training, is_colocated=False, max_lag=int(lag[1]) if lag else int(beside))
 
 
 def _rounds(row: Mapping[str, str]) -> float:
     """Times that a batch is sampled: once, unless the algorithm samples until enough groups carry a signal."""
-    stated = re.search(rf"{_NUMBER} (?:sampling |generation )?rounds", f"{_text(row, 'batch')} {_text(row, 'notes')}")
+    said = f"{text_of(row, 'batch')} {text_of(row, 'notes')}"
+    stated = re.search(rf"{NUMBER} (?:sampling |generation )?rounds", said)
     if stated is not None:
-        return _number(stated[1])
-    if any(word in _text(row, "algorithm").lower() for word in _RESAMPLING):
+        return number_of(stated[1])
+    if any(word in text_of(row, "algorithm").lower() for word in _RESAMPLING):
         raise SkippedRLRunError("sampling rounds not stated")
     return 1.0
 
 
 def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> RLScenario:
     """The run on its layouts; one that the row does not state is searched."""
-    text, precision = _text(row, "gpu_split"), bare.engine.precision
+    text, precision = text_of(row, "gpu_split"), bare.engine.precision
     generation, training = _degrees(text, "gen"), _degrees(text, "train")
     machine = central_machine(system)
     model, split = bare.engine.model, bare.split
     try:
-        trainer = (
-            _trainer(row, model, split.n_training, precision)
-            if training
-            else search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
-        )
+        if training:
+            trainer = _trainer(row, model, split.n_training, precision)
+        elif "FSDP" in text:
+            trainer = Trainer(Layout(dp=int(split.n_training)), precision, _pack_tokens(row), is_sharded=True)
+        else:
+            trainer = search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
         one = replace(bare, trainer=trainer)
         if generation:
-            layout = _legal(Layout(tp=int(generation[0]), pp=int(generation[1])), model, split.n_generation)
+            pp = generation[1] if len(generation) == 2 else generation[-2]
+            layout = _legal(Layout(tp=int(generation[0]), pp=int(pp)), model, split.n_generation)
         else:
             layouts = layouts_that_fit(replace(one.engine, batch=1.0), machine)
             layout = search_generation(one, layouts, RLMachines(machine, machine))
@@ -276,14 +337,21 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
 
 def _degrees(text: str, name: str) -> list[float]:
     """Degrees of a layout as stated; none where they are not."""
+    words = re.search(rf"{name} ((?:[A-Z]+\d+ ?)+)", text)
+    if words is not None:
+        degrees = dict(re.findall(r"([A-Z]+)(\d+)", words[1]))
+        return [float(degrees.get(one, 1)) for one in ("TP", "CP", "EP", "PP", "VPP")]
+    engines = re.search(r"inference \(\d+ x TP(\d+)\)", text)
+    if name == "gen" and engines is not None:
+        return [float(engines[1]), 1.0]
     found = re.search(rf"{name} \[[A-Z,]+\]=\[([^\]]+)\]", text)
     if found is None:
         return []
-    return [_number(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
+    return [number_of(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
 
 
 def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Precision) -> Trainer:
-    degrees = _degrees(_text(row, "gpu_split"), "train")
+    degrees = _degrees(text_of(row, "gpu_split"), "train")
     # one table writes further entries before the last two, pipeline and virtual stages
     tp, cp, ep = (int(one) for one in degrees[:3])
     pp, virtual = int(degrees[-2]), degrees[-1]
@@ -292,9 +360,13 @@ def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Preci
     dp = int(n_gpus) // (tp * cp * pp)
     # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
-    stated = re.search(rf"max seq {_NUMBER}", _text(row, "notes"))
-    pack = _number(stated[1]) if stated else PACK_TOKENS
-    return Trainer(layout, precision, pack_tokens=pack, virtual_stages=virtual)
+    return Trainer(layout, precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
+
+
+def _pack_tokens(row: Mapping[str, str]) -> float:
+    """Packed length of a training sequence: the longest that the row states."""
+    stated = re.search(rf"max(?: seq| sequence) {NUMBER}", text_of(row, "notes"))
+    return number_of(stated[1]) if stated else PACK_TOKENS
 
 
 def _legal(layout: Layout, model: Model, n_gpus: Num) -> Layout:
@@ -305,9 +377,3 @@ def _legal(layout: Layout, model: Model, n_gpus: Num) -> Layout:
     if layout.n_gpus > n_gpus:
         raise SkippedRLRunError("parallel layout larger than its GPUs")
     return layout
-
-
-def _precision(row: Mapping[str, str], model: Model) -> Precision:
-    found = re.search(r"precision (?:train\+gen )?(BF16|FP8|FP4)", _text(row, "notes"), re.IGNORECASE)
-    moe = model.is_moe
-    return parse_precision(found[1].lower() if found else "bf16", moe)

@@ -351,8 +351,8 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     if case.quantity == "request_latency":
         return first_s + (one.output_tokens - 1) * each_s
     tokens = one.output_tokens + (one.input_tokens if case.quantity == "total_tokens_per_s_per_gpu" else 0.0)
-    waiting, at_once, decoding_s = result.first.turn  # the last of a round that none follows ends it
-    later_s = (waiting / at_once - turns_waited(waiting, at_once, one.rounds)) * decoding_s
+    turn = result.first.turn  # the last of a round that none follows ends it
+    later_s = (turn.waiting / turn.batch - turns_waited(turn.waiting, turn.batch, one.rounds)) * turn.central_s
     cycle_s = first_s + machine.efficiency.first_token_ratio * later_s + one.output_tokens * each_s
     return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
 
 from computeledger.errors import FactError, unknown_id
 from computeledger.physics.parallelism import Layout
@@ -89,8 +92,35 @@ def framework_ids() -> tuple[str, ...]:
     >>> framework_ids()[0], "maxtext" in framework_ids()
     ('generic', True)
     """
-    names = sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
+    return room_ids(_FOLDER)
+
+
+def room_ids(folder: Traversable) -> tuple[str, ...]:
+    """Name what a folder of data files holds, the generic one first.
+
+    Examples
+    --------
+    >>> room_ids(_FOLDER) == framework_ids()
+    True
+    """
+    names = sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
     return (USUAL_STACK, *(one for one in names if one != USUAL_STACK))
+
+
+def room_entry(folder: Traversable, given: str, known: AbstractSet[str]) -> dict[str, Any]:
+    """Read one data file of a folder: a known id, known entries, a known source.
+
+    Examples
+    --------
+    >>> room_entry(_FOLDER, "maxtext", {one.name for one in fields(Framework)})["name"]
+    'MaxText'
+    """
+    if given not in room_ids(folder):
+        raise unknown_id("framework", given, room_ids(folder))
+    entry = tomllib.loads(folder.joinpath(f"{given}.toml").read_text("utf-8"))
+    if not set(entry) <= known or entry["source"] not in {"assumption", *load_sources()}:
+        raise FactError(f"frameworks/{given}.toml: unknown entries {sorted(set(entry) - known)} or no known source")
+    return entry
 
 
 @functools.cache
@@ -102,12 +132,7 @@ def load_framework(given: str) -> Framework:
     >>> load_framework("torchtitan").shards_weights
     True
     """
-    if given not in framework_ids():
-        raise unknown_id("framework", given, framework_ids())
-    entry = tomllib.loads(_FOLDER.joinpath(f"{given}.toml").read_text("utf-8"))
-    known = {one.name for one in fields(Framework)} - {"id"}
-    if not set(entry) <= known or entry["source"] not in {"assumption", *load_sources()}:
-        raise FactError(f"frameworks/{given}.toml: unknown entries {sorted(set(entry) - known)} or no known source")
+    entry = room_entry(_FOLDER, given, {one.name for one in fields(Framework)} - {"id"})
     words, vendors = (tuple(entry.pop(name, ())) for name in ("words", "vendors"))
     return Framework(given, words=words, vendors=vendors, stack=Stack(**entry.pop("stack", {})), **entry)
 
@@ -132,6 +157,17 @@ def named_framework(text: str) -> Framework:
     >>> named_framework("NVIDIA Megatron-Bridge performance summary").id, named_framework("A table").id
     ('megatron-bridge', 'generic')
     """
+    return load_framework(longest_named(text, ((one.id, one.words) for one in frameworks())))
+
+
+def longest_named(text: str, words_of: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Id whose longest word a text says; the generic one where it says none.
+
+    Examples
+    --------
+    >>> longest_named("verl and verlux", [("a", ["verl"]), ("b", ["verlux"])])
+    'b'
+    """
     said = text.lower()
-    found = [(len(word), one.id) for one in frameworks() for word in one.words if word in said]
-    return load_framework(max(found)[1] if found else USUAL_STACK)
+    found = [(len(word), given) for given, words in words_of for word in words if word in said]
+    return max(found)[1] if found else USUAL_STACK

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError, shown
 from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of
-from computeledger.physics.calibration.serving import DEFAULT_ENGINE
+from computeledger.physics.calibration.weight_sync import sync_mechanisms
+from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.questions.setup import OnSystem
 from computeledger.workloads.questions.spread import Spread, low_of, read_spread
+from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framework_ids
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -51,8 +53,16 @@ class RLQuestion(OnSystem):
     )  # fmt: skip
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P")
     training_precision: str = asked("text", "Precision of the update.", "bf16", metavar="P")
-    backend: str = asked(
-        "text", "Generation engine, or ideal.", DEFAULT_ENGINE, metavar="E", label="Engine", group="How"
+    framework: str = asked(
+        "text", "RL framework: its engine, placement, lag, weight sync and log-prob passes where you name none.",
+        USUAL_STACK, choices=rl_framework_ids(), label="Framework", group="How",
+    )  # fmt: skip
+    weight_sync: str | None = asked(
+        "text", "How new weights reach the generators.", choices=tuple(sync_mechanisms()), label="Weight sync",
+        group="How", blank="the framework's",
+    )  # fmt: skip
+    backend: str | None = asked(
+        "text", "Generation engine, or ideal.", metavar="E", label="Engine", group="How", blank="the framework's"
     )
     rollout_tokens: Uncertain | None = asked(
         "tokens", "Mean length of a rollout.", unit="tokens", is_open=True, metavar="L", aliases=("rollout",),
@@ -126,7 +136,9 @@ class RLQuestion(OnSystem):
     )
     oversampling: Uncertain = asked("count", "Rollouts started over those taken in.", 1.0, least=1.0, metavar="N")
     partial_rollouts: bool = asked("switch", "Rollouts broken off go on in the next step.", False)
-    logprob_passes: Uncertain = asked("count", "Forward passes: old policy, reference.", 1.0, metavar="N")
+    logprob_passes: Uncertain | None = asked(
+        "count", "Forward passes: old policy, reference.", metavar="N", blank="the framework's"
+    )
     updates_per_batch: Uncertain = asked(
         "count", "Passes of the update over kept rollouts.", 1.0, is_open=True, metavar="N", aliases=("updates",)
     )
@@ -170,9 +182,9 @@ class RLQuestion(OnSystem):
         "tokens", "One position in so many tokens of text.", unit="tokens", is_open=True, metavar="L",
         aliases=("text_per_place",), blank="prompt and continuation",
     )  # fmt: skip
-    max_lag: int = asked(
-        "whole", "Versions a rollout may be behind; 0 is synchronous.", 0, metavar="K", label="Versions behind",
-        group="Asynchrony", slider=(0, 8),
+    max_lag: int | None = asked(
+        "whole", "Versions a rollout may be behind; 0 is synchronous.", metavar="K", label="Versions behind",
+        group="Asynchrony", slider=(0, 8), blank="the framework's",
     )  # fmt: skip
     in_flight: bool = asked(
         "switch", "Under a lag live rollouts go on with new weights, which is the default there.", False,
@@ -218,8 +230,28 @@ class RLQuestion(OnSystem):
         """Quantities that are stated or have a default, by field; the price apart."""
         known = fields_of(RLQuestion).values()
         named = [one.name for one in known if one.dimension not in (SWITCH, TEXT, TEXTS, WHOLE) and one.name != "price"]
-        found = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
-        return found | {name: one.mean for name, one in self.spreads.items()}
+        one = self.settled
+        found = {name: getattr(one, name) for name in named if getattr(one, name) is not None}
+        return found | {name: spread.mean for name, spread in self.spreads.items()}
+
+    @property
+    def settled(self) -> RLQuestion:
+        """The question with what its framework has where nobody names it: engine, lag, log-prob passes.
+
+        Examples
+        --------
+        >>> question = RLQuestion(model="m", system="s", framework="slime", rollout_tokens=1000)
+        >>> question.settled.backend, question.settled.max_lag, question.settled.logprob_passes
+        ('sglang', 0, 2.0)
+        """
+        missing = {name: value for name, value in self.from_framework.items() if getattr(self, name) is None}
+        return replace(self, **missing) if missing else self
+
+    @property
+    def from_framework(self) -> dict[str, Any]:
+        """What the framework has for fields that may be left open; GPUs that take turns have no lag."""
+        one = load_rl_framework(self.framework)
+        return {"backend": one.engine, "max_lag": one.max_lag, "logprob_passes": one.logprob_passes}
 
     @property
     def spreads(self) -> dict[str, Spread]:
@@ -257,7 +289,7 @@ class RLQuestion(OnSystem):
         self._check_turns()
         if self.in_flight and self.drained:
             raise InputError("--in-flight and --drained exclude one another")
-        if self.in_flight and not self.max_lag:
+        if self.in_flight and not self.settled.max_lag:
             raise InputError(
                 "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
             )

@@ -13,9 +13,17 @@ from computeledger.facts.schema import Accelerator
 from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_factors, load_rl_text, rl_factors
 from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.calibration.weight_sync import RATIO as SYNC_RATIO
+from computeledger.physics.calibration.weight_sync import load_sync_factors
+from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.serving.intervals import model_family
 
 KNOWN_RUN, NEW_RUN = "known model and chip", "new model, chip or length"
+#: A framework other than those whose steps the constants are fitted to.
+OTHER_FRAMEWORK = "another framework than the fitted ones"
+_RATIO_OF = {KNOWN_RUN: "rl_known_ratio", NEW_RUN: "rl_new_ratio", OTHER_FRAMEWORK: "rl_framework_ratio"}
+#: Intervals of RL's answers: steps by class, phases, and weight sync.
+ALL_RATIOS = (*RATIOS, SYNC_RATIO)
 #: How far beyond the lengths of the fit a question may lie and still count as known (a choice).
 FARTHEST_LENGTH = 2.0
 
@@ -39,8 +47,10 @@ def _fitted() -> tuple[frozenset[str], float, float]:
     return frozenset(table["fitted"]), shortest / FARTHEST_LENGTH, longest * FARTHEST_LENGTH
 
 
-def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
+def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0, framework: str = USUAL_STACK) -> str:
     """Say whether runs of this model's shape on this family of chips, with rollouts of such lengths, were fitted.
+
+    A named framework whose steps were not fitted is a class of its own.
 
     Examples
     --------
@@ -48,6 +58,8 @@ def rl_class(model: Model, chip: Accelerator, mean_tokens: float = 0.0) -> str:
     >>> rl_class(load_model("llama-3.1-70b"), load_accelerator("a100-sxm4-80gb"))
     'new model, chip or length'
     """
+    if framework not in fitted_frameworks():
+        return OTHER_FRAMEWORK
     known, shortest, longest = _fitted()
     near = not mean_tokens or shortest <= mean_tokens <= longest
     return KNOWN_RUN if near and deployment_of(model, chip) in known else NEW_RUN
@@ -61,7 +73,59 @@ def rl_ratio_name(name: str) -> str:
     >>> rl_ratio_name(KNOWN_RUN)
     'rl_known_ratio'
     """
-    return "rl_known_ratio" if name == KNOWN_RUN else "rl_new_ratio"
+    return _RATIO_OF[name]
+
+
+def ratio_of(quantity: str, name: str) -> str:
+    """Constant that holds the interval of a measured quantity: of the step by class, of a phase, of weight sync.
+
+    Examples
+    --------
+    >>> ratio_of("step_time", KNOWN_RUN), ratio_of("update_time", KNOWN_RUN)
+    ('rl_known_ratio', 'rl_phase_ratio')
+    """
+    if quantity == "step_time":
+        return rl_ratio_name(name)
+    return SYNC_RATIO if quantity == "weight_sync_time" else "rl_phase_ratio"
+
+
+def fitted_frameworks() -> tuple[str, ...]:
+    """Frameworks whose steps the constants are fitted to, and where nobody names one.
+
+    Examples
+    --------
+    >>> fitted_frameworks()
+    ('generic', 'nemo-rl')
+    """
+    return (USUAL_STACK, *tomllib.loads(load_rl_text())["deployments"]["frameworks"])
+
+
+def framework_effect(framework: str) -> float:
+    """Measured over predicted step of a framework, 1 where none was measured.
+
+    Examples
+    --------
+    >>> framework_effect("generic")
+    1.0
+    """
+    return float(tomllib.loads(load_rl_text()).get("frameworks", {}).get(framework, {}).get("effect", 1.0))
+
+
+def framework_factors(factors: RLFactors, framework: str) -> RLFactors:
+    """The constants with a framework's effect on its whole step."""
+    return replace(factors, rl_step_ratio=factors.rl_step_ratio * framework_effect(framework))
+
+
+def known_ratios() -> dict[str, Uncertain]:
+    """Every interval of RL's answers by name.
+
+    Examples
+    --------
+    >>> set(known_ratios()) == set(ALL_RATIOS)
+    True
+    """
+    factors = {**load_rl_factors(), **load_sync_factors()}
+    return {name: factors[name].value for name in ALL_RATIOS}
 
 
 def rl_ratios(model: Model | None) -> dict[str, Uncertain]:
@@ -75,11 +139,12 @@ def rl_ratios(model: Model | None) -> dict[str, Uncertain]:
     (True, True)
     """
     spread = 0.0 if model is None else shape_rule().spread_of("tpot", model)
-    values = {name: load_rl_factors()[name].value for name in RATIOS}
-    return {name: one.widened(spread) if spread and isinstance(one, Range) else one for name, one in values.items()}
+    return {
+        name: one.widened(spread) if spread and isinstance(one, Range) else one for name, one in known_ratios().items()
+    }
 
 
-def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactors:
+def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None, framework: str = USUAL_STACK) -> RLFactors:
     """Constants of RL, with the interval of the question's class as the ratio of the step.
 
     Examples
@@ -89,4 +154,6 @@ def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None) -> RLFactor
     """
     given = draws or {}
     ratio = given.get(f"efficiency.{rl_ratio_name(name)}", 1.0)
-    return replace(rl_factors("fitted", given), rl_step_ratio=ratio)
+    phase, sync = (given.get(f"efficiency.{name}", 1.0) for name in ("rl_phase_ratio", SYNC_RATIO))
+    found = replace(rl_factors("fitted", given), rl_step_ratio=ratio, rl_phase_ratio=phase, rl_weight_sync_ratio=sync)
+    return framework_factors(found, framework)

@@ -6,7 +6,7 @@ own and a lag, generators and trainer work at once, and the slower one sets the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,13 @@ from computeledger.arrays import Num
 from computeledger.display import Displayed
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.rl import RLFactors
-from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.training import Passes, Training, train
+from computeledger.workloads.rl.weight_sync import SyncSides, sync_mechanism, sync_s
 
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
@@ -53,6 +53,12 @@ class RLResult(Displayed):
         Whether weights and one longest rollout fit a generation replica, and a replica the GPUs.
     peak_flop_per_s : float or ndarray
         Dense bf16 peak of all GPUs [FLOP/s].
+    sync_s : float or ndarray
+        One weight synchronisation, hidden or not [s].
+    generation_fixed_s : float or ndarray
+        Once per generation, which logs count in it [s].
+    factors : RLFactors
+        What RL adds: the intervals of phases are among it.
     """
 
     scenario: RLScenario
@@ -65,6 +71,31 @@ class RLResult(Displayed):
     lag_steps: Num
     fits: bool | NDArray[np.bool_]
     peak_flop_per_s: Num
+    sync_s: Num = 0.0
+    generation_fixed_s: Num = 0.0
+    factors: RLFactors = field(default_factory=RLFactors)
+
+    @property
+    def phases_s(self) -> dict[str, Num]:
+        """Wall-clock time by phase as frameworks log it, before the interval of the step; phases may overlap [s].
+
+        Reference log-probs are the passes beyond the first; idle is the mean GPU's waiting.
+        """
+        training, algorithm = self.training, self.scenario.algorithm
+        one_s = training.logprob_s / np.maximum(algorithm.forward_passes, np.finfo(float).tiny)
+        starts_s = self.generation_fixed_s
+        lagged = self.scenario.split.max_lag > 0
+        exposed_s = self.exposed_generation_s if lagged else self.generation.wall_s + starts_s
+        return {
+            "generation": self.generation.wall_s + starts_s,
+            "exposed generation": exposed_s,
+            "reward": self.verification_s,
+            "old-policy log-probs": one_s * np.minimum(algorithm.logprob_passes, 1.0),
+            "reference log-probs": one_s * np.maximum(algorithm.logprob_passes - 1.0, 0.0),
+            "update": training.update_s,
+            "weight sync": self.sync_s,
+            "idle": self.idle_fraction * self.step_s,
+        }
 
     @property
     def sampled_tokens(self) -> Num:
@@ -242,6 +273,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
@@ -285,6 +317,9 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
         lag_steps=lag,
         fits=(np.asarray(made.n_places) >= 1) & (np.asarray(scenario.n_replicas) >= 1),
         peak_flop_per_s=_peak_flop_per_s(scenario, machines),
+        factors=machines.factors,
+        sync_s=weight_sync_s(scenario, machines),
+        generation_fixed_s=0.0 if scenario.is_one_program else machines.factors.rl_generation_fixed_s,
     )
 
 
@@ -358,6 +393,7 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
     --------
     >>> from computeledger.facts.load import load_model, load_system
     >>> from computeledger.physics.calibration.rl import RLFactors
+    >>> from computeledger.physics.parallelism import Layout
     >>> from computeledger.physics.roofline import Precision
     >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
@@ -368,16 +404,37 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
     >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> run = RLScenario(engine, Sampling(lengths_of_mean(1e3, 3e3), 2e2), Algorithm(64, 16), Trainer(Layout()),
     ...                  Split(8, 8))
-    >>> once_per_step_s(run, RLMachines(one, one, RLFactors(rl_fixed_s=5.0, rl_sync_s_per_byte=1e-10)))[1]
-    5.0
+    >>> once_per_step_s(run, RLMachines(one, one, RLFactors(rl_fixed_s=5.0, rl_generation_fixed_s=2.0)))[1]
+    7.0
     """
-    engine, factors = scenario.engine, machines.factors
-    every = weights_bytes_per_gpu(engine.model, Layout(), engine.precision)
-    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
-    wire_s = 0.0 if scenario.split.is_colocated else own / machines.generation.scale_out_bytes_per_s
-    sync_s = np.maximum(factors.rl_sync_s_per_byte * every, wire_s)
+    factors = machines.factors
     shown = 1 - factors.rl_hidden_sync_fraction if scenario.split.max_lag else 1.0
-    return shown * sync_s, shown * factors.rl_fixed_s
+    once_s = 0.0 if scenario.is_one_program else factors.rl_fixed_s + factors.rl_generation_fixed_s
+    return shown * weight_sync_s(scenario, machines), shown * once_s
+
+
+def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
+    """Time one weight synchronisation, hidden or not: by its mechanism, and never below the wire.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        Of the run.
+    machines : RLMachines
+        GPUs of both sides and what RL adds.
+
+    Returns
+    -------
+    float or ndarray
+        Generation paused throughout, as published whole steps have it [s].
+    """
+    engine, split = scenario.engine, scenario.split
+    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
+    wire_s = 0.0 if split.is_colocated else own / machines.generation.scale_out_bytes_per_s
+    sides = SyncSides(engine.model, engine.precision, engine.layout, split.n_generation, split.n_training,
+                      machines.generation.system, split.is_colocated)  # fmt: skip
+    mechanism = sync_mechanism(scenario.weight_sync, split.is_colocated)
+    return np.maximum(machines.factors.rl_sync_ratio * sync_s(sides, mechanism), wire_s)
 
 
 @dataclass(frozen=True, slots=True)

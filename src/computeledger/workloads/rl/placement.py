@@ -54,6 +54,8 @@ class Stated:
         What the update computes again.
     pack_tokens : float or None
         Tokens of a training microbatch [token].
+    is_separate : bool
+        Whether sides have GPUs of their own though nobody says how many, as some frameworks have it without a lag.
     is_wide : bool
         Whether ways to share the GPUs that the question leaves open are all tried: turns on shared GPUs as well.
     """
@@ -68,12 +70,14 @@ class Stated:
     precision: Precision = field(default_factory=Precision)
     recompute: str | None = None
     pack_tokens: float | None = None
+    is_separate: bool = False
     is_wide: bool = False
 
     @property
     def is_apart(self) -> bool:
         """Whether generators and trainer have GPUs of their own."""
-        return self.max_lag > 0 or self.n_training is not None or self.n_generation is not None
+        stated = self.n_training is not None or self.n_generation is not None
+        return self.max_lag > 0 or stated or self.is_separate
 
     @property
     def split(self) -> Split:

@@ -42,6 +42,8 @@ from computeledger.workloads.rl.scenario import (
 from computeledger.workloads.rl.search import SplitOption, rl_machine
 from computeledger.workloads.rl.training import Trainer
 from computeledger.workloads.rl.turns import Sampling, Turns
+from computeledger.workloads.rl.weight_sync import check_sync
+from computeledger.workloads.rl_frameworks import load_rl_framework
 from computeledger.workloads.serving.estimate import ServingScenario
 
 
@@ -77,20 +79,32 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     >>> run.typical.split.n_generation, int(run.typical.trainer.layout.n_gpus)
     (12.0, 4)
     """
+    question = question.settled
     model, chip = load_model(question.model), typical.machine.system.accelerator
     lengths = _lengths(question, model, typical.values)
     confidence, factors = "physical limit", (RLFactors(), RLFactors())
     if question.backend != "ideal":
-        confidence = rl_class(model, chip, median(lengths.mean_tokens))
-        factors = rl_factors_of(confidence, drawn.values), rl_factors_of(confidence)
+        confidence = rl_class(model, chip, median(lengths.mean_tokens), question.framework)
+        drawn_factors = rl_factors_of(confidence, drawn.values, question.framework)
+        factors = drawn_factors, rl_factors_of(confidence, framework=question.framework)
     machines = _machines(question, drawn.machine, factors[0])
     typical_machines = _machines(question, typical.machine, factors[1])
     bare = _scenario(question, model, typical.values, lengths)
     _check_context(model, bare)
-    placed, options = _placed(bare, _stated(question, model, typical.machine), typical_machines)
+    stated = _stated(question, model, typical.machine)
+    if question.weight_sync is None:
+        own = load_rl_framework(question.framework).sync_of(not (stated.is_apart or stated.is_wide))
+        bare = replace(bare, weight_sync=own)
+    else:
+        check_sync(question.weight_sync, not stated.is_apart)
+    placed, options = _placed(bare, stated, typical_machines)
     run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
     run = replace(
-        run, engine=replace(run.engine, layout=placed.engine.layout), split=placed.split, trainer=placed.trainer
+        run,
+        engine=replace(run.engine, layout=placed.engine.layout),
+        split=placed.split,
+        trainer=placed.trainer,
+        weight_sync=placed.weight_sync,
     )
     return AskedRun(model, confidence, machines, typical_machines, run, placed, options)
 
@@ -144,7 +158,8 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
         n_gpus=gpus,
         n_generation=generation,
         n_training=training,
-        max_lag=question.max_lag,
+        max_lag=question.max_lag or 0,
+        is_separate=load_rl_framework(question.framework).placement == "separate" and gpus > 1,
         is_in_flight=question.takes_weights_live,
         generation=check_layout(parse_layout(layout), model) if layout else None,
         trainer=check_layout(parse_layout(trainer), model) if trainer else None,
@@ -182,6 +197,8 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         split=Split(1.0, 1.0),
         domains=_domains(question, numbers),
         text=text,
+        weight_sync=question.weight_sync,
+        is_one_program=load_rl_framework(question.framework).is_one_program,
     )
 
 

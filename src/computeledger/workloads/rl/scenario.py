@@ -165,6 +165,10 @@ class RLScenario:
         Verifiers by kind of task; none where checking takes no time.
     text : TextReward or None
         What rewards a thought about a text; None where rollouts are verified.
+    weight_sync : str or None
+        Mechanism that hands over weights; None for the usual one of the placement.
+    is_one_program : bool
+        Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     """
 
     engine: ServingScenario
@@ -174,6 +178,8 @@ class RLScenario:
     split: Split
     domains: tuple[Domain, ...] = ()
     text: TextReward | None = None
+    weight_sync: str | None = None
+    is_one_program: bool = False
 
     def __post_init__(self) -> None:
         check_record(self)

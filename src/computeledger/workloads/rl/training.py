@@ -36,6 +36,8 @@ class Trainer:
         ``none``, ``selective`` or ``full``.
     virtual_stages : float or ndarray
         Interleaved model chunks per pipeline stage [-].
+    is_sharded : bool
+        Whether data-parallel ranks share the weights (FSDP, ZeRO-3) and gather them for every microbatch.
     """
 
     layout: Layout
@@ -43,6 +45,7 @@ class Trainer:
     pack_tokens: Num = PACK_TOKENS
     recompute: str = "full"
     virtual_stages: Num = 1.0
+    is_sharded: bool = False
 
     def __post_init__(self) -> None:
         check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE)
@@ -68,7 +71,7 @@ class Trainer:
         4.0
         """
         each = np.clip(self.pack_tokens / sequence_tokens, 1.0, np.maximum(sequences / self.layout.dp, 1.0))
-        return Batch(sequence_tokens, sequences, each, self.recompute, self.virtual_stages)
+        return Batch(sequence_tokens, sequences, each, self.recompute, self.virtual_stages, self.is_sharded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,28 @@ def turns_waited(waiting: Num, batch: Num, rounds: Num, statistic: str = "mean")
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """The wait for a place among the sequences that decode.
+
+    Attributes
+    ----------
+    waiting, batch : float or ndarray
+        Requests that wait, and that decode [-].
+    central_s, real_s, limit_s : float or ndarray
+        How long a sequence decodes: as modelled, at the ratio of real over modelled steps, and at the limit [s].
+    """
+
+    waiting: Num = 0.0
+    batch: Num = 1.0
+    central_s: Num = 0.0
+    real_s: Num = 0.0
+    limit_s: Num = 0.0
+
+
+NO_TURN = Turn()
+
+
+@dataclass(frozen=True, slots=True)
 class FirstToken:
     """Modelled time to first token of a run's requests.
 
@@ -130,8 +152,8 @@ class FirstToken:
         Wait of the last prompt of the first round, and its limit [s].
     rounds, ratio : float or ndarray
         Requests per client; real over modelled time [-].
-    turn : tuple of float or ndarray
-        Requests that wait for a place and that decode, and how long each of these decodes [-, -, s].
+    turn : Turn
+        The wait for a place among the sequences that decode.
     """
 
     own_s: Num
@@ -140,7 +162,7 @@ class FirstToken:
     longest_limit_s: Num
     rounds: Num
     ratio: Num
-    turn: tuple[Num, Num, Num] = (0.0, 1.0, 0.0)
+    turn: Turn = NO_TURN
 
     def at_s(self, statistic: str) -> Num:
         """Time to first token at a statistic over the requests of the run.
@@ -160,8 +182,11 @@ class FirstToken:
         >>> float(FirstToken(2.0, 1.0, 8.0, 4.0, 4.0, 1.5).at_s("mean"))
         4.5
         """
-        waiting, batch, decoding_s = self.turn
-        central_s = self.own_s + start_wait_s(self.longest_s, self.rounds, statistic)
-        central_s = central_s + turns_waited(waiting, batch, self.rounds, statistic) * decoding_s
-        limit_s = self.own_limit_s + start_wait_s(self.longest_limit_s, self.rounds, statistic)
-        return above_limit_s(central_s, limit_s, self.ratio)
+        start_s = start_wait_s(self.longest_s, self.rounds, statistic)
+        start_limit_s = start_wait_s(self.longest_limit_s, self.rounds, statistic)
+        central_s, limit_s = self.own_s + start_s, self.own_limit_s + start_limit_s
+        turns = turns_waited(self.turn.waiting, self.turn.batch, self.rounds, statistic)
+        if np.all(np.isinf(self.rounds)):  # turns that follow one another are decode steps: they are as sure as these
+            return above_limit_s(central_s, limit_s, self.ratio) + turns * self.turn.real_s
+        queued_s, queued_limit_s = turns * self.turn.central_s, turns * self.turn.limit_s
+        return above_limit_s(central_s + queued_s, limit_s + queued_limit_s, self.ratio)

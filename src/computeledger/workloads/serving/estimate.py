@@ -28,7 +28,7 @@ from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_p
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
-from computeledger.workloads.serving.burst import FirstToken
+from computeledger.workloads.serving.burst import FirstToken, Turn
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
@@ -297,10 +297,12 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
     own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
-    turn = (scenario.waiting, scenario.batch, scenario.output_tokens * tpot_s * to_central)
+    own_limit_s, turn_limit_s = _first_limits_s(scenario, prompts, machine)
+    decoding_s = scenario.output_tokens * tpot_s
+    turn = Turn(scenario.waiting, scenario.batch, decoding_s * to_central, decoding_s, turn_limit_s)
     queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
-    first = FirstToken(own_s, total_s(prompts.limit), *waits, scenario.rounds, eff.first_token_ratio, turn)
+    first = FirstToken(own_s, own_limit_s, *waits, scenario.rounds, eff.first_token_ratio, turn)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
@@ -317,6 +319,15 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
+
+
+def _first_limits_s(scenario: ServingScenario, prompts: _Timed, machine: Machine) -> tuple[Num, Num]:
+    """Physical limits of a request's own first token and of a turn among those that decode."""
+    is_plain = not np.any(scenario.waiting) and not np.any(scenario.settings.steps_more(scenario.input_tokens))
+    if machine.efficiency is IDEAL or is_plain:
+        return total_s(prompts.limit), 0.0
+    ideal = ideal_serving(scenario, machine)
+    return ideal.first.own_s, ideal.first.turn.central_s
 
 
 def _joining_s(scenario: ServingScenario, prompts: _Timed, step_s: Num, machine: Machine) -> Num:

@@ -259,7 +259,7 @@ def stated_layout(text: str, model: Model, gpus: int | None = None) -> Layout:
 
 
 def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[Layout]:
-    """Layouts that the engine can run, where a launch command is asked for or the engine is a local one.
+    """Layouts that the engine can run, and its launcher where a launch command is asked for.
 
     Examples
     --------
@@ -267,12 +267,30 @@ def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[La
     >>> [str(one) for one in layouts_to_search(asked, [Layout(tp=2), Layout(dp=2, ep=2)])]
     ['tp2']
     """
-    engine = question.emit or (question.engine if question.engine in local_engines() else None)
-    if engine is None:
+    able = layouts_of_engine(question.engine, layouts)
+    if question.emit is None and question.engine not in local_engines():
+        return able
+    engine = engines()[question.emit or question.engine]
+    launched = [one for one in able if engine.problem(one) is None]
+    if not launched:
+        raise InputError(f"{engine.id}: {engine.problem(able[0])}")
+    return launched
+
+
+def layouts_of_engine(engine: str, layouts: list[Layout]) -> list[Layout]:
+    """Layouts of kinds of parallelism that an engine has; an engine that is not known here has all.
+
+    Examples
+    --------
+    >>> [str(one) for one in layouts_of_engine("lmdeploy", [Layout(tp=2), Layout(pp=2)])]
+    ['tp2']
+    """
+    if engine not in engines():
         return layouts
-    able = [one for one in layouts if engines()[engine].problem(one) is None]
+    refusals = [engines()[engine].refusal(one) for one in layouts]
+    able = [one for one, refusal in zip(layouts, refusals, strict=True) if refusal is None]
     if not able:
-        raise InputError(f"{engine}: {engines()[engine].problem(layouts[0])}")
+        raise InputError(f"layout {layouts[0]}: {engine}: {refusals[0]}")
     return able
 
 

@@ -350,7 +350,8 @@ def at_load(scenario: ServingScenario, machine: Machine, requests_per_s: Num) ->
 def _too_slow(options: list[ServingOption], slo: Slo) -> QuantityError:
     within = [one.tpot_s for one in options if one.ttft_s <= slo.ttft_s]
     reached = f"best TPOT within that TTFT {format_si(min(within), 's')}" if within else "none meets the TTFT"
+    asked = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s}
+    limits = " and ".join(f"{name} {format_si(one, 's')}" for name, one in asked.items() if math.isfinite(one))
     return QuantityError(
-        f"no layout meets TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: {reached}, "
-        f"best TTFT {format_si(min(one.ttft_s for one in options), 's')}"
+        f"no layout meets {limits}: {reached}, best TTFT {format_si(min(one.ttft_s for one in options), 's')}"
     )

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from computeledger.errors import DoesNotFitError, LayoutError
+from computeledger.errors import InputError
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.workloads.serving.columns import ServingBlock, evaluate_block, serving_blocks
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.reading import layouts_of_engine
 from computeledger.workloads.serving.search import layouts_that_fit
 from computeledger.workloads.sweep import Columns, sweep
 
@@ -24,6 +26,12 @@ class ServingQuestion:
     scenario: ServingScenario
     machine: Machine
     n_gpus: int | None = None
+    engine: str = ""
+
+    @property
+    def layouts(self) -> list[Layout]:
+        """Those that hold the model and that the engine can run."""
+        return layouts_of_engine(self.engine, layouts_that_fit(self.scenario, self.machine, self.n_gpus))
 
 
 def question_blocks(questions: Iterable[ServingQuestion]) -> Iterator[tuple[int, ServingBlock]]:
@@ -41,8 +49,8 @@ def question_blocks(questions: Iterable[ServingQuestion]) -> Iterator[tuple[int,
     """
     for question in questions:
         try:
-            layouts = layouts_that_fit(question.scenario, question.machine, question.n_gpus)
-        except (DoesNotFitError, LayoutError):
+            layouts = question.layouts
+        except InputError:
             continue  # the sweep's summary counts it as without an answer
         for block in serving_blocks(question.scenario, layouts, question.machine):
             yield question.index, block

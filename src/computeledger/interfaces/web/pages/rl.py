@@ -6,6 +6,7 @@ from computeledger.facts.load import bundled_system_id, model_ids, model_name, o
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.questions.answers.rl.answer import answer_rl
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.setup import BACKENDS
@@ -21,10 +22,12 @@ _CONTROLS = controls_of(RLQuestion, {
     "steps": {"unit": "steps", "whole": True},
     "verifier_time": {"default": "0.1"},
     "verifier_cores": {"unit": "cores", "whole": True},
-    "max_lag": {"default": "0", "unit": "steps", "log": False, "help": "0: generators and trainer take turns."},
+    "max_lag": {"unit": "steps", "log": False, "help": "0: generators and trainer take turns."},
     "training_gpus": {"unit": "GPUs", "is_power": True, "blank": "searched", "help": "With a lag; empty: searched."},
     "drained": {},
-    "backend": {"kind": "choice", "choices": BACKENDS, "default": BACKENDS[0]},
+    "framework": {},
+    "weight_sync": {"kind": "choice", "choices": ("", *sync_mechanisms())},
+    "backend": {"kind": "choice", "choices": ("", *BACKENDS)},
     "layout": {"help": "Such as tp2; empty: searched."},
     "training_layout": {"help": "Such as tp4-dp16; empty: searched."},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},

@@ -109,6 +109,18 @@ class RLAnswer(Answer):
         """FLOP over the dense bf16 peak and all GPU-time [-]."""
         return Quantity.of(self.run.result.utilization_fraction, "")
 
+    @property
+    def phases_s(self) -> dict[str, Quantity]:
+        """Wall-clock time of a step by phase, as frameworks log it; phases may overlap [s].
+
+        Examples
+        --------
+        >>> answer = rl(model="llama-3.1-8b", system="h100-nvl8", rollout_tokens="1K", samples=16)
+        >>> list(answer.phases_s)[:2]
+        ['generation', 'exposed generation']
+        """
+        return {name: Quantity.of(part, "s") for name, part in documents.phases_s(self.run).items()}
+
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger rl --json`` prints it.
 
@@ -152,7 +164,9 @@ class RLAnswer(Answer):
         if self.environments is not None:
             cores = setting.draws["environment_cores"]
             document["episodes"] = documents.turns_document(run, self.environments, self.horizons, cores)
-        document |= {"price": setting.price_ground, "backend": question.backend, "assumptions": _assumptions(question)}
+        document["framework"] = documents.framework_document(question, run.result)
+        document |= {"price": setting.price_ground, "backend": question.settled.backend}
+        document["assumptions"] = _assumptions(question)
         document["interval"] = {"class": setting.run.confidence}
         if working:
             document["working"] = working_document(rl_figures(run), setting.price_ground)

@@ -11,7 +11,9 @@ import numpy as np
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.frontier.text import epochs
 from computeledger.questions.document import picked
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
+from computeledger.workloads.rl.confidence import framework_effect
 from computeledger.workloads.rl.coverage import BudgetDemand
 from computeledger.workloads.rl.environments import Environments, Horizon
 from computeledger.workloads.rl.estimate import RLResult
@@ -20,6 +22,8 @@ from computeledger.workloads.rl.levers import Lever
 from computeledger.workloads.rl.run import RunCost
 from computeledger.workloads.rl.scale_up import TRACES, DomainUse
 from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
+from computeledger.workloads.rl.weight_sync import sync_mechanism
+from computeledger.workloads.rl_frameworks import load_rl_framework
 
 #: Said with every beta.
 CONVENTION = "tokens are sampled tokens, dropped ones included; times kept_ratio it counts tokens that were trained on"
@@ -41,6 +45,7 @@ def rl_document(run: RunCost) -> dict[str, Any]:
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
         **picked(result, "idle_fraction", "timeline_s"),
+        "phases_s": _quantities(phases_s(run), "s"),
         "beta": {
             "convention": CONVENTION,
             "kept_ratio": quantity(run.kept_ratio, ""),
@@ -73,6 +78,36 @@ def rl_document(run: RunCost) -> dict[str, Any]:
             "mean": quantity(one.sampling.lengths.mean_tokens, "tokens"),
             "longest": quantity(one.sampling.lengths.longest_tokens, "tokens"),
         },
+    }
+
+
+def phases_s(run: RunCost) -> dict[str, Num]:
+    """Wall-clock time of a step by phase, each with the interval of a phase, or of weight sync."""
+    factors = run.result.factors
+    return {
+        name: part * (factors.rl_weight_sync_ratio if name == "weight sync" else factors.rl_phase_ratio)
+        for name, part in run.result.phases_s.items()
+    }
+
+
+def framework_document(question: RLQuestion, result: RLResult) -> dict[str, Any]:
+    """The framework that the question takes its defaults from, which ones, and how weights are handed over."""
+    one, colocated = load_rl_framework(question.framework), result.scenario.split.is_colocated
+    taken = {name: value for name, value in question.from_framework.items() if getattr(question, name) is None}
+    mechanism = sync_mechanism(result.scenario.weight_sync, colocated)
+    return {
+        "id": one.id,
+        "name": one.name,
+        "trainer": one.trainer,
+        "placement": one.placement,
+        "packs": one.packs,
+        "taken": taken,
+        "weight_sync": mechanism.id,
+        "weight_sync_name": mechanism.name,
+        "weight_sync_taken": question.weight_sync is None,
+        "step_ratio": framework_effect(one.id),
+        "source": one.source,
+        "unverified": list(one.unverified),
     }
 
 

@@ -33,6 +33,7 @@ class Setting:
 
 def read_setting(question: RLQuestion) -> Setting:
     """Make a question ready: facts loaded, inputs sampled, layouts and split found where they are not given."""
+    question = question.settled
     system = load_system(question.system)
     price, ground = price_of(system, question.price)
     known: dict[str, Uncertain] = {**question.numbers, "price": price, "power": system.facility_w_per_chip.uncertain}
@@ -42,7 +43,7 @@ def read_setting(question: RLQuestion) -> Setting:
     inputs = {streams.get(name, name): value for name, value in known.items()}
     if question.backend != "ideal":
         inputs |= {f"efficiency.{name}": value for name, value in rl_ratios(load_model(question.model)).items()}
-    drawn, machine, typical = draw_machine(system, inputs, question.backend, question)
+    drawn, machine, typical = draw_machine(system, inputs, str(question.backend), question)
     draws = {name: drawn[streams.get(name, name)] for name in known}
     medians: dict[str, Num] = {name: median_of(value) for name, value in known.items()}
     factors = {name: value for name, value in drawn.items() if name.startswith("efficiency.")}

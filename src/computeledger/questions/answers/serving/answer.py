@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Num, Uncertain, median, sample
 from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estimate_kv_tiers, load_tier_market
@@ -65,6 +66,7 @@ from computeledger.workloads.serving.pool_search import search_pools
 from computeledger.workloads.serving.reading import (
     check_request,
     choose_option,
+    layouts_of_engine,
     layouts_to_search,
     layouts_to_try,
     search_options,
@@ -172,7 +174,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]
         out["n_options"] = len(answer.options)
     if limits := question.limits:
-        out["meets"] = meets_document(answer.result, limits)
+        out["meets"] = meets_document(answer.result, limits, _carries(answer))
     if question.is_searched and question.requests_per_s is None:
         out["margins"] = _margins(answer)
     if working:
@@ -187,6 +189,13 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         text = launch_text(question.emit, {**document, **out, "stored_as": stored})
         out["launch"] = {"engine": question.emit, "text": text}
     return out
+
+
+def _carries(answer: ServeAnswer) -> NDArray[np.bool_]:
+    """The samples in which the fleet carries its load: in all others the queue before a first token grows."""
+    if answer.fleet is None or answer.full_load is None:
+        return np.array(True)
+    return documents.carries(answer.fleet, answer.full_load)
 
 
 def _margins(answer: ServeAnswer) -> dict[str, Any]:
@@ -305,6 +314,8 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
     layouts = layouts_to_try(question, setting.at_median, setting.typical)
     if question.layout is None or question.engine in local_engines():
         layouts = layouts_to_search(question, layouts)
+    else:
+        layouts = layouts_of_engine(question.engine, layouts)
     found = search_options(question, setting.at_median, layouts, setting.typical)
     fleet = _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
@@ -345,11 +356,11 @@ def _loaded(answer: ServeAnswer, fleet: Fleet) -> ServeAnswer:
 
 def _fleet(found: list[ServingOption], question: ServeQuestion) -> Fleet:
     """The fewest GPUs for the load asked about."""
-    limits = {"requests_per_s": 0.0, "ttft": float("inf"), "tpot": float("inf")}
-    given = {name: getattr(question, name) for name in limits}
-    fleet = size_fleet(
-        found, Slo(*(limits[name] if value is None else median_of(value) for name, value in given.items()))
-    )
+    limits = {"ttft": float("inf"), "tpot": float("inf")} | question.limits
+    if question.tpot is None and question.is_searched:  # as any search that was told no speed
+        within = [one.tpot_s for one in found if one.ttft_s <= limits["ttft"]]
+        limits["tpot"] = max(SLOWEST_TPOT_S, min(within, default=limits["tpot"]))
+    fleet = size_fleet(found, Slo(median_of(question.requests_per_s or 0.0), limits["ttft"], limits["tpot"]))
     if question.gpus is not None and fleet.n_gpus > question.gpus:
         raise InputError(
             f"--gpus {question.gpus}: that load needs {format_count(fleet.n_gpus, 'GPU')}; leave --gpus out to size "

@@ -32,7 +32,6 @@ from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
     cheapest_row,
-    layouts_that_fit,
     search_serving,
 )
 from computeledger.workloads.serving.table import ServingQuestion, sweep_questions
@@ -135,7 +134,8 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     settings = [read_setting(one) for one in _asked(question)]
     combinations = [_combination(one) for one in settings]
     questions = [
-        ServingQuestion(place, one.at_median, one.typical, question.gpus) for place, one in enumerate(settings)
+        ServingQuestion(place, one.at_median, one.typical, question.gpus, one.question.engine)
+        for place, one in enumerate(settings)
     ]
     allowed = [one for one in questions if fits_context(one.scenario)]
     limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
@@ -207,7 +207,7 @@ def _why(one: ServingQuestion, engine: str) -> str:
     try:
         check_request(scenario)
         with with_remedies(scenario, machine.system, engine, one.n_gpus):
-            found = search_serving(scenario, layouts_that_fit(scenario, machine, one.n_gpus), machine, [1])
+            found = search_serving(scenario, one.layouts, machine, [1])
     except InputError as error:
         return str(error).removeprefix(f"{scenario.model.id} in {scenario.precision.written} ")
     return f"the fastest layout takes {format_si(min(option.tpot_s for option in found), 's')} per output token"

@@ -34,6 +34,7 @@ from computeledger.workloads.questions.serve import serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.reading import layouts_of_engine
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -306,8 +307,9 @@ def _autoscale(question: SimulateServeQuestion) -> Autoscale | None:
 def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServeQuestion) -> Layout:
     """The layout that was given, or the cheapest that is fast enough in steady state."""
     if question.layout is not None:
-        return check_layout(parse_layout(question.layout), scenario.model)
+        return layouts_of_engine(question.engine, [check_layout(parse_layout(question.layout), scenario.model)])[0]
     limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
     with with_remedies(scenario, machine.system, question.engine):
-        found = search_serving(scenario, layouts_that_fit(scenario, machine), machine)
+        layouts = layouts_of_engine(question.engine, layouts_that_fit(scenario, machine))
+        found = search_serving(scenario, layouts, machine)
     return cheapest(found, limit).layout

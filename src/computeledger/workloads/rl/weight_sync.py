@@ -1,0 +1,157 @@
+"""Time to hand new weights from trainer to generators, by mechanism: bytes, links and layout of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.arrays import Num
+from computeledger.errors import InputError
+from computeledger.facts.architecture import Model
+from computeledger.facts.schema import System
+from computeledger.physics.calibration.weight_sync import SyncMechanism, load_sync_mechanism, sync_constants
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Precision
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
+
+#: Tensors of a layer beside its feed-forward matrices: projections of attention and norms (assumption).
+LAYER_TENSORS = 8
+#: Mechanism where nobody names one: on shared GPUs, and where sides are apart.
+USUAL_SYNC = {True: "colocated", False: "nccl-packed"}
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSides:
+    """Both sides of a synchronisation.
+
+    Attributes
+    ----------
+    model : Model
+        Whose weights move.
+    precision : Precision
+        That they move in.
+    generation : Layout
+        Of one replica.
+    n_generation, n_training : float or ndarray
+        GPUs of either side; the same ones where they are shared [-].
+    system : System
+        Of the generators: its links.
+    is_colocated : bool
+        Whether both sides share their GPUs.
+    is_gathered : bool
+        Whether the trainer's parts still have to be brought together; not where they lie in host memory already.
+    """
+
+    model: Model
+    precision: Precision
+    generation: Layout
+    n_generation: Num
+    n_training: Num
+    system: System
+    is_colocated: bool = True
+    is_gathered: bool = True
+
+    @property
+    def n_tensors(self) -> int:
+        """Tensors of a checkpoint, every expert with its own [-].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_model, load_system
+        >>> sides = load_model("llama-3.1-8b"), Precision(), Layout(), 8.0, 8.0, load_system("h100-nvl8")
+        >>> SyncSides(*sides).n_tensors
+        354
+        """
+        matrices = (one.count * one.feed_forward.n_matrices * max(one.feed_forward.n_experts, 1)
+                    for one in self.model.layers)  # fmt: skip
+        return 2 + LAYER_TENSORS * self.model.n_layers + sum(matrices)
+
+    def moved_bytes(self, moved: str) -> Num:
+        """Bytes that cross the link which sets the pace [byte]."""
+        if moved == "own shard":
+            return weights_bytes_per_gpu(self.model, self.generation, self.precision)
+        every = weights_bytes_per_gpu(self.model, Layout(), self.precision)
+        return every / self.n_training if moved == "trainer shard" else every
+
+    def link_bytes_per_s(self, crosses_hosts: bool) -> Num:
+        """Link of one GPU between both sides: inside a scale-up domain that holds both, else beyond it [byte/s]."""
+        system = self.system
+        gpus = self.n_generation if self.is_colocated else self.n_generation + self.n_training
+        inside = (not crosses_hosts) & (np.asarray(gpus) <= system.n_gpus_scale_up.value)
+        within, beyond = system.scale_up_bytes_per_s_per_gpu.value, system.cross_domain_bytes_per_s_per_gpu
+        return np.where(inside, within, beyond)
+
+
+def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] | None = None) -> Num:
+    """Time of one synchronisation: ``fixed + tensors x each + bytes / (share x link) + gathered + bytes / rate``.
+
+    Parameters
+    ----------
+    sides : SyncSides
+        Model, layouts, links.
+    given : SyncMechanism
+        Which terms there are.
+    constants : mapping of str to float or ndarray, optional
+        By name; as shipped where left out.
+
+    Returns
+    -------
+    float or ndarray
+        Generation paused throughout [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.weight_sync import load_sync_mechanism
+    >>> sides = SyncSides(load_model("qwen3-30b-a3b"), Precision(), Layout(tp=2), 16.0, 16.0, load_system("h100-nvl8"),
+    ...                   is_colocated=False)
+    >>> whole, shards = (sync_s(sides, load_sync_mechanism(name)) for name in ("nccl-broadcast", "nccl-shard"))
+    >>> bool(whole > 5 * shards)
+    True
+    """
+    known = sync_constants() if constants is None else constants
+    moved, link = sides.moved_bytes(given.moved), sides.link_bytes_per_s(given.crosses_hosts)
+    time_s: Num = known[given.fixed] if given.fixed else 0.0
+    if given.tensor:
+        time_s = time_s + known[given.tensor] * sides.n_tensors
+    if given.link:
+        time_s = time_s + moved / (known[given.link] * link)
+    if given.gather and sides.is_gathered:
+        time_s = time_s + moved / (known[given.gather] * link)
+    if given.rate:
+        time_s = time_s + moved / known[given.rate]
+    return time_s
+
+
+def sync_mechanism(named: str | None, is_colocated: bool) -> SyncMechanism:
+    """Find the mechanism of a run: the one that is named where the placement has it, or the placement's usual one.
+
+    Examples
+    --------
+    >>> sync_mechanism(None, is_colocated=True).id, sync_mechanism("rdma", is_colocated=True).id
+    ('colocated', 'colocated')
+    """
+    found = load_sync_mechanism(named or USUAL_SYNC[is_colocated])
+    fits = not found.needs or (found.needs == "colocated") == is_colocated
+    return found if fits else load_sync_mechanism(USUAL_SYNC[is_colocated])
+
+
+def check_sync(named: str, is_colocated: bool) -> None:
+    """Refuse a mechanism that the placement of a question has not.
+
+    Examples
+    --------
+    >>> check_sync("rdma", is_colocated=True)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: --weight-sync rdma: needs GPUs of their own for trainer and generators; state ...
+    """
+    needs = load_sync_mechanism(named).needs
+    if needs == "apart" and is_colocated:
+        raise InputError(
+            f"--weight-sync {named}: needs GPUs of their own for trainer and generators; state --max-lag 1 or "
+            "--training-gpus"
+        )
+    if needs == "colocated" and not is_colocated:
+        raise InputError(f"--weight-sync {named}: needs GPUs that take turns; leave out --max-lag and --training-gpus")

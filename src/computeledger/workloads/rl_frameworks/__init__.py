@@ -1,0 +1,122 @@
+"""Frameworks of RL: one file of data each, found by being there; questions take their defaults from it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+from importlib import resources
+
+from computeledger.errors import FactError
+from computeledger.physics.calibration.weight_sync import load_sync_mechanism
+from computeledger.workloads.frameworks import longest_named, room_entry, room_ids
+
+_FOLDER = resources.files("computeledger.workloads.rl_frameworks")
+#: Who has which GPUs: the same in turns, own ones in turns, own ones beside one another, or either as it is asked.
+PLACEMENTS = ("in turns", "separate", "asynchronous", "hybrid")
+
+
+@dataclass(frozen=True, slots=True)
+class RLFramework:
+    """What the project knows of an RL framework.
+
+    Attributes
+    ----------
+    id : str
+        As ``--framework`` takes it.
+    name : str
+        As its makers write it.
+    words : tuple of str
+        Words by which a publication names it, in lower case.
+    engine : str
+        Generation engine where nobody says: an id of ``--backend``.
+    trainer : str
+        What runs the update where nobody says.
+    placement : str
+        One of :data:`PLACEMENTS`, where nobody says.
+    max_lag : int
+        Versions that rollouts may be behind where nobody says; 0 is synchronous [-].
+    weight_sync : str
+        Mechanism on shared GPUs; empty for the usual one.
+    weight_sync_apart : str
+        The same where trainer and generators have GPUs of their own.
+    logprob_passes : float
+        Forward passes of the trainer: old policy, reference [-].
+    is_one_program : bool
+        Whether trainer and generators are one program: no controller hands out work, no engine is woken.
+    packs : bool
+        Whether the trainer packs rollouts of different lengths; padded otherwise.
+    source : str
+        Where its defaults are from.
+    unverified : tuple of str
+        Fields that were not read at that source.
+    """
+
+    id: str
+    name: str
+    words: tuple[str, ...] = ()
+    engine: str = "vllm"
+    trainer: str = ""
+    placement: str = "hybrid"
+    max_lag: int = 0
+    weight_sync: str = ""
+    weight_sync_apart: str = ""
+    logprob_passes: float = 1.0
+    is_one_program: bool = False
+    packs: bool = True
+    source: str = "assumption"
+    unverified: tuple[str, ...] = ()
+
+    def sync_of(self, is_colocated: bool) -> str | None:
+        """Mechanism that it hands weights over by, None for the usual one.
+
+        Examples
+        --------
+        >>> load_rl_framework("prime-rl").sync_of(is_colocated=False)
+        'disk'
+        """
+        return (self.weight_sync if is_colocated else self.weight_sync_apart) or None
+
+
+@functools.cache
+def rl_framework_ids() -> tuple[str, ...]:
+    """Name the shipped frameworks, the generic one first.
+
+    Examples
+    --------
+    >>> rl_framework_ids()[0], "verl" in rl_framework_ids()
+    ('generic', True)
+    """
+    return room_ids(_FOLDER)
+
+
+@functools.cache
+def load_rl_framework(given: str) -> RLFramework:
+    """Load a framework by its id.
+
+    Examples
+    --------
+    >>> load_rl_framework("slime").engine
+    'sglang'
+    """
+    known = {one.name for one in fields(RLFramework)} - {"id"}
+    entry = room_entry(_FOLDER, given, known)
+    words, unverified = (tuple(entry.pop(name, ())) for name in ("words", "unverified"))
+    found = RLFramework(given, words=words, unverified=unverified, **entry)
+    for name in (found.weight_sync, found.weight_sync_apart):
+        if name:
+            load_sync_mechanism(name)
+    if found.placement not in PLACEMENTS or not set(unverified) <= known:
+        raise FactError(f"rl_frameworks/{given}.toml: placement or unverified fields not known")
+    return found
+
+
+def named_rl_framework(text: str) -> RLFramework:
+    """Find the framework that a publication is about; the generic one where it names none.
+
+    Examples
+    --------
+    >>> named_rl_framework("NeMo RL v0.3 (Megatron train + vLLM gen)").id, named_rl_framework("a table").id
+    ('nemo-rl', 'generic')
+    """
+    every = ((one, load_rl_framework(one).words) for one in rl_framework_ids())
+    return load_rl_framework(longest_named(text, every))

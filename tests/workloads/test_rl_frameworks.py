@@ -1,0 +1,76 @@
+"""Frameworks of RL as data, and weight sync by mechanism: defaults, refusals, and what the answer says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration.weight_sync import load_sync_mechanism, sync_mechanisms
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Precision
+from computeledger.workloads.rl.weight_sync import SyncSides, sync_s
+from computeledger.workloads.rl_frameworks import load_rl_framework, named_rl_framework, rl_framework_ids
+
+ASKED: dict[str, Any] = {
+    "model": "llama-3.1-8b", "system": "h100-nvl8", "gpus": 16, "rollout_tokens": 1000, "samples": 16,
+}  # fmt: skip
+
+
+def test_every_framework_loads_and_is_found_by_its_own_name() -> None:
+    assert {"verl", "nemo-rl", "slime", "areal", "skyrl", "prime-rl", "openrlhf", "trl", "deepspeed-chat",
+            "generic"} <= set(rl_framework_ids())  # fmt: skip
+    for name in rl_framework_ids():
+        one = load_rl_framework(name)
+        assert name == "generic" or named_rl_framework(f"a run of {one.name} 1.0").id == name
+
+
+def test_what_nobody_names_is_the_frameworks() -> None:
+    slime = cl.rl(**ASKED, framework="slime").to_dict()
+    assert slime["backend"] == "sglang" and not slime["split"]["colocated"], "slime splits the GPUs without a lag"
+    assert slime["framework"]["taken"] == {"backend": "sglang", "max_lag": 0, "logprob_passes": 2.0}
+    areal = cl.rl(**ASKED, framework="areal", training_gpus=8).to_dict()
+    assert areal["split"]["max_lag"] == 2
+    named = cl.rl(**ASKED, framework="areal", backend="vllm", max_lag=0).to_dict()
+    assert named["backend"] == "vllm" and named["split"]["colocated"]
+    assert "max_lag" not in named["framework"]["taken"]
+
+
+def test_phases_add_up_to_a_synchronous_step() -> None:
+    answer = cl.rl(**ASKED, logprob_passes=2)
+    parts, result = answer.run.result.phases_s, answer.run.result
+    assert float(parts["old-policy log-probs"].mean()) == pytest.approx(float(parts["reference log-probs"].mean()))
+    logged = sum(parts[name] for name in parts if name not in ("exposed generation", "reward", "idle"))
+    assert ((result.step_s / result.factors.rl_step_ratio - logged) > 0).all(), "what is left is once per step"
+    assert set(answer.phases_s) == set(answer.to_dict()["phases_s"])
+
+
+def test_a_mechanism_of_another_placement_is_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match=r"weight_sync delta: needs GPUs of their own .* max_lag 1"):
+        cl.rl(**ASKED, weight_sync="delta")
+    with pytest.raises(InputError, match=r"weight_sync colocated: needs GPUs that take turns"):
+        cl.rl(**ASKED, weight_sync="colocated", training_gpus=8)
+    with pytest.raises(InputError, match="nccl"):
+        cl.rl(**ASKED, weight_sync="nccl")
+
+
+def test_mechanisms_differ_as_their_terms_say() -> None:
+    def took_s(name: str, n: float = 64.0, model: str = "qwen3-235b-a22b") -> float:
+        sides = SyncSides(load_model(model), Precision(), Layout(tp=8), n, n, load_system("h100-nvl8"), False)
+        return float(sync_s(sides, load_sync_mechanism(name)))
+
+    whole = took_s("nccl-broadcast")
+    assert whole > took_s("checkpoint-engine") > took_s("nccl-shard")
+    assert took_s("delta", 256.0) < took_s("delta", 16.0), "every trainer rank compares its own part"
+    assert took_s("nccl-broadcast", model="qwen3-32b") < whole / 4
+    assert took_s("rdma") < took_s("nccl-packed"), "a generator pulls its own part alone"
+    assert all(one.name for one in sync_mechanisms().values())
+
+
+def test_slower_sync_makes_a_longer_step() -> None:
+    apart = {**ASKED, "training_gpus": 8, "max_lag": 1}
+    disk, shard = (cl.rl(**apart, weight_sync=name).step_s.p50 for name in ("disk", "nccl-shard"))
+    assert disk > shard
