@@ -68,7 +68,7 @@ def test_measurements_alike_state_what_each_error_rests_on() -> None:
 
 
 def test_an_anchor_is_told_by_the_ratios_before_and_after() -> None:
-    asked = {**_ON_H100, "layout": "tp4", "batch": 32}
+    asked = {**_ON_H100, "layout": "tp4", "batch": "32"}
     before = cl.serve(**asked).to_dict()
     after = cl.serve(**asked, anchor="batch=32,isl=4096,osl=1024,tpot=40ms").to_dict()
     ends = after["anchor"]["interval_after"]["tpot"]

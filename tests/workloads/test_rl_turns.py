@@ -21,6 +21,7 @@ from computeledger.questions.answers.rl.returns import rl_returns
 from computeledger.simulation.rl.clock import RLClockResult, simulate_rl
 from computeledger.simulation.rl.loop import DROPPED, F_STEP
 from computeledger.simulation.state import Q_PROMPT, Q_WRITTEN
+from computeledger.workloads.rl.confidence import NEW_RUN
 from computeledger.workloads.rl.coverage import CoverageFit, crossing
 from computeledger.workloads.rl.generation import in_order
 from computeledger.workloads.rl.lengths import lengths_of_mean
@@ -42,6 +43,8 @@ def test_a_single_turn_is_no_turn() -> None:
     one = rl(**AGENT, turns=1, observation_tokens="2K", tool_latency="30s").to_dict()
     for key in ("step_s", "gpu_hours", "beta_flop", "phases"):
         assert np.allclose(_numbers(one[key]), _numbers(plain[key]), rtol=1e-9), key
+    known = {**AGENT, "model": "llama-3.1-8b"}
+    assert rl(**known, turns=1).setting.run.confidence != rl(**known, turns=8).setting.run.confidence == NEW_RUN
     assert step_s(turns=12, training_gpus=8, max_lag=2) == pytest.approx(step_s(training_gpus=8, max_lag=2), rel=1e-9)
     assert step_s(turns=12) == pytest.approx(step_s(), rel=1e-9), "turns that observe and wait for nothing"
 

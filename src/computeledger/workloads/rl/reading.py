@@ -19,7 +19,7 @@ from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.rl.confidence import rl_class, rl_factors_of
+from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
     Lengths,
@@ -85,6 +85,8 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     confidence, factors = "physical limit", (RLFactors(), RLFactors())
     if question.backend != "ideal":
         confidence = rl_class(model, chip, median(lengths.mean_tokens), question.framework)
+        if confidence == KNOWN_RUN and median(typical.values.get("turns", 1.0)) > 1:
+            confidence = NEW_RUN  # no step with turns was ever fitted
         drawn_factors = rl_factors_of(confidence, drawn.values, question.framework)
         factors = drawn_factors, rl_factors_of(confidence, framework=question.framework)
     machines = _machines(question, drawn.machine, factors[0])
