@@ -22,6 +22,7 @@ from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.sources import load_sources, read_sources
 from computeledger.units import DIMENSIONS
+from computeledger.workloads.frameworks import framework_ids, load_framework
 from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framework_ids
 
 DATA = resources.files("computeledger.facts").joinpath("data")
@@ -73,6 +74,7 @@ def test_every_source_is_cited() -> None:
     used |= {factor.source for factor in load_rl_factors().values()} | {one.source for one in load_factors().values()}
     used |= {one.source for one in sync_mechanisms().values()}
     used |= {load_rl_framework(one).source for one in rl_framework_ids()}
+    used |= {load_framework(one).source for one in framework_ids()}
     used |= {model.source for model in open_models().values()}
     used |= {one.source for one in FORMATS.values()} | {load_local().source}
     kernels = [*measured_kernels("compute").values(), *measured_kernels("bandwidth").values()]

@@ -16,7 +16,7 @@ from computeledger.workloads.pretraining.levers import Lever, levers
 MACHINE = Machine(load_system("h100-nvl8"), training=training_efficiency())
 ASKED = {
     "model": "qwen3-30b-a3b", "system": "h100-nvl8", "layout": "tp2-pp2-dp4-ep4", "recompute": "selective",
-    "microbatch_sequences": "2", "virtual_stages": "1", "samples": "16",
+    "microbatch_sequences": "2", "virtual_stages": "4", "samples": "16",
 }  # fmt: skip
 
 
@@ -64,3 +64,24 @@ def test_levers_of_memory_free_memory() -> None:
                 ("activations", "fp8")):  # fmt: skip
         assert table[row].memory_bytes < now.memory_bytes, row
     assert table["recompute", "full"].step_s > now.step_s
+    assert ("recompute", "reversible") not in table and table["precision", "fp8"].step_s < now.step_s
+
+
+def test_each_stage_of_zero_frees_memory_for_time() -> None:
+    """Shards of 64 ranks: zero-2 keeps a layer's gradients and both tables', zero-3 their weights too."""
+    table = pulled("llama-3.1-8b", Layout(dp=64), Batch(8192.0, 512.0))
+    one, two, three = table["as it is", ""], table["sharding", "zero-2"], table["sharding", "zero-3"]
+    layer, tables = 2 * 4096 * (4096 + 1024) + 3 * 4096 * 14336, 2 * 128256 * 4096
+    params = 32 * layer + tables
+    assert one.memory_bytes - two.memory_bytes == pytest.approx(4 * (params * 63 / 64 - layer - tables), rel=1e-3)
+    assert one.memory_bytes > two.memory_bytes > three.memory_bytes
+    assert one.step_s < two.step_s < three.step_s
+    staged = pulled("llama-3.1-8b", Layout(pp=4, dp=16), Batch(8192.0, 512.0))
+    assert ("sharding", "zero-2") not in staged, "a stage of one chunk keeps its gradients whole"
+
+
+def test_checkpointing_by_operation_has_its_price() -> None:
+    """Between none and full, in memory as in time; offered where weights are sharded as PyTorch does."""
+    table = pulled("llama-3.1-8b", Layout(dp=8), Batch(8192.0, 64.0, recompute="none", sharded_weights=True))
+    none, some, full = (table[row] for row in (("as it is", ""), ("recompute", "selective-op"), ("recompute", "full")))
+    assert none.memory_bytes > some.memory_bytes > full.memory_bytes and none.step_s < some.step_s < full.step_s

@@ -80,7 +80,7 @@ def test_memory_by_hand() -> None:
     assert float(memory.optimizer_bytes) == pytest.approx(12 * share / 4, rel=1e-3)
     sharded = training_memory(LLAMA, Batch(8192.0, 64.0, sharded_weights=True), Layout(tp=2, dp=4))
     layer = 2 * 4096 * (4096 + 1024) + 3 * 4096 * 14336
-    assert float(sharded.weights_bytes) == pytest.approx(2 * (2 * layer + 128256 * 4096) / 2, rel=1e-3)
+    assert float(sharded.weights_bytes) == pytest.approx(2 * (2 * layer + 2 * 128256 * 4096) / 2, rel=1e-3)
     assert float(sharded.gradients_bytes) == pytest.approx(4 * share / 4, rel=1e-3)
 
 

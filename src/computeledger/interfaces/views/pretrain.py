@@ -35,6 +35,8 @@ _ROUNDED_FRACTION = 0.01
 _SAME_RUN_FRACTION = 0.05
 #: Changes that are listed.
 _CHANGES = 5
+#: Stages that the table of memory lists at most.
+_STAGES = 8
 _TILES = (
     ("effective_days", "Takes, failures included", "days"),
     ("effective_gpu_hours", "GPU-time", "GPU-hours"),
@@ -291,6 +293,8 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
 def _tables(document: Mapping[str, Any]) -> list[Table]:
     out = [_run(document), _utilization(document)]
     out.append(operations_table(document["step"]) if "step" in document else _parts(document["components"]))
+    if len(document["memory_stages"]) > 1 or "levers" in document:
+        out.append(_stage_memory(document))
     if "anchor" in document:
         out.append(_anchors(document["anchor"]))
     if "remedies" in document:
@@ -359,6 +363,26 @@ def _parts(parts: Mapping[str, Any]) -> Table:
         for name, part in parts.items()
     ]
     return Table("One step", ("part", "time #", "share"), rows, "step_s")
+
+
+def _stage_memory(document: Mapping[str, Any]) -> Table:
+    """Memory of each stage through a step: of many stages the first ones and the last ones."""
+    stages = document["memory_stages"]
+    shown = stages if len(stages) <= _STAGES else [*stages[: _STAGES // 2], *stages[-(_STAGES // 2) :]]
+    phases = ("loaded", "first_forward", "forwards", "backward", "update", "peak")
+    rows = [
+        [str(one["stage"]), f"{one['layers']:.3g}", f"{one['alive']:.3g}",
+         *(words(one[f"{name}_bytes"], "B") for name in phases)]
+        for one in shown
+    ]  # fmt: skip
+    left = len(stages) - len(shown)
+    note = (
+        "alive: microbatches kept at most; forwards: when the first backward pass begins; peak: more than any phase "
+        "where an update takes new memory" + (f"; {left} stages in between are left out" if left else "")
+    )
+    columns = ("stage", "layers #", "alive #", "loaded #", "one forward #", "forwards #", "backward #", "update #",
+               "peak #")  # fmt: skip
+    return Table("Memory of each stage through a step", columns, rows, "memory_bytes", note)
 
 
 def _remedies(document: Mapping[str, Any]) -> Table:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.facts.architecture import FeedForward, LayerGroup, Model
-from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.attention import mixer_of
+from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch
+from computeledger.physics.training.batch import GRADIENT_BYTES, Batch, Stack
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.host import STAYING_LAYERS, Copies
+from computeledger.physics.training.kept import kept_by
 from computeledger.physics.training.optimizers import load_optimizer, update_of
+from computeledger.physics.training.stages import (
+    LocalParams,
+    StageLoad,
+    layer_kinds,
+    local_params,
+    params_of,
+    stage_loads,
+)
 
 #: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
 WEIGHT_BYTES, MASTER_BYTES = 2.0, 4.0
@@ -26,115 +31,40 @@ MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
 #: A product's weight gradient stands as bf16 and fp32 at once before it is added to the others (assumption, set with
 #: the measured peaks in view; buffers beside what is counted are in the share of HBM that stays free).
 LOOSE_GRADIENT_BYTES = 6.0
-#: Logits live as bf16 and fp32 at once; a loss of single operations keeps its logarithms and their gradient as well.
-LOGIT_BYTES, UNFUSED_LOGIT_BYTES = 6.0, 14.0
+#: Logits live as bf16 and fp32 at once; a loss of single operations keeps its logarithms and their gradient as well,
+#: and over tensor parallelism the shifted logits (PyTorch, distributed/tensor/parallel/loss.py).
+LOGIT_BYTES, UNFUSED_LOGIT_BYTES, SHIFTED_LOGIT_BYTES = 6.0, 14.0, 4.0
 #: Layers whose weights stand gathered at once where they are sharded: the one that runs and the next.
 GATHERED_LAYERS = 2.0
+#: Of the residual stream that sequence parallelism cuts: a product's input, and the gradient of another's.
+GATHERED_STREAMS = 2.0
+#: A sharded layer's gradient stands whole in 16 bits, and in fp32 for the reduce-scatter.
+REDUCED_GRADIENT_BYTES = 6.0
 #: Share of HBM that a training job may fill (assumption: fragmentation and the framework take the rest).
 TRAINING_HBM_FRACTION = 0.94
 
 
-@dataclass(frozen=True, slots=True)
-class LocalParams:
-    """Parameters on one GPU of a stage, and over how many GPUs their optimiser is spread.
-
-    Attributes
-    ----------
-    dense, tables, experts : float or ndarray
-        Of mixers, dense parts and tables; of these the tables; of routed experts [-].
-    dense_replicas, expert_replicas : float or ndarray
-        GPUs that hold the same [-].
-    """
-
-    dense: Num
-    tables: Num
-    experts: Num
-    dense_replicas: Num
-    expert_replicas: Num
-
-    @property
-    def optimizer_shard(self) -> Num:
-        """Parameters whose optimiser state one GPU keeps [-]."""
-        return self.dense / self.dense_replicas + self.experts / self.expert_replicas
-
-
-def local_params(model: Model, batch: Batch, layout: Layout) -> LocalParams:
-    """Count the parameters on one GPU of an average stage.
+def is_accounted(sharded_weights: bool, stack: Stack) -> bool:
+    """Whether a stack is Megatron's, whose peaks the account meets best; others have a wider interval.
 
     Parameters
     ----------
-    model : Model
-        What is trained.
-    batch : Batch
-        Whose prediction modules count.
-    layout : Layout
-        Integer degrees or arrays.
+    sharded_weights : bool
+        As a batch has it.
+    stack : Stack
+        The software.
 
     Returns
     -------
-    LocalParams
-        On one GPU.
+    bool
+        True for whole weights, sequence parallelism and a fused loss.
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model
-    >>> float(local_params(load_model("llama-3.1-8b"), Batch(8192, 128), Layout(tp=2, dp=4)).dense_replicas)
-    4.0
+    >>> is_accounted(False, Stack()), is_accounted(True, Stack())
+    (True, False)
     """
-    tables = 1.0 if model.tied_embeddings else 2.0
-    return _params(model, batch, layout, _Load(1 / layout.pp, 1 / layout.pp, tables / layout.pp))
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """What a GPU's stages hold, and what is alive there.
-
-    Attributes
-    ----------
-    plain, routed : float or ndarray
-        Share of the model's layers without and with experts [-].
-    tables : float or ndarray
-        Embedding and output head [-].
-    plain_alive, routed_alive : float or ndarray
-        The same shares times the microbatches that are alive [-].
-    heads : float or ndarray
-        Output heads, whose logits count [-].
-    copies : float or ndarray
-        GPUs of a pipeline that hold the same stage [-].
-    """
-
-    plain: Num
-    routed: Num
-    tables: Num
-    plain_alive: Num = 0.0
-    routed_alive: Num = 0.0
-    heads: Num = 0.0
-    copies: Num = 1.0
-
-    def __add__(self, other: _Load) -> _Load:
-        summed = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
-        return _Load(**summed)
-
-
-def _kinds(model: Model, batch: Batch) -> tuple[tuple[LayerGroup, ...], tuple[LayerGroup, ...]]:
-    """Layers without and with experts."""
-    layers = trained_layers(model, batch.stack.mtp_layers)
-    routed = tuple(group for group in layers if group.feed_forward.n_experts)
-    return tuple(group for group in layers if not group.feed_forward.n_experts), routed
-
-
-def _params(model: Model, batch: Batch, layout: Layout, load: _Load) -> LocalParams:
-    plain, routed = (layer_counts(layers, model.hidden_size) for layers in _kinds(model, batch))
-    spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
-    dense = plain.dense_params * load.plain + routed.dense_params * load.routed
-    tables = load.tables * model.vocab_size * model.hidden_size
-    return LocalParams(
-        dense=(dense + tables) / layout.tp,
-        tables=tables / layout.tp,
-        experts=routed.stored_params / spread * load.routed,
-        dense_replicas=np.asarray(layout.dp * layout.cp, float) * load.copies,
-        expert_replicas=np.maximum(layout.n_gpus_per_stage / spread, 1.0) * load.copies,
-    )
+    return not sharded_weights and stack.sequence_parallel and stack.fused_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +77,9 @@ class TrainingMemory:
         Tenants [byte].
     host_bytes : float or ndarray
         What lies in the host's memory instead [byte].
+    gathered_bytes, again_bytes, update_bytes : float or ndarray
+        Of weights those gathered while layers run, of activations those of the layer that is computed again, of the
+        workspace what an update sets aside [byte].
     """
 
     weights_bytes: Num
@@ -156,6 +89,9 @@ class TrainingMemory:
     logits_bytes: Num
     workspace_bytes: Num
     host_bytes: Num = 0.0
+    gathered_bytes: Num = 0.0
+    again_bytes: Num = 0.0
+    update_bytes: Num = 0.0
 
     @property
     def total_bytes(self) -> Num:
@@ -196,7 +132,7 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
     >>> round(float(memory.weights_bytes) / 1e9, 1)
     16.1
     """
-    first, *others = (_tenants(model, batch, layout, load) for load in _loads(model, batch, layout))
+    first, *others = (stage_memory(model, batch, layout, load) for load in stage_loads(model, batch, layout))
     for other in others:
         busier = np.asarray(other.total_bytes > first.total_bytes)
         first = TrainingMemory(
@@ -205,88 +141,42 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
     return first
 
 
-def _loads(model: Model, batch: Batch, layout: Layout) -> list[_Load]:
-    """The first, the second and the last stage; under DualPipe the two ends together, and two in the middle."""
-    pp = np.asarray(layout.pp, float)
-    plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
-    whole = np.ceil((plain + routed) / pp)
-    spare = whole * pp - plain - routed
-    # the ends, which have a table besides, take the layers less
-    sizes = (np.maximum(whole - np.floor(spare / 2), 0.0), whole, np.maximum(whole - np.ceil(spare / 2), 0.0))
-    # layers without experts come first where a stage could hold them all
-    few = (pp > 1) & (routed > 0) & (plain * pp < plain + routed)
-    tied = 1.0 if model.tied_embeddings else 2.0
-    tables = (np.where(pp > 1, 1.0, tied), 0.0, np.where(pp > 1, 1.0, tied))
-    heads = (np.where(pp > 1, 0.0, 1.0), 0.0, 1.0)
-    out = []
-    for place, size in enumerate(sizes):
-        even = size / (plain + routed)
-        in_front = np.minimum(float(plain), size) if place == 0 else 0.0 * size
-        dense = np.where(few, in_front / max(plain, 1), even)
-        experts = np.where(few, (size - in_front) / max(routed, 1), even)
-        alive = _alive(batch, layout, place)
-        out.append(_Load(dense, experts, tables[place], dense * alive, experts * alive, heads[place]))
-    first, second, last = out
-    if batch.stack.schedule != "dualpipe":
-        return [first, second, last]
-    ends = _where(pp > 1, first + last, first)
-    return [ends, _where(pp > 2, second + _mirrored(second, pp), ends)]
+def stage_memory(model: Model, batch: Batch, layout: Layout, load: StageLoad) -> TrainingMemory:
+    """Account for the HBM of a GPU of one stage.
 
-
-def _mirrored(load: _Load, pp: Num) -> _Load:
-    """The stage that shares a GPU with the second one: two microbatches of the other direction are alive there."""
-    two = np.minimum(2.0, pp)
-    return _Load(load.plain, load.routed, load.tables, load.plain * two, load.routed * two)
-
-
-def _where(piped: NDArray[np.bool_], one: _Load, other: _Load) -> _Load:
-    names = [part.name for part in fields(one)]
-    return _Load(**{name: np.where(piped, getattr(one, name), getattr(other, name)) for name in names})
-
-
-def _alive(batch: Batch, layout: Layout, place: int) -> Num:
-    """Microbatches whose activations a stage keeps, in units of its layers: of the first, the second or the last.
-
-    Stage ``r`` of 1F1B keeps ``pp - r``; with ``v`` interleaved chunks ``(2 (pp - r - 1) + (v - 1) pp + 1) / v``;
-    reversible layers keep one.
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> model, batch, layout = load_model("llama-3.1-8b"), Batch(8192, 64), Layout(pp=4, dp=2)
+    >>> first, _, last = (stage_memory(model, batch, layout, load) for load in stage_loads(model, batch, layout))
+    >>> bool(first.activations_bytes > last.activations_bytes), float(first.logits_bytes)
+    (True, 0.0)
     """
-    if batch.recompute == REVERSIBLE:
-        return 1.0
-    pp, chunks = np.asarray(layout.pp, float), np.maximum(batch.virtual_stages, 1.0)
-    rank = pp - 1 if place == 2 else np.minimum(float(place), pp - 1)
-    warm = np.where(chunks > 1, (2 * (pp - rank - 1) + (chunks - 1) * pp + 1) / chunks, pp - rank)
-    alive: Num = np.minimum(batch.microbatches(layout), warm)
-    return alive
-
-
-def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> TrainingMemory:
-    local, stack = _params(model, batch, layout, load), batch.stack
+    local, stack = params_of(model, batch, layout, load), batch.stack
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp
-    held = gradients = local.dense + local.experts
-    weights = held * WEIGHT_BYTES
-    if batch.sharded_weights:
-        # between the microbatches of a pipeline, weights stay gathered and gradients whole
-        held, piped = local.optimizer_shard, np.asarray(layout.pp) > 1
-        weights = np.where(piped, weights, _gathered_bytes(model, batch, layout))
-        gradients = np.where(piped, gradients, held)
-    if stack.sharded_gradients:
-        gradients = np.minimum(held, held / np.maximum(batch.virtual_stages, 1.0) + local.optimizer_shard)
-    kept = _kept(model, batch)
-    plain, routed = (kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
-    loose = LOOSE_GRADIENT_BYTES * stack.trained_fraction * _largest_product(model) / layout.tp
-    logit_bytes = LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES
-    logits = tokens * model.vocab_size * logit_bytes / layout.tp * load.heads
+    weights, gathered, gradients = _resident(model, batch, layout, local)
+    kept = kept_by(model, batch)
+    plain, routed = (kept.bytes_per_token(layers, layout) for layers in layer_kinds(model, batch))
+    logits = tokens * model.vocab_size * _logit_bytes(stack, layout) / layout.tp * load.heads
     again = tokens * kept.again_per_token(model, layout, stack.attention == "unfused", batch.sequence_tokens)
+    streams = tokens * model.hidden_size * ACTIVATION_BYTES / (layout.tp if stack.sequence_parallel else 1.0)
+    outputs = streams * load.outputs if stack.keeps_stage_outputs else 0.0
     moments = state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
+    # a layer is computed again when the logits are gone
+    again = np.maximum(again - logits, 0.0)
+    activations = tokens * (plain * load.plain_alive + routed * load.routed_alive) + outputs + again
+    loose = _loose(model, batch, layout, streams)
+    update = _update_bytes(batch, local, activations + logits + loose + gathered)
     found = TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
         optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * MASTER_BYTES + moments),
-        # a layer is computed again when the logits are gone
-        activations_bytes=tokens * (plain * load.plain_alive + routed * load.routed_alive)
-        + np.maximum(again - logits, 0.0),
+        activations_bytes=activations,
         logits_bytes=logits,
-        workspace_bytes=loose,
+        workspace_bytes=loose + update,
+        gathered_bytes=gathered,
+        again_bytes=again,
+        update_bytes=update,
     )
     if not batch.offloaded:
         return found
@@ -294,7 +184,60 @@ def _tenants(model: Model, batch: Batch, layout: Layout, load: _Load) -> Trainin
     return _offloaded(model, batch, (load, local, running), found)
 
 
-def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], found: TrainingMemory) -> TrainingMemory:
+def _resident(model: Model, batch: Batch, layout: Layout, local: LocalParams) -> tuple[Num, Num, Num]:
+    """Bytes of weights that stand in 16 bits, those of them gathered for a while, and the gradients at once."""
+    stack, held = batch.stack, local.dense + local.experts
+    piped = np.asarray(layout.pp) > 1
+    each, tables = _unsharded(model, batch, layout)
+    if batch.sharded_weights:
+        # between the microbatches of a pipeline, weights stay gathered and gradients whole
+        shard = local.optimizer_shard
+        gathered = WEIGHT_BYTES * np.where(piped, held, GATHERED_LAYERS * each + tables)
+        return gathered + WEIGHT_BYTES * shard * stack.separate_master, gathered, np.where(piped, held + shard, shard)
+    if stack.sharded_gradients:
+        whole = np.where(piped, held / np.maximum(batch.virtual_stages, 1.0), each + tables)
+        return held * WEIGHT_BYTES, 0.0, np.minimum(held, whole + local.optimizer_shard)
+    return held * WEIGHT_BYTES, 0.0, held
+
+
+def _logit_bytes(stack: Stack, layout: Layout) -> Num:
+    shifted = np.where(np.asarray(layout.tp) > 1, SHIFTED_LOGIT_BYTES, 0.0)
+    return LOGIT_BYTES if stack.fused_loss else UNFUSED_LOGIT_BYTES + shifted
+
+
+def _loose(model: Model, batch: Batch, layout: Layout, streams: Num) -> Num:
+    """Gradients and activations on their way, and buffers of their exchange.
+
+    Where weights are sharded, tables are one unit whose gradients stay whole until backward ends. Sequence parallelism
+    gathers the input of a product and scatters a gradient, unless products take them piece by piece.
+    """
+    stack = batch.stack
+    loose: Num = LOOSE_GRADIENT_BYTES * _largest_product(model) / layout.tp
+    if batch.sharded_weights:
+        each, tables = _unsharded(model, batch, layout)
+        at_once = np.where(np.asarray(layout.pp) > 1, 0.0, WEIGHT_BYTES * tables)
+        loose = REDUCED_GRADIENT_BYTES * each + at_once
+    elif np.any(np.asarray(layout.dp * layout.cp) > 1):
+        loose = loose + stack.bucket_bytes
+    gathers = stack.sequence_parallel and not stack.hidden_tensor_parallel
+    gathered = GATHERED_STREAMS * streams * (layout.tp - 1) if gathers else 0.0
+    return stack.trained_fraction * loose + gathered
+
+
+def _update_bytes(batch: Batch, local: LocalParams, freed: Num) -> Num:
+    """What an update sets aside beyond what the passes before it have freed.
+
+    Sharded weights are updated layer by layer, in blocks that fit where activations were. One flat tensor of a rank's
+    whole share does not: the allocator keeps the smaller blocks and takes new memory.
+    """
+    stack = batch.stack
+    aside = stack.trained_fraction * stack.update_bytes * local.optimizer_shard
+    return np.maximum(aside - freed, 0.0) if batch.sharded_weights else aside
+
+
+def _offloaded(
+    model: Model, batch: Batch, on: tuple[StageLoad, LocalParams, Num], found: TrainingMemory
+) -> TrainingMemory:
     """Move what a job keeps in the host's memory off the GPU.
 
     Megatron Core, which shards the optimiser alone, leaves the master copy on the GPU; DeepSpeed moves it and the
@@ -319,13 +262,13 @@ def _offloaded(model: Model, batch: Batch, on: tuple[_Load, LocalParams, Num], f
     if "weights" in away:
         host = host + local.optimizer_shard * WEIGHT_BYTES
     if "activations" in away:
-        plain, routed = (sum(group.count for group in layers) for layers in _kinds(model, batch))
+        plain, routed = (sum(group.count for group in layers) for layers in layer_kinds(model, batch))
         layers = np.maximum(load.plain * plain + load.routed * routed, 1.0)
         stays = np.minimum(running * STAYING_LAYERS / layers, activations)
         host, activations = host + activations - stays, stays
     return replace(
         found, weights_bytes=weights, gradients_bytes=gradients, optimizer_bytes=optimizer,
-        activations_bytes=activations, host_bytes=host,
+        activations_bytes=activations, host_bytes=host, again_bytes=np.minimum(found.again_bytes, activations),
     )  # fmt: skip
 
 
@@ -355,9 +298,9 @@ def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
     True
     """
     away, local = batch.offloaded, local_params(model, batch, layout)
-    kept = _kept(model, batch)
+    kept = kept_by(model, batch)
     tokens = batch.microbatch_sequences * batch.sequence_tokens / layout.cp / layout.pp
-    moved = sum(kept.bytes_per_token(layers, layout) for layers in _kinds(model, batch))
+    moved = sum(kept.bytes_per_token(layers, layout) for layers in layer_kinds(model, batch))
     streams = "optimizer" in away and batch.shared_master
     sixteen = local.optimizer_shard * WEIGHT_BYTES
     return Copies(
@@ -398,17 +341,14 @@ def state_values(model: Model, batch: Batch, local: LocalParams) -> Num:
     return held / local.dense_replicas + local.experts * experts / local.expert_replicas
 
 
-def _gathered_bytes(model: Model, batch: Batch, layout: Layout) -> Num:
-    """Sharded weights are the master copy of the optimiser; 16 bits of the layers that run stand gathered.
-
-    The largest is the output head, which runs with the last layer.
-    """
+def _unsharded(model: Model, batch: Batch, layout: Layout) -> tuple[Num, Num]:
+    """Parameters of the largest layer, and of the tables, which FSDP2 keeps in a unit of their own."""
     layers = trained_layers(model, batch.stack.mtp_layers)
     each = max(layer_counts((replace(group, count=1),), model.hidden_size).dense_params for group in layers)
     routed = max(layer_counts((replace(group, count=1),), model.hidden_size).stored_params for group in layers)
     spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
-    gathered = GATHERED_LAYERS * (each / layout.tp + routed / spread) + model.vocab_size * model.hidden_size / layout.tp
-    return WEIGHT_BYTES * gathered
+    tables = (1.0 if model.tied_embeddings else 2.0) * model.vocab_size * model.hidden_size
+    return each / layout.tp + routed / spread, tables / layout.tp
 
 
 def _largest_product(model: Model) -> float:
@@ -419,100 +359,3 @@ def _largest_product(model: Model) -> float:
         for part in (group.feed_forward for group in model.layers)
     ]
     return float(d * max(widths, default=0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What layers keep of a token for the backward pass, and what they hold while they are computed again."""
-
-    hidden_size: int
-    recompute: str
-    precision: str
-    sequence_parallel: bool
-    imbalance: float
-
-    def bytes_per_token(self, layers: tuple[LayerGroup, ...], layout: Layout) -> Num:
-        """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole."""
-        whole, cut = _kept_bytes(layers, self.hidden_size, self.recompute, self.precision, self.imbalance)
-        return cut / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
-
-    def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
-        """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers.
-
-        Reversible layers hold both halves of their output besides, from which the input is computed back.
-        """
-        if self.recompute not in ("full", REVERSIBLE):
-            return 0.0
-        most: Num = 0.0
-        for group in model.layers:
-            one_layer = (replace(group, count=1),)
-            whole, cut = _kept_bytes(one_layer, self.hidden_size, "none", self.precision, self.imbalance)
-            scores = SCORE_BYTES * group.attention.n_query_heads * sequence_tokens if unfused else 0.0
-            one = (cut + scores) / layout.tp + whole / (layout.tp if self.sequence_parallel else 1.0)
-            most = np.maximum(most, one)
-        halves = 2.0 * self.hidden_size * ACTIVATION_BYTES if self.recompute == REVERSIBLE else 0.0
-        return most + halves / (layout.tp if self.sequence_parallel else 1.0)
-
-
-def _kept(model: Model, batch: Batch) -> _Kept:
-    stack = batch.stack
-    busy = float(np.median(np.asarray(stack.imbalance)))
-    return _Kept(model.hidden_size, batch.recompute, stack.activation_precision, stack.sequence_parallel, busy)
-
-
-#: Of one score of attention: itself, its softmax and a mask, as they are kept (Korthikanti et al. 2022).
-SCORE_BYTES = 5.0
-
-
-@functools.cache
-def _kept_bytes(
-    layers: tuple[LayerGroup, ...], hidden_size: int, recompute: str, precision: str, imbalance: float
-) -> tuple[float, float]:
-    """Bytes per token kept for backward, all layers: norms, then inputs of products, activations and attention.
-
-    ``full`` keeps the inputs of layers, reversible layers none. What attention's own backward needs and the residual
-    stream stay in bf16.
-
-    References
-    ----------
-    Korthikanti et al. 2022 (arXiv 2205.05198); deepseek-v3-report; Megatron Core MoE (arXiv 2603.07685).
-    """
-    if recompute == "full":
-        return float(sum(group.count for group in layers) * hidden_size * ACTIVATION_BYTES), 0.0
-    if recompute == REVERSIBLE:
-        return 0.0, 0.0
-    again, narrow = frozenset(recompute.split(",")), PRECISION_BYTES[precision]
-    whole = cut = 0.0
-    for group in layers:
-        n_norms = group.attention.is_present + group.feed_forward.is_present
-        normed = 0.0 if "layernorm" in again else narrow
-        whole += group.count * n_norms * hidden_size * (ACTIVATION_BYTES + normed)
-        cut += group.count * mixer_of(group.attention).kept_bytes(again, narrow)
-        part = group.feed_forward
-        cut += group.count * (
-            _dense_bytes(part, again, narrow) + imbalance * _routed_bytes(part, hidden_size, again, narrow)
-        )
-    return whole, cut
-
-
-def _dense_bytes(part: FeedForward, again: frozenset[str], narrow: float) -> float:
-    """Inputs and output of the activation, of a dense MLP and of shared experts."""
-    wide = max(part.n_matrices - 1, 1)
-    shared = part.n_shared_experts * part.shared_width if part.n_experts else 0
-    return part.width * (wide * ACTIVATION_BYTES + narrow) + shared * _expert_bytes(part, again, narrow)
-
-
-def _routed_bytes(part: FeedForward, hidden_size: int, again: frozenset[str], narrow: float) -> float:
-    """Inputs and output of the activation of experts, and each copy of a token.
-
-    The router's weights enter before an expert's second product, so that nothing of its output is kept.
-    """
-    if not part.n_experts:
-        return 0.0
-    copies = part.n_experts_active
-    each = part.expert_width * _expert_bytes(part, again, narrow)
-    return copies * (each + (part.latent_width or hidden_size) * narrow)
-
-
-def _expert_bytes(part: FeedForward, again: frozenset[str], narrow: float) -> float:
-    return max(part.n_matrices - 1, 1) * narrow + (0.0 if "moe_act" in again else narrow)

@@ -19,16 +19,10 @@ from computeledger.physics.roofline import Machine, Operation, Precision, total_
 from computeledger.physics.training.batch import BUBBLE_RATIOS, GRADIENT_BYTES, Batch
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.host import host_of, update_s
-from computeledger.physics.training.memory import (
-    MASTER_BYTES,
-    MOMENT_BYTES,
-    WEIGHT_BYTES,
-    LocalParams,
-    local_params,
-    state_values,
-)
+from computeledger.physics.training.memory import MASTER_BYTES, MOMENT_BYTES, WEIGHT_BYTES, state_values
 from computeledger.physics.training.operations import microbatch
 from computeledger.physics.training.optimizers import DECOMPOSITION_FRACTION, load_optimizer, update_of
+from computeledger.physics.training.stages import LocalParams, local_params
 
 #: Share of host time that stays where a microbatch is one captured graph (assumption).
 GRAPH_RATIO = 0.3
@@ -246,6 +240,10 @@ def _exchange_s(local: LocalParams, batch: Batch, layout: Layout, machine: Machi
 
     if batch.sharded_weights:
         wire = ring(2 * WEIGHT_BYTES + WEIGHT_BYTES * trained) * batch.microbatches(layout)
+        computing = one_s * batch.microbatches(layout)
+    elif batch.stack.sharded_gradients:
+        # gradients that no rank keeps whole are scattered after every microbatch
+        wire = ring(GRADIENT_BYTES * trained) * batch.microbatches(layout) + ring(WEIGHT_BYTES * trained)
         computing = one_s * batch.microbatches(layout)
     else:
         copies = np.where((batch.stack.schedule == "dualpipe") & (np.asarray(layout.pp) > 1), 2.0, 1.0)

@@ -18,6 +18,7 @@ from computeledger.physics.calibration.training import TrainingEfficiency, chip_
 from computeledger.physics.training.step import step_class
 from computeledger.validation import fit
 from computeledger.validation.compare import Array, Summary, summarize
+from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.training.constants import (
     ATTENTION,
     CONSTANTS,
@@ -177,8 +178,7 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere/measured/training.csv: no such file
     """
-    everything = read_every_run(data_folder)
-    runs = [run for run in everything if np.isfinite(run.step_s)]
+    runs = [run for run in read_every_run(data_folder) if np.isfinite(run.step_s)]
     if len(runs) < 10 * len(CONSTANTS):
         raise InputError(f"{data_folder}: {len(runs)} training runs are too few to fit {len(CONSTANTS)} constants")
     problem, fitted = Problem(runs, plain(training_efficiency())).solved()
@@ -201,7 +201,8 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     tables["by_source_left_out"] = _table(runs, left_out, lambda run: source_family(run.row["source"]), widths)
     tables["by_chip_left_out"] = _table(runs, left_out, lambda run: chip_family(run.system.accelerator), widths)
     tables["by_source_fit"] = _table(runs, errors["fit"], lambda run: run.row["source"], widths)
-    ratios["memory"], tables["memory"] = _memory(everything, training)
+    peaks = training_runs(curated_rows("training_memory_curated.csv"))[0]
+    ratios["memory"], tables["memory"] = _memory([run for run in peaks if run.is_accounted], training)
     constants = _constants(problem, fitted.change, errors["fit"])
     return TrainingFit(constants, ratios, tables, training, *effects_of(problem, fitted), _slices(runs, left_out))
 
@@ -270,11 +271,10 @@ def _slices(runs: Sequence[TrainingRun], errors: Array) -> dict[str, Slice]:
 
 
 def _memory(runs: Sequence[TrainingRun], training: TrainingEfficiency) -> tuple[float, dict[str, Summary]]:
-    stated = [run for run in runs if np.isfinite(run.memory_bytes) and run.is_accounted and run.beside_bytes == 0]
-    modelled = predict_runs(stated, training, 1)[1][:, 0]
-    errors = np.log(modelled / np.array([run.memory_bytes for run in stated]))
+    modelled = predict_runs(runs, training, 1)[1][:, 0]
+    errors = np.log(modelled / np.array([run.memory_bytes for run in runs]))
     factor = conformal_factor(errors)
-    return factor, _table(stated, errors, _kind, np.full(len(stated), factor - 1))
+    return factor, _table(runs, errors, _kind, np.full(len(runs), factor - 1))
 
 
 def _constants(problem: Problem, change: Array, errors: Array) -> tuple[FittedConstant, ...]:

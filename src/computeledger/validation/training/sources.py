@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.calibration.training import framework_ratio
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.training.batch import GRADIENT_BYTES, Stack
+from computeledger.physics.training.batch import BY_OPERATION, GRADIENT_BYTES, Stack
+from computeledger.physics.training.memory import is_accounted
 from computeledger.validation.training.named import DEVICES, SkippedRunError, named_model, named_system
 from computeledger.workloads.frameworks import USUAL_STACK, Framework, framework_ids, load_framework, named_framework
 
@@ -65,7 +67,7 @@ class TrainingRun:
     @property
     def is_accounted(self) -> bool:
         """Whether its stack is one whose memory the account was made for: Megatron's, with all of it stated."""
-        return not self.sharded_weights and self.stack.sequence_parallel and self.stack.fused_loss
+        return is_accounted(self.sharded_weights, self.stack)
 
 
 def describe_run(stated: Mapping[str, str]) -> TrainingRun:
@@ -207,7 +209,7 @@ def _sharded(row: Mapping[str, str], notes: str, framework: Framework) -> bool:
 
 def _microbatch(row: Mapping[str, str], layout: Layout, framework: Framework) -> float | None:
     """Sequences of a microbatch, where the row states them; a share of one is that of a context-parallel rank."""
-    if framework.id == "torchtitan" and layout.pp > 1:
+    if framework.id == "torchtitan" and layout.pp > 1 and "microbatch by default" not in (row.get("notes") or ""):
         return 1.0
     stated = _positive(row, "micro_batch")
     return None if stated is None else stated * (float(layout.cp) if stated < 1 else 1.0)
@@ -261,6 +263,8 @@ def _virtual_stages(notes: str, shape: tuple[Model, Layout], framework: Framewor
 
 def _recompute(row: Mapping[str, str], model: Model) -> str:
     stated = (row.get("recompute") or "").lower()
+    if stated == BY_OPERATION.replace("-", " ") or stated == BY_OPERATION:
+        return BY_OPERATION
     if stated.startswith(("full", "recompute", "offload", "custom", "qkv_proj", "block", "true", "yes", "moe")):
         return "full"
     if "norm" in (row.get("note") or "") and stated == "select":
@@ -287,13 +291,14 @@ def _stack(row: Mapping[str, str], notes: str, what: tuple[Model, System], frame
         recipe=recipe,
         attention="unfused" if unfused else said or framework.stack.attention,
         compiled=framework.stack.compiled and "eager" not in notes,
+        fused_loss=framework.stack.fused_loss and not re.search(r"eager|loss not compiled", notes),
         fused_experts=_fused_experts(notes, model, system),
         graphs=framework.stack.graphs or "_cg" in notes or _graphs(source, model, system),
         hidden_tensor_parallel="async tp" in notes.lower().replace("asynctp", "async tp"),
         trained_fraction=0.01 if adapters or fine_tuned else 1.0,
         mtp_layers=model.n_mtp_layers if "Megatron-Bridge" in source and "w/o mtp" not in row["model"].lower() else 0,
         residual_streams=4.0 if "DeepSeek-V4" in model.id else 1.0,
-        gradient_bytes=_gradient_bytes(source, notes),
+        gradient_bytes=_gradient_bytes(source, notes, framework),
         imbalance=_capacity(f"{notes}; {row.get('note') or ''}"),
         time_ratio=framework_ratio(framework.id),
         tuning="recipe" if any(word in source.lower() for word in RECIPES) else "usual",
@@ -305,11 +310,10 @@ def _capacity(said: str) -> float:
     return _noted(said, r"capacity factor (\d+(?:\.\d+)?)") or 1.0
 
 
-def _gradient_bytes(source: str, notes: str) -> float:
-    """fp32, but DeepSpeed's fp16 gradients, beside which BLOOM's last runs kept fp32."""
-    if "BigScience" in source:
-        return 2.0 + (GRADIENT_BYTES if "accumulated in fp32" in notes else 0.0)
-    return GRADIENT_BYTES
+def _gradient_bytes(source: str, notes: str, framework: Framework) -> Num:
+    """As the framework has them; BLOOM's last runs kept fp32 beside DeepSpeed's 16 bits."""
+    beside = GRADIENT_BYTES if "BigScience" in source and "accumulated in fp32" in notes else 0.0
+    return framework.stack.gradient_bytes + beside
 
 
 def _graphs(source: str, model: Model, system: System) -> bool:

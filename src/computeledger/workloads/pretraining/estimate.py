@@ -18,13 +18,9 @@ from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.counts import layer_counts
 from computeledger.physics.training.host import host_of
-from computeledger.physics.training.memory import (
-    TRAINING_HBM_FRACTION,
-    TrainingMemory,
-    local_params,
-    training_memory,
-)
+from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, TrainingMemory, training_memory
 from computeledger.physics.training.sites import OUTER_BYTES, Sites, of_one_site, site_exchange_s
+from computeledger.physics.training.stages import local_params
 from computeledger.physics.training.step import StepTime, step_time
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
@@ -286,7 +282,7 @@ def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
     """
     forward = training_flop_per_token(model, batch.attended_tokens) / 3
     if batch.forward_again:
-        return forward
+        return forward * batch.forward_again
     attention = forward - 2 * n_params_active(model) if batch.recomputes("core_attn") else 0.0 * forward
     up = layer_counts(model.layers, model.hidden_size).up_params if batch.recomputes("mla_up_proj") else 0.0
     return attention + 2 * up

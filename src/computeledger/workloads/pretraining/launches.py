@@ -8,12 +8,12 @@ import math
 import string
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from computeledger.arrays import median
 from computeledger.errors import InputError, nearest
-from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE
+from computeledger.physics.training.batch import BY_OPERATION, RECOMPUTE, REVERSIBLE
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.pretraining.megatron import Launch, megatron_launch
 from computeledger.workloads.questions.pretrain import EMITTED
@@ -85,8 +85,13 @@ def launch(framework: str, scenario: PretrainingScenario, n_scale_up: int, fp8_r
         return megatron_launch(scenario, fp8_recipe)
     if framework not in EMITTED:
         raise InputError(f"emit {framework!r}: {nearest(framework, EMITTED)}")
-    if scenario.batch.recompute == REVERSIBLE:
+    recompute = scenario.batch.recompute
+    if recompute == REVERSIBLE:
         raise InputError(f"--emit {framework}: it has no reversible layers; it recomputes none, selective or full")
+    if recompute == BY_OPERATION and framework != "torchtitan":
+        raise InputError(f"--emit {framework}: {recompute} is torchtitan's; it recomputes none, selective or full")
+    if recompute == BY_OPERATION:  # torchtitan's own name, whose option is op where nobody says
+        scenario = replace(scenario, batch=replace(scenario.batch, recompute="selective"))
     template, said = load_templates()[framework], values(scenario, n_scale_up)
     written, missing = (
         [],

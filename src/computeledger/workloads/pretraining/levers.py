@@ -11,8 +11,8 @@ import numpy as np
 from computeledger.arrays import median
 from computeledger.errors import LayoutError
 from computeledger.physics.parallelism import Layout, check_layout
-from computeledger.physics.roofline import Machine
-from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECOMPUTE, SHARDING
+from computeledger.physics.roofline import Machine, parse_training_precision
+from computeledger.physics.training.batch import ACTIVATIONS, BY_OPERATION, MOMENTS, RECOMPUTE, SHARDING
 from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, check_shared, estimate_pretraining
 
@@ -55,7 +55,7 @@ def levers(scenario: PretrainingScenario, machine: Machine) -> list[Lever]:
     ('as it is', ['none', 'full'])
     """
     found = [_pulled("as it is", "", scenario, machine)]
-    for lever, value, other in _changes(scenario):
+    for lever, value, other in (*_changes(scenario), *_narrower(scenario, machine)):
         if _runs(other):
             found.append(_pulled(lever, value, other, machine))
     return found
@@ -91,6 +91,7 @@ Change = tuple[str, str, PretrainingScenario]
 
 
 def _changes(now: PretrainingScenario) -> Iterator[Change]:
+    # reversible layers are another architecture: no lever of a model that has none
     for mode in (*RECOMPUTE, *_named(now)):
         if mode != now.batch.recompute:
             yield "recompute", mode, _with_batch(now, recompute=mode)
@@ -127,8 +128,18 @@ def _updates(now: PretrainingScenario) -> Iterator[Change]:
                 yield lever, value, _with_stack(now, **{trait: value})
 
 
+def _narrower(now: PretrainingScenario, machine: Machine) -> Iterator[Change]:
+    """Other precisions of products that the chip multiplies itself: the 16-bit weights stay."""
+    chip = machine.system.accelerator
+    for name in ("bf16", "fp8", "fp4"):
+        if name != now.precision.name and chip.native_precision(name) == name:
+            yield "precision", name, replace(now, precision=parse_training_precision(name, now.model.is_moe))
+
+
 def _named(now: PretrainingScenario) -> Iterator[str]:
-    """Operations that may be recomputed by themselves, all of them at once, where the model has them."""
+    """Operations that may be recomputed by themselves, all of them at once, and PyTorch's where weights are sharded."""
+    if now.batch.sharded_weights:
+        yield BY_OPERATION
     has_latent = any(group.attention.kv_lora_rank for group in now.model.layers)
     names = ("layernorm", *(("mla_up_proj",) if has_latent else ()), *(("moe_act",) if now.model.is_moe else ()))
     if len(names) > 1:
@@ -152,7 +163,9 @@ def _sharding(now: PretrainingScenario) -> Iterator[Change]:
         alone = median(layout.dp * layout.cp) == 1
         no_weights = name == "zero-3" and median(layout.pp) > 1
         weights_away = "weights" in batch.offloaded and name != "zero-3"
-        if name != is_now and not (alone or no_weights or weights_away):
+        # a pipeline scatters chunk by chunk: a stage of one chunk keeps its gradients whole
+        one_piece = name == "zero-2" and median(layout.pp) > 1 and median(batch.virtual_stages) <= 1
+        if name != is_now and not (alone or no_weights or weights_away or one_piece):
             stack = replace(batch.stack, sharded_gradients=name == "zero-2")
             yield "sharding", name, _with_batch(now, sharded_weights=name == "zero-3", stack=stack)
 

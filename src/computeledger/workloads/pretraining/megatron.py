@@ -12,7 +12,7 @@ from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.training.batch import RECOMPUTE, REVERSIBLE, Batch
+from computeledger.physics.training.batch import BY_OPERATION, RECOMPUTE, REVERSIBLE, Batch
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
@@ -61,8 +61,9 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
         raise InputError(
             f"--emit megatron: Megatron-LM has no {scenario.schedule} schedule; it runs 1f1b and interleaved"
         )
-    if scenario.batch.recompute == REVERSIBLE:
-        raise InputError("--emit megatron: Megatron-LM has no reversible layers; it recomputes none, selective or full")
+    if scenario.batch.recompute in (REVERSIBLE, BY_OPERATION):
+        has = "reversible layers" if scenario.batch.recompute == REVERSIBLE else "checkpointing by operation"
+        raise InputError(f"--emit megatron: Megatron-LM has no {has}; it recomputes none, selective or full")
     if scenario.batch.stack.optimizer not in OPTIMIZERS:
         known = ", ".join(OPTIMIZERS)
         raise InputError(f"--emit megatron: Megatron-LM has no {scenario.batch.stack.optimizer}; it has {known}")

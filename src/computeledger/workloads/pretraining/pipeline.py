@@ -13,7 +13,7 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.training.batch import BUBBLE_RATIOS, REVERSIBLE, Batch
+from computeledger.physics.training.batch import BUBBLE_RATIOS, FORWARD_AGAIN, Batch
 from computeledger.physics.training.step import StepTime
 
 #: Names of pipeline schedules.
@@ -61,7 +61,7 @@ def passes(recompute: str, frozen: bool = False) -> Passes:
     >>> passes("none").backward == 2 / 3, passes("full").forward
     (True, 0.25)
     """
-    again, weights = float(recompute in ("full", REVERSIBLE)), float(not frozen)
+    again, weights = FORWARD_AGAIN.get(recompute, 0.0), float(not frozen)
     whole = 2 + again + weights
     return Passes(1 / whole, (1 + again + weights) / whole, weights / whole)
 

@@ -128,7 +128,8 @@ def _operation(result: PretrainingResult, one: Operation, times: list[Operation]
     best = (least if waited > 0 else median(limit.time_s)) * turns
     exposed = median(result.step.ratio * one.network_s * count)
     work, batch = _PASSES.get(one.kind, (0.0, 0.0, 0.0)), result.scenario.batch
-    again = work[1] if batch.forward_again or (batch.recomputes("core_attn") and one.kind is Kind.ATTENTION) else 0.0
+    attends = batch.recomputes("core_attn") and one.kind is Kind.ATTENTION
+    again = work[1] * max(batch.forward_again, float(attends))
     total = max(work[0] + again + work[2], 1.0)
     shares = dict(zip(STEP_PASSES, (work[0] / total, again / total, work[2] / total), strict=True))
     kinds = {

@@ -83,8 +83,8 @@ class PretrainQuestion(OnSystem):
         aliases=("microbatch",),
     )
     recompute: str | None = asked(
-        "text", "none, selective, full, reversible (layers made for it), or operations: core_attn, layernorm, "
-        "mla_up_proj, moe_act.", metavar="WHAT",
+        "text", "none, selective, full, selective-op (PyTorch's, by operation), reversible (layers made for it), or "
+        "operations: core_attn, layernorm, mla_up_proj, moe_act.", metavar="WHAT",
         label="Recompute", group="How", blank="searched",
     )  # fmt: skip
     virtual_stages: int | None = asked(

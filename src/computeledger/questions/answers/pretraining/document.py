@@ -15,7 +15,10 @@ from computeledger.facts.schema import System
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.parallelism import Layout
+from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.documents import Documents
+from computeledger.physics.training.memory import is_accounted
+from computeledger.physics.training.memory_phases import stage_phases
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answers.pretraining.stages import TrainedStage
 from computeledger.questions.document import picked
@@ -83,8 +86,9 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
+        "memory_stages": [asdict(one) for one in stage_phases(scenario.model, batch, scenario.layout)],
         **_host(result),
-        "memory_ratio": _memory_ratio(batch.sharded_weights),
+        "memory_ratio": _memory_ratio(batch),
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
     }
@@ -167,9 +171,10 @@ def stops_document(stops: Mapping[str, tuple[Uncertain, str]]) -> dict[str, Any]
     return out
 
 
-def _memory_ratio(sharded: bool) -> dict[str, Any]:
-    """Real over modelled peak memory, with its source: sharded weights are another stack than the account's."""
-    factor = load_training_factors()["training_memory_other_ratio" if sharded else "training_memory_ratio"]
+def _memory_ratio(batch: Batch) -> dict[str, Any]:
+    """Real over modelled peak memory, with its source."""
+    known = is_accounted(batch.sharded_weights, batch.stack)
+    factor = load_training_factors()["training_memory_ratio" if known else "training_memory_other_ratio"]
     value = factor.value
     low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
     return {"low": low, "high": high, "why": factor.why, "source": factor.source}
