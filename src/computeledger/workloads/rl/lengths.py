@@ -228,14 +228,18 @@ def _mixed(tokens: Array, failures: float) -> Array:
     rate = failures / (1 + failures)
     weights = (1 - rate) * rate**counts
     weights[-1] += 1 - weights.sum()
-    grid = np.unique(np.concatenate([tokens * (1 + count / 2) for count in counts]))
-    reached = sum(
-        weight * np.interp(grid, tokens * (1 + count / 2), SURVIVAL, right=0.0)
-        for weight, count in zip(weights, counts, strict=True)
-    )
-    found = np.interp(-SURVIVAL, -np.asarray(reached), grid)
-    found[0] = 0.0
-    return np.asarray(found)
+    # each position stands for a share of the rollouts: all of them, repeated and not, are put in order again
+    middles, shares = (tokens[1:] + tokens[:-1]) / 2, SURVIVAL[:-1] - SURVIVAL[1:]
+    longer = np.concatenate([middles * (1 + count / 2) for count in counts])
+    parts = np.concatenate([weight * shares for weight in weights])
+    order = np.argsort(longer, kind="stable")
+    levels = np.cumsum(parts[order]) - parts[order] / 2
+    found = np.interp(1 - SURVIVAL, levels, longer[order])
+    found[0], found[-1] = 0.0, tokens[-1] * (1 + counts[-1] / 2)
+    # a midpoint rule: the mean is that of the parts
+    inside = Lengths(found)
+    found[1:-1] *= float(np.dot(parts, longer)) / float(np.asarray(inside.mean_tokens))
+    return np.asarray(np.maximum.accumulate(found))
 
 
 def single(values: Array) -> Num:

@@ -211,7 +211,7 @@ def read_turns(question: RLQuestion, numbers: Mapping[str, Num], lengths: Length
     --------
     >>> from computeledger.workloads.rl.lengths import exact_lengths
     >>> asked = RLQuestion(model="llama-3.1-8b", system="h100-nvl8", rollout_tokens="2K", turns=11, tool_latency="5s")
-    >>> round(read_turns(asked, asked.numbers, exact_lengths(2000.0)).wait_s_per_token, 4)
+    >>> round(float(read_turns(asked, asked.numbers, exact_lengths(2000.0)).wait_s_per_token), 4)
     0.025
     """
     spreads = question.spreads
