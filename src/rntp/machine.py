@@ -91,9 +91,9 @@ def _measured_flop_per_s(device: torch.device, dtype: torch.dtype) -> float:
 
 
 def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 3, *, warm_up: bool = True) -> None:
-    """Measure what a step of next-token training takes here: forward, backward and optimiser, on the run's own devices.
+    """Measure what a step of next-token training takes here: forward, backward and optimizer, on the run's own devices.
 
-    The optimiser is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
+    The optimizer is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
     dropped. A first repeat may warm up and then counts no tokens.
 
     Examples

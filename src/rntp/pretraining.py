@@ -135,7 +135,7 @@ def pretrain(
 
 
 def _resume(model: Any, optimizer: torch.optim.Optimizer, checkpoint: Path) -> int:
-    """Take weights and optimiser from the checkpoint; how many updates they have behind them."""
+    """Take weights and optimizer from the checkpoint; how many updates they have behind them."""
     if not checkpoint.exists():
         return 0
     state = torch.load(checkpoint, map_location=model.device, weights_only=True)

@@ -1,4 +1,4 @@
-"""Optimisers: what they keep and compute, against what their authors say, and what a step makes of it."""
+"""Optimizers: what they keep and compute, against what their authors say, and what a step makes of it."""
 
 from __future__ import annotations
 

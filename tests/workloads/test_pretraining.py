@@ -72,7 +72,7 @@ def test_recompute_trades_time_for_memory() -> None:
 
 
 def test_memory_by_hand() -> None:
-    """8 GPUs, TP 2: 2 bytes of weights, 4 of gradients, 12 of optimiser over 4 ranks, per parameter and TP share."""
+    """8 GPUs, TP 2: 2 bytes of weights, 4 of gradients, 12 of optimizer over 4 ranks, per parameter and TP share."""
     memory = training_memory(LLAMA, Batch(8192.0, 64.0), Layout(tp=2, dp=4))
     share = n_params_total(LLAMA) / 2
     assert float(memory.weights_bytes) == pytest.approx(2 * share, rel=1e-3)

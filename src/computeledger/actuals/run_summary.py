@@ -24,7 +24,7 @@ TRAINING_PHASES = ("step", "forward-backward", "optimizer", "communication")
 #: Active parameters below which beta in device-time is that of the launches, not of the model's work (assumption).
 LEAST_PARAMS = 1e8
 
-#: Workload -> the phase that every step of its optimiser has.
+#: Workload -> the phase that every step of its optimizer has.
 STEP_PHASES = {"rl": "update", "pretraining": "forward-backward"}
 
 DEFINITIONS: Mapping[str, str] = {

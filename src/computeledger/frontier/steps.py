@@ -63,7 +63,7 @@ class GenerationStep:
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """One optimiser step over all generations, and the run made of such steps.
+    """One optimizer step over all generations, and the run made of such steps.
 
     Attributes
     ----------

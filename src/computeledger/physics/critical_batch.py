@@ -55,7 +55,7 @@ def critical_batch_tokens(seen_tokens: Num, exponent: Num | None = None) -> Num:
     Returns
     -------
     float or ndarray
-        Tokens per optimiser step [token].
+        Tokens per optimizer step [token].
 
     References
     ----------
@@ -150,7 +150,7 @@ class BatchPhase:
     Attributes
     ----------
     batch_tokens : float
-        Tokens per optimiser step [token].
+        Tokens per optimizer step [token].
     start_tokens, end_tokens : float
         Tokens seen when the part begins and ends [token].
     """

@@ -85,7 +85,7 @@ class SpreadQuestion(Asked):
     params: Uncertain | None = asked("count", "Parameters exchanged.", unit="", is_open=True, metavar="N")
     model: str | None = asked("text", "In place of --params.", metavar="ID")
     step: Uncertain | None = asked(
-        "s", "Time of an optimiser step within a site.", unit=None, is_open=True, metavar="T"
+        "s", "Time of an optimizer step within a site.", unit=None, is_open=True, metavar="T"
     )
     system: str | None = asked("text", "System of each site; with --gpus, the step time is modelled.", metavar="ID")
     gpus: int | None = asked("whole", "GPUs of one site.", least=1, metavar="N")

@@ -35,7 +35,7 @@ class ReconcileQuestion(Asked):
         blank="as stamped",
     )  # fmt: skip
     profiled_steps: int | None = asked(
-        "whole", "Optimiser steps that a profile covers, for profiles that do not mark them.", least=1, metavar="N",
+        "whole", "Optimizer steps that a profile covers, for profiles that do not mark them.", least=1, metavar="N",
         blank="as marked",
     )  # fmt: skip
     calibration: str = asked(

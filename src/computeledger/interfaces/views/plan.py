@@ -101,7 +101,9 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 def _headline(document: Mapping[str, Any]) -> str:
     total = document["total"]
     hours, usd = words(point(total["gpu_hours"]), "GPU-hours"), words(point(total["usd"]), "USD")
-    said = f"{hours} and {usd} over the model's life{', experiments included' if document['experiments'] else ''}"
+    # serving alone is no life: it may be a day of it
+    whole = "to serve it" if set(document["phases"]) == {"inference"} else "over the model's life"
+    said = f"{hours} and {usd} {whole}{', experiments included' if document['experiments'] else ''}"
     said = f"{said}. {_currencies(document['shares'])}".strip()
     drivers = " and ".join(input_phrase(one["name"]) for one in document["drivers"][:_NAMED])
     return f"{said} The spread comes mostly from {drivers}." if drivers else said
@@ -253,7 +255,7 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
 _DETAILS = {
     "mfu_fraction": "MFU, attention counted", "hfu_fraction": "HFU, recompute counted", "step_s": "step time",
     "modelled_gpu_hours": "GPU-hours by the model", "flop_with_attention": "FLOP with attention", "days": "duration",
-    "beta_flop": "beta in FLOP", "beta_gpu_time": "beta in GPU-time", "steps": "optimiser steps",
+    "beta_flop": "beta in FLOP", "beta_gpu_time": "beta in GPU-time", "steps": "optimizer steps",
     "rollout_tpot_s": "time per rollout token", "tpot_s": "time per output token", "ttft_s": "time to first token",
     "usd_per_mtok_output": "output", "usd_per_mtok_input": "input", "prefilled_tokens": "prefilled",
     "cached_tokens": "read from the cache", "output_tokens": "generated", "goodput_fraction": "goodput",

@@ -133,7 +133,7 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"a scale per {one['recipe']}": one["recipe"] != "tensor",
         f"activations kept in {one['activation_precision']}": one["activation_precision"] != "bf16",
         f"moments in {one['moment_precision']}": one["moment_precision"] != "fp32",
-        f"optimiser {one['optimizer']}": one["optimizer"] != "adamw",
+        f"optimizer {one['optimizer']}": one["optimizer"] != "adamw",
         f"{one['offload'].replace(',', ' and ')} in host memory": bool(one["offload"]),
         f"busiest experts {one.get('expert_imbalance', 1.0):.3g} x the mean": one.get("expert_imbalance", 1.0) > 1,
         f"capacity factor {one.get('capacity_factor', 0.0):g}": "capacity_factor" in one,

@@ -166,7 +166,7 @@ def cluster_time_s(flop: Num, n_gpus: Num, peak_flop_per_s: Num, utilization_fra
     Parameters
     ----------
     flop : float or ndarray
-        Work: a run, or one optimiser step [FLOP].
+        Work: a run, or one optimizer step [FLOP].
     n_gpus : float or ndarray
         GPUs; 1 gives GPU-time [-].
     peak_flop_per_s : float or ndarray

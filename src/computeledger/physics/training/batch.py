@@ -32,11 +32,11 @@ RECOMPUTE_CHOICES = (
     BY_OPERATION,
     *(",".join(some) for n in range(1, len(RECOMPUTED) + 1) for some in combinations(RECOMPUTED, n)),
 )
-#: What data-parallel ranks divide among them: the optimiser, gradients as well, weights as well.
+#: What data-parallel ranks divide among them: the optimizer, gradients as well, weights as well.
 SHARDING = ("zero-1", "zero-2", "zero-3")
 #: Scaling of 8- and 4-bit products: one scale per tensor, per row, or per block.
 RECIPES = ("tensor", "row", "block")
-#: Precisions of kept activations, and of the optimiser's moments.
+#: Precisions of kept activations, and of the optimizer's moments.
 ACTIVATIONS, MOMENTS = ("bf16", "fp8"), ("fp32", "bf16")
 #: Share of the plain pipeline bubble that a schedule leaves: zero-bubble moves weight gradients into it; DualPipe
 #: feeds both ends and overlaps a forward with a backward.
@@ -75,7 +75,7 @@ class Stack:
     activation_precision : str
         Of what products keep for the backward pass, and of tokens on their way to experts: ``bf16`` or ``fp8``.
     moment_precision : str
-        Of the optimiser's two moments: ``fp32`` or ``bf16``.
+        Of the optimizer's two moments: ``fp32`` or ``bf16``.
     optimizer : str
         One of :data:`~computeledger.physics.training.optimizers.OPTIMIZERS`.
     offload : str
@@ -90,7 +90,7 @@ class Stack:
         Gradients are scattered over data-parallel ranks (ZeRO-2) chunk by chunk of a pipeline, without one layer by
         layer, so that one chunk's or layer's are whole at once.
     separate_master : bool
-        Sharded weights stand in 16 bits beside the optimiser's master copy; FSDP2 shards the master copy itself.
+        Sharded weights stand in 16 bits beside the optimizer's master copy; FSDP2 shards the master copy itself.
     keeps_stage_outputs : bool
         A pipeline stage keeps its output of each microbatch that is alive; Megatron frees it once it is sent.
     keeps_gathered_inputs : bool
@@ -99,7 +99,7 @@ class Stack:
         Where stages have a layer less: at both ``ends``; with tables counted as layers, at the ``back``'s end
         (``front``: the first stages are filled up), or in the first stages (``back``).
     update_bytes : float
-        Copies that an update makes of each parameter that a rank updates: gradients cast to fp32, and what optimisers
+        Copies that an update makes of each parameter that a rank updates: gradients cast to fp32, and what optimizers
         without a fused kernel set aside [byte].
     bucket_bytes : float
         Buffers that gradients and weights are flattened into for their exchange [byte].
@@ -169,7 +169,7 @@ class Batch:
     virtual_stages : float or ndarray
         Interleaved model chunks per stage [-].
     sharded_weights : bool
-        Weights and gradients sharded over data-parallel ranks as well (FSDP / ZeRO-3); the optimiser always is.
+        Weights and gradients sharded over data-parallel ranks as well (FSDP / ZeRO-3); the optimizer always is.
     stack : Stack
         The software.
     documents : Documents or None
@@ -208,7 +208,7 @@ class Batch:
 
     @property
     def shared_master(self) -> bool:
-        """Whether gradients or weights are sharded too, as DeepSpeed has it where the optimiser leaves the GPU."""
+        """Whether gradients or weights are sharded too, as DeepSpeed has it where the optimizer leaves the GPU."""
         return self.sharded_weights or self.stack.sharded_gradients
 
     @property

@@ -1,4 +1,4 @@
-"""What a training job keeps in the host's memory, and what copying it takes: activations, optimiser, weights."""
+"""What a training job keeps in the host's memory, and what copying it takes: activations, optimizer, weights."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def parse_offload(text: str) -> str:
     Raises
     ------
     InputError
-        For a name that is none, and for weights without their optimiser.
+        For a name that is none, and for weights without their optimizer.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a training GPU holds: weights, gradients, optimiser, activations by recomputation and stage, logits."""
+"""What a training GPU holds: weights, gradients, optimizer, activations by recomputation and stage, logits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from computeledger.physics.training.stages import (
 
 #: Mixed precision: bf16 weight, fp32 gradient, fp32 master copy.
 WEIGHT_BYTES, MASTER_BYTES = 2.0, 4.0
-#: Of one moment of the optimiser, by its precision.
+#: Of one moment of the optimizer, by its precision.
 MOMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
 #: A product's weight gradient stands as bf16 and fp32 at once before it is added to the others (assumption, set with
 #: the measured peaks in view; buffers beside what is counted are in the share of HBM that stays free).
@@ -240,7 +240,7 @@ def _offloaded(
 ) -> TrainingMemory:
     """Move what a job keeps in the host's memory off the GPU.
 
-    Megatron Core, which shards the optimiser alone, leaves the master copy on the GPU; DeepSpeed moves it and the
+    Megatron Core, which shards the optimizer alone, leaves the master copy on the GPU; DeepSpeed moves it and the
     gradients, so that sharded weights then stand there in 16 bits.
 
     References
@@ -311,14 +311,14 @@ def copies_of(model: Model, batch: Batch, layout: Layout) -> Copies:
 
 
 def state_values(model: Model, batch: Batch, local: LocalParams) -> Num:
-    """Count the values that an optimiser keeps on one GPU beside its master copy.
+    """Count the values that an optimizer keeps on one GPU beside its master copy.
 
     Parameters
     ----------
     model : Model
         What is trained.
     batch : Batch
-        With its optimiser.
+        With its optimizer.
     local : LocalParams
         On one GPU.
 

@@ -27,7 +27,7 @@ class StagePhases:
     alive : float
         Microbatches whose activations it keeps at most, in units of its layers [-].
     loaded_bytes : float
-        Weights, optimiser and gradient buffers, between steps [byte].
+        Weights, optimizer and gradient buffers, between steps [byte].
     first_forward_bytes : float
         At the end of the first microbatch's forward pass [byte].
     forwards_bytes : float
@@ -35,7 +35,7 @@ class StagePhases:
     backward_bytes : float
         At the peak of the backward passes [byte].
     update_bytes : float
-        While the optimiser updates [byte].
+        While the optimizer updates [byte].
     peak_bytes : float
         The most of all; more than the largest phase where an update takes new memory beside what the passes have freed
         [byte].

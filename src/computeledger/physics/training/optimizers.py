@@ -1,4 +1,4 @@
-"""What an optimiser keeps and computes: moments, preconditioners, orthogonalisation of whole matrices."""
+"""What an optimizer keeps and computes: moments, preconditioners, orthogonalisation of whole matrices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from computeledger.facts.reading import read_facts, read_file
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.transformer import always_active_params, expert_params
 
-#: Optimisers that are known, the usual one first.
+#: Optimizers that are known, the usual one first.
 OPTIMIZERS = ("adamw", "sgd", "lion", "adafactor", "muon", "shampoo", "soap")
 #: Of the peak at 16 bits that a decomposition reaches (assumption: fp32 and little parallel work).
 DECOMPOSITION_FRACTION = 0.003
@@ -21,7 +21,7 @@ DECOMPOSITION_FRACTION = 0.003
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """What an optimiser keeps and computes; the file of facts says what each number is.
+    """What an optimizer keeps and computes; the file of facts says what each number is.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Optimizer:
 
 @functools.cache
 def load_optimizer(name: str) -> Optimizer:
-    """Load an optimiser.
+    """Load an optimizer.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _dense(part: FeedForward, hidden_size: int) -> list[Matrix]:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an optimiser keeps and computes for the hidden matrices of a model, per parameter.
+    """What an optimizer keeps and computes for the hidden matrices of a model, per parameter.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class Update:
 
 @functools.cache
 def update_of(name: str, layers: tuple[LayerGroup, ...], hidden_size: int, routed: bool) -> Update:
-    """Count what an optimiser keeps and computes for the matrices of layers.
+    """Count what an optimizer keeps and computes for the matrices of layers.
 
     Newton-Schulz takes ``k (4 m^2 n + 2 m^3)`` for ``m <= n``; preconditioning ``p 2 m n (m + n)``, and now and then a
     decomposition of ``c (m^3 + n^3)``.
@@ -194,7 +194,7 @@ def update_of(name: str, layers: tuple[LayerGroup, ...], hidden_size: int, route
     Parameters
     ----------
     name : str
-        Of an optimiser.
+        Of an optimizer.
     layers : tuple of LayerGroup
         Of a model.
     hidden_size : int

@@ -14,7 +14,7 @@ from computeledger.physics.training.batch import Batch
 
 #: Bytes of a value on its way to another site: 16 bits (assumption; quantised outer gradients take fewer).
 SITE_VALUE_BYTES = 2.0
-#: What local steps keep beside the optimiser: the weights of the last exchange and the outer momentum, both in 32 bits.
+#: What local steps keep beside the optimizer: the weights of the last exchange and the outer momentum, both in 32 bits.
 OUTER_BYTES = 8.0
 
 

@@ -16,7 +16,7 @@ from computeledger.physics.training.counts import layer_counts, trained_layers
 
 @dataclass(frozen=True, slots=True)
 class LocalParams:
-    """Parameters on one GPU of a stage, and over how many GPUs their optimiser is spread.
+    """Parameters on one GPU of a stage, and over how many GPUs their optimizer is spread.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class LocalParams:
 
     @property
     def optimizer_shard(self) -> Num:
-        """Parameters whose optimiser state one GPU keeps [-]."""
+        """Parameters whose optimizer state one GPU keeps [-]."""
         return self.dense / self.dense_replicas + self.experts / self.expert_replicas
 
 

@@ -1,4 +1,4 @@
-"""A training step: the microbatches of a pipeline, the bubble around them, gradients, the optimiser.
+"""A training step: the microbatches of a pipeline, the bubble around them, gradients, the optimizer.
 
 The operations of one microbatch are in :mod:`computeledger.physics.training.operations`, what must fit in
 :mod:`computeledger.physics.training.memory`.
@@ -43,7 +43,7 @@ class StepTime:
     microbatches : float or ndarray
         Per pipeline and step [-].
     bubble_s, gradients_s, optimizer_s, fixed_s : float or ndarray
-        Idle pipeline, exposed gradient and parameter exchange, optimiser, once-per-step time [s].
+        Idle pipeline, exposed gradient and parameter exchange, optimizer, once-per-step time [s].
     sites_s : float or ndarray
         Exchange between sites, its share of a step where it is not every step's [s].
     """
@@ -66,9 +66,9 @@ class StepTime:
 
 
 def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, machine: Machine) -> StepTime:
-    """Time one optimiser step of the whole job.
+    """Time one optimizer step of the whole job.
 
-    ``t = t_micro (m + bubble (pp - 1) / v) + exposed gradients + optimiser + fixed``, where a microbatch takes the
+    ``t = t_micro (m + bubble (pp - 1) / v) + exposed gradients + optimizer + fixed``, where a microbatch takes the
     8-norm of its time on the GPU and of the host's launching.
 
     Parameters

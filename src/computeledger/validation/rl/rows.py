@@ -250,7 +250,7 @@ def _lengths(row: Mapping[str, str], mean: float, prompt_tokens: float) -> Lengt
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Rollouts of a step, in groups; optimiser steps; steps of an epoch where they follow."""
+    """Rollouts of a step, in groups; optimizer steps; steps of an epoch where they follow."""
 
     rollouts: float
     group_size: float = GROUP_SIZE
@@ -272,7 +272,7 @@ def _batch(row: Mapping[str, str]) -> _Batch:
     group = re.search(rf"{NUMBER} prompts x (?:n\s*=\s*)?{NUMBER}(?:.*mini\s+{NUMBER})?", text)
     if group is not None:
         prompts, each = number_of(group[1]), number_of(group[2])
-        several = re.search(r"\((\d+) optimiser steps\)", text)
+        several = re.search(r"\((\d+) optimizer steps\)", text)
         steps = number_of(several[1]) if several else prompts / number_of(group[3]) if group[3] else 1.0
         return _Batch(prompts * each, GROUP_SIZE if group[3] or not several else each, steps)
     whole = re.search(rf"{NUMBER} rollouts", text)

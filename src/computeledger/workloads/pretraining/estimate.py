@@ -76,7 +76,7 @@ class PretrainingScenario:
 
     @property
     def global_batch_tokens(self) -> Num:
-        """Tokens per optimiser step [token]."""
+        """Tokens per optimizer step [token]."""
         return self.batch.global_sequences * self.batch.sequence_tokens
 
 
@@ -105,7 +105,7 @@ class PretrainingResult(Displayed):
     scenario : PretrainingScenario
         What was asked.
     step : StepTime
-        One optimiser step by part.
+        One optimizer step by part.
     memory : TrainingMemory
         HBM of the busiest GPU.
     flop_per_token : float or ndarray
@@ -134,7 +134,7 @@ class PretrainingResult(Displayed):
 
     @property
     def step_s(self) -> Num:
-        """Time of one optimiser step [s]."""
+        """Time of one optimizer step [s]."""
         return self.step.step_s
 
     @property
@@ -386,7 +386,7 @@ def batch_sequences(wanted_tokens: float, sequence_tokens: float) -> int:
     Parameters
     ----------
     wanted_tokens : float
-        Tokens per optimiser step that were asked for [token].
+        Tokens per optimizer step that were asked for [token].
     sequence_tokens : float
         Of one sequence [token].
 

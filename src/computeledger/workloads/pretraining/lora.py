@@ -1,7 +1,7 @@
 """Low-rank adapters: a frozen model takes 4 N FLOP per token instead of 6 N, and trains little.
 
 Each adapted matrix of ``a x b`` gets two of rank ``r``: ``r (a + b)`` parameters. The frozen weights need no gradients
-and no optimiser; gradients still flow through them to the activations.
+and no optimizer; gradients still flow through them to the activations.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from computeledger.physics.training.batch import BY_OPERATION, RECOMPUTE, REVERS
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
-#: Optimisers that it has: the usual one by another name.
+#: Optimizers that it has: the usual one by another name.
 OPTIMIZERS = ("adamw", "sgd", "lion", "muon", "soap")
 
 

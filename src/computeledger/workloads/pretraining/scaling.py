@@ -128,7 +128,7 @@ class Scaled:
     n_gpus : int
         GPUs of the job [-].
     global_batch_tokens : float
-        Tokens per optimiser step [token].
+        Tokens per optimizer step [token].
     option : PretrainingOption or None
         None where nothing fits or divides.
     tokens_per_s_per_gpu : float

@@ -164,7 +164,7 @@ def _near(one: Operation, result: PretrainingResult, domain: float) -> bool:
 
 
 def _around(result: PretrainingResult, spread: PretrainingResult, typical: PretrainingResult) -> list[OperationWorking]:
-    """What surrounds the microbatches: launches, the bubble, the exchange of gradients, the optimiser."""
+    """What surrounds the microbatches: launches, the bubble, the exchange of gradients, the optimizer."""
     bounds = {
         "waiting for the host": "overhead", "pipeline bubble": "overhead", "gradient exchange": "network",
         "optimizer": "memory", "once per step": "overhead",

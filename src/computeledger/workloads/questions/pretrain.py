@@ -50,7 +50,7 @@ class PretrainQuestion(OnSystem):
         group="Run", slider=(512, 131072), aliases=("sequence",),
     )  # fmt: skip
     global_batch_tokens: Uncertain = asked(
-        "tokens", "Tokens per optimiser step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
+        "tokens", "Tokens per optimizer step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
         label="Global batch", group="Run", slider=(65536, 2e8), aliases=("global_batch",),
     )  # fmt: skip
     stage: tuple[str, ...] = asked(
@@ -95,7 +95,7 @@ class PretrainQuestion(OnSystem):
         group="How",
     )  # fmt: skip
     sharding: str | None = asked(
-        "text", "What data-parallel ranks share: zero-1 the optimiser, zero-2 gradients too, zero-3 weights too.",
+        "text", "What data-parallel ranks share: zero-1 the optimizer, zero-2 gradients too, zero-3 weights too.",
         choices=("zero-1", "zero-2", "zero-3"), label="Sharding", group="How", blank="searched",
     )  # fmt: skip
     activation_precision: str = asked(
@@ -103,13 +103,13 @@ class PretrainQuestion(OnSystem):
         choices=("bf16", "fp8"), label="Kept activations", group="How",
     )  # fmt: skip
     moment_precision: str = asked(
-        "text", "Precision of the optimiser's two moments.", "fp32", choices=("fp32", "bf16"),
-        label="Optimiser's moments",
+        "text", "Precision of the optimizer's two moments.", "fp32", choices=("fp32", "bf16"),
+        label="Optimizer's moments",
         group="How",
     )  # fmt: skip
     optimizer: str = asked(
         "text", "What updates the weights: its memory, arithmetic and traffic.", "adamw", choices=OPTIMIZERS,
-        label="Optimiser", group="How",
+        label="Optimizer", group="How",
     )  # fmt: skip
     offload: str | None = asked(
         "text", "What stays in the host's memory: activations, optimizer, weights.", metavar="WHAT,...",

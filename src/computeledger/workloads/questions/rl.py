@@ -142,9 +142,9 @@ class RLQuestion(OnSystem):
     updates_per_batch: Uncertain = asked(
         "count", "Passes of the update over kept rollouts.", 1.0, is_open=True, metavar="N", aliases=("updates",)
     )
-    optimizer_steps: Uncertain = asked("count", "Optimiser steps in a pass.", 1.0, is_open=True, metavar="N")
+    optimizer_steps: Uncertain = asked("count", "Optimizer steps in a pass.", 1.0, is_open=True, metavar="N")
     global_batch_tokens: Uncertain | None = asked(
-        "tokens", "Tokens per optimiser step, instead of --optimizer-steps.", unit="tokens", is_open=True, metavar="T",
+        "tokens", "Tokens per optimizer step, instead of --optimizer-steps.", unit="tokens", is_open=True, metavar="T",
         aliases=("global_batch",), blank="one step a pass",
     )  # fmt: skip
     sequence_tokens: Uncertain | None = asked(

@@ -232,7 +232,7 @@ def passes_of(scenario: RLScenario) -> Passes:
     Returns
     -------
     Passes
-        Lengths, forward passes, updates, optimiser steps.
+        Lengths, forward passes, updates, optimizer steps.
     """
     algorithm, whole = scenario.algorithm, scenario.trained_tokens
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole

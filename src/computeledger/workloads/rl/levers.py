@@ -126,4 +126,4 @@ def _twice_the_rollouts(scenario: RLScenario) -> tuple[str, str, RLScenario]:
     more = replace(
         algorithm, prompts_per_step=2 * algorithm.prompts_per_step, optimizer_steps=2 * algorithm.optimizer_steps
     )
-    return "more concurrency", "twice the prompts per step and optimiser steps", replace(scenario, algorithm=more)
+    return "more concurrency", "twice the prompts per step and optimizer steps", replace(scenario, algorithm=more)

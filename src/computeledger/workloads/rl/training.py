@@ -51,7 +51,7 @@ class Trainer:
         check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE)
 
     def batch(self, sequence_tokens: Num, sequences: Num) -> Batch:
-        """State one optimiser step.
+        """State one optimizer step.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Training:
     logprob_s, update_s : float or ndarray
         Wall time [s].
     step : StepTime
-        One optimiser step by part.
+        One optimizer step by part.
     scoring_s : mapping of str to float or ndarray
         Of the passes that score a text, by phase [s].
     """

@@ -94,7 +94,7 @@ class PretrainAnswer(Answer):
 
     @property
     def step_s(self) -> Quantity:
-        """Time of an optimiser step [s]."""
+        """Time of an optimizer step [s]."""
         return Quantity.of(self.result.step_s, "s")
 
     @property
