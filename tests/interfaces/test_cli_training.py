@@ -183,7 +183,7 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
         (("--schedule", "zero-bubble", "--virtual-stages", "2"), "no virtual stages"),
         (("--schedule", "dualpipe", "--gpus", "24", "--layout", "tp1-pp3-dp8"), "even number of stages"),
         (("--recompute", "layernrom"), "did you mean 'layernorm'"),
-        (("--offload", "optimizer"), "did you mean 'optimizer'"),
+        (("--offload", "optimiser"), "did you mean 'optimizer'"),
         (("--offload", "optimizer,weights", "--sharding", "zero-1"), "needs --sharding zero-3"),
         (("--offload", "optimizer", "--optimizer", "muon"), "whole matrices"),
         (("--sharding", "zero2"), "did you mean 'zero-2'"),

@@ -24,7 +24,7 @@ needs_data = pytest.mark.skipif(
 STEP = {
     "source": "NeMo-RL issue", "system": "NeMo RL v0.3 (Megatron train + vLLM gen)", "model": "Llama 3.1 8B Instruct",
     "algorithm": "GRPO; On policy", "hardware": "H100", "n_gpus": "8", "gpu_split": "gen TP1; train TP1 PP2; colocated",
-    "rollout_len_tokens": "795", "batch": "64 prompts x 32, T-GBS=512 (4 optimizer steps)", "unit": "s",
+    "rollout_len_tokens": "795", "batch": "64 prompts x 32, T-GBS=512 (4 optimiser steps)", "unit": "s",
     "notes": "max sequence 4096; bf16", "note": "rollout_len = generated tokens",
 }  # fmt: skip
 

@@ -272,7 +272,7 @@ def _batch(row: Mapping[str, str]) -> _Batch:
     group = re.search(rf"{NUMBER} prompts x (?:n\s*=\s*)?{NUMBER}(?:.*mini\s+{NUMBER})?", text)
     if group is not None:
         prompts, each = number_of(group[1]), number_of(group[2])
-        several = re.search(r"\((\d+) optimizer steps\)", text)
+        several = re.search(r"\((\d+) optimi[sz]er steps\)", text)
         steps = number_of(several[1]) if several else prompts / number_of(group[3]) if group[3] else 1.0
         return _Batch(prompts * each, GROUP_SIZE if group[3] or not several else each, steps)
     whole = re.search(rf"{NUMBER} rollouts", text)
