@@ -144,6 +144,22 @@ def training_memory(model: Model, batch: Batch, layout: Layout) -> TrainingMemor
 def stage_memory(model: Model, batch: Batch, layout: Layout, load: StageLoad) -> TrainingMemory:
     """Account for the HBM of a GPU of one stage.
 
+    Parameters
+    ----------
+    model : Model
+        Architecture.
+    batch : Batch
+        What is trained, and how.
+    layout : Layout
+        Cut of the model over the GPUs.
+    load : StageLoad
+        Layers, tables and microbatches that the stage holds.
+
+    Returns
+    -------
+    TrainingMemory
+        At the peak of a step [byte].
+
     Examples
     --------
     >>> from computeledger.facts.load import load_model
