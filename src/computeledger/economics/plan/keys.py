@@ -102,7 +102,7 @@ class PlannedRL(Timed):
         "whole", "Steps' worth of rollouts that decode at once when asynchronous without a stated lag.", least=1,
         blank="4",
     )  # fmt: skip
-    weight_sync: Uncertain | None = asked("s", "Time in which a replica loads new weights.", unit=None)
+    weight_load: Uncertain | None = asked("s", "Time in which a replica loads new weights.", unit=None)
     step_overhead: Uncertain | None = asked("s", "Time of a training step beside its tokens.", unit=None)
     verifier_spread: Uncertain | None = asked(
         "ratio", "Standard deviation of the verifier's time over its mean.", blank="0"
@@ -186,7 +186,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
         "stragglers", "stage", "unique_tokens", "step_jitter", "loss_fraction",
     }),
     "rl": frozenset({
-        "samples", "seed", "search", "scale_up", "levers", "backend", "weight_sync", "training_system",
+        "samples", "seed", "search", "scale_up", "levers", "backend", "training_system",
         "rollout_p50_tokens",
         "rollout_lengths", "verifier", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
     }),

@@ -37,7 +37,7 @@ class RLModel:
 LATER_KEYS = frozenset({"steps", "tokens", "gpu_hours", "price"})
 #: Keys that only the clock has a use for: the ledger says that it left them out.
 _CLOCK_KEYS = (
-    "weight_sync", "step_overhead", "verifier_spread",
+    "weight_load", "step_overhead", "verifier_spread",
     "verifier_failures", "replica_failures", "replica_repair", "remote_gpus", "remote_bandwidth", "remote_latency",
 )  # fmt: skip
 

@@ -174,7 +174,7 @@ def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> W
         every = float(weights_bytes_per_gpu(model, Layout(), setting.precision))
         remote_s = every / median(setting.number("remote_bandwidth")) + latency_s
     return WeightSync(
-        load_s=_optional(setting, "weight_sync", own_s),
+        load_s=_optional(setting, "weight_load", own_s),
         is_in_flight=run.split.is_in_flight or not run.split.max_lag,
         rereads=run.sampling.turns.rereads,
         n_remote=n_remote, remote_s=remote_s, return_s=latency_s if n_remote else 0.0,

@@ -46,13 +46,60 @@ class Kept:
     imbalance: float
 
     def bytes_per_token(self, layers: tuple[LayerGroup, ...], layout: Layout) -> Num:
-        """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole."""
+        """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole.
+
+        Parameters
+        ----------
+        layers : tuple of LayerGroup
+            Layers that are kept.
+        layout : Layout
+            Integer degrees or arrays.
+
+        Returns
+        -------
+        float or ndarray
+            Kept from forward to backward [byte/token].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_model
+        >>> from computeledger.physics.training.batch import Batch
+        >>> llama, batch = load_model("llama-3.1-8b"), Batch(8192, 8, recompute="full")
+        >>> float(kept_by(llama, batch).bytes_per_token(llama.layers, Layout())) == 32 * 2 * 4096
+        True
+        """
         return self._on_a_gpu(layers, self.recompute, layout)
 
     def again_per_token(self, model: Model, layout: Layout, unfused: bool, sequence_tokens: Num) -> Num:
         """Of the layer that is computed again, with attention's scores where no kernel keeps them in registers.
 
         Reversible layers hold both halves of their output besides, from which the input is computed back.
+
+        Parameters
+        ----------
+        model : Model
+            Whose largest layer counts.
+        layout : Layout
+            Integer degrees or arrays.
+        unfused : bool
+            Whether attention writes its scores.
+        sequence_tokens : float or ndarray
+            Length of a sequence [token].
+
+        Returns
+        -------
+        float or ndarray
+            Alive while the layer runs backward; 0 where nothing is computed again [byte/token].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_model
+        >>> from computeledger.physics.training.batch import Batch
+        >>> llama = load_model("llama-3.1-8b")
+        >>> kept = kept_by(llama, Batch(8192, 8, recompute="full"))
+        >>> one, scores = (float(kept.again_per_token(llama, Layout(), unfused, 8192.0)) for unfused in (False, True))
+        >>> one > 2 * 4096 and scores > 10 * one
+        True
         """
         if self.recompute not in ("full", REVERSIBLE):
             return 0.0

@@ -100,13 +100,59 @@ class StageLoad:
 
 
 def layer_kinds(model: Model, batch: Batch) -> tuple[tuple[LayerGroup, ...], tuple[LayerGroup, ...]]:
-    """Layers without and with experts."""
+    """Layers without and with experts.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Whose prediction modules and schedule count.
+
+    Returns
+    -------
+    tuple of tuple of LayerGroup
+        Groups without routed experts, and with them.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> plain, routed = layer_kinds(load_model("deepseek-v3"), Batch(4096, 64))
+    >>> sum(group.count for group in plain), sum(group.count for group in routed)
+    (3, 58)
+    """
     layers = trained_layers(model, batch.stack.mtp_layers)
     routed = tuple(group for group in layers if group.feed_forward.n_experts)
     return tuple(group for group in layers if not group.feed_forward.n_experts), routed
 
 
 def params_of(model: Model, batch: Batch, layout: Layout, load: StageLoad) -> LocalParams:
+    """Count the parameters on one GPU of a stage.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Whose prediction modules and schedule count.
+    layout : Layout
+        Integer degrees or arrays.
+    load : StageLoad
+        Layers and tables that the GPU's stages hold.
+
+    Returns
+    -------
+    LocalParams
+        On one GPU [-].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> llama, layout = load_model("llama-3.1-8b"), Layout(tp=2, dp=4)
+    >>> whole = params_of(llama, Batch(8192, 128), layout, StageLoad(1.0, 1.0, 2.0))
+    >>> round(float(whole.dense) / 1e9, 2), float(whole.experts)
+    (4.01, 0.0)
+    """
     plain, routed = (layer_counts(layers, model.hidden_size) for layers in layer_kinds(model, batch))
     spread = np.maximum(np.minimum(layout.n_gpus_per_stage, np.maximum(layout.ep, layout.tp)), 1.0)
     dense = plain.dense_params * load.plain + routed.dense_params * load.routed
@@ -122,6 +168,20 @@ def params_of(model: Model, batch: Batch, layout: Layout, load: StageLoad) -> Lo
 
 def stage_loads(model: Model, batch: Batch, layout: Layout) -> list[StageLoad]:
     """The first, the second and the last stage; under DualPipe the two ends together, and two in the middle.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Whose prediction modules and schedule count.
+    layout : Layout
+        Integer degrees or arrays.
+
+    Returns
+    -------
+    list of StageLoad
+        The stages that may be the busiest.
 
     Examples
     --------
@@ -142,6 +202,22 @@ def stage_loads(model: Model, batch: Batch, layout: Layout) -> list[StageLoad]:
 
 def stage_load(model: Model, batch: Batch, layout: Layout, rank: Num) -> StageLoad:
     """What the stage of a rank holds, one direction of the pipeline alone.
+
+    Parameters
+    ----------
+    model : Model
+        What is trained.
+    batch : Batch
+        Whose prediction modules and schedule count.
+    layout : Layout
+        Integer degrees or arrays.
+    rank : float or ndarray
+        Place of the stage, from 0 [-].
+
+    Returns
+    -------
+    StageLoad
+        Of one GPU.
 
     Examples
     --------
@@ -170,6 +246,21 @@ def stage_load(model: Model, batch: Batch, layout: Layout, rank: Num) -> StageLo
 
 def stage_layers(layers: float, pp: Num, rank: Num, rule: str) -> Num:
     """Layers of a stage where a framework divides them by its rule.
+
+    Parameters
+    ----------
+    layers : float
+        Layers of the model [-].
+    pp, rank : float or ndarray
+        Stages of the pipeline, and the place of this one, from 0 [-].
+    rule : str
+        ``ends`` and ``back`` leave the first and last, or the last stages a layer short; ``front`` counts both tables
+        as layers and fills the first stages.
+
+    Returns
+    -------
+    float or ndarray
+        Layers of the stage [-].
 
     Examples
     --------
