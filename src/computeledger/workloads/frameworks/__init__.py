@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from computeledger.errors import FactError, unknown_id
@@ -18,7 +17,7 @@ from computeledger.sources import load_sources
 
 #: Where nobody names a framework.
 USUAL_STACK = "generic"
-_FOLDER = resources.files("computeledger.workloads.frameworks")
+_ROOM = "computeledger.workloads.frameworks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +91,33 @@ def framework_ids() -> tuple[str, ...]:
     >>> framework_ids()[0], "maxtext" in framework_ids()
     ('generic', True)
     """
-    return room_ids(_FOLDER)
+    return room_ids(_ROOM)
 
 
-def room_ids(folder: Traversable) -> tuple[str, ...]:
-    """Name what a folder of data files holds, the generic one first.
+def room_ids(room: str) -> tuple[str, ...]:
+    """Name the data files of a package, the generic one first.
 
     Examples
     --------
-    >>> room_ids(_FOLDER) == framework_ids()
+    >>> room_ids(_ROOM) == framework_ids()
     True
     """
-    names = sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    files = resources.files(room).iterdir()
+    names = sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
     return (USUAL_STACK, *(one for one in names if one != USUAL_STACK))
 
 
-def room_entry(folder: Traversable, given: str, known: AbstractSet[str]) -> dict[str, Any]:
-    """Read one data file of a folder: a known id, known entries, a known source.
+def room_entry(room: str, given: str, known: AbstractSet[str]) -> dict[str, Any]:
+    """Read one data file of a package: a known id, known entries, a known source.
 
     Examples
     --------
-    >>> room_entry(_FOLDER, "maxtext", {one.name for one in fields(Framework)})["name"]
+    >>> room_entry(_ROOM, "maxtext", {one.name for one in fields(Framework)})["name"]
     'MaxText'
     """
-    if given not in room_ids(folder):
-        raise unknown_id("framework", given, room_ids(folder))
-    entry = tomllib.loads(folder.joinpath(f"{given}.toml").read_text("utf-8"))
+    if given not in room_ids(room):
+        raise unknown_id("framework", given, room_ids(room))
+    entry = tomllib.loads(resources.files(room).joinpath(f"{given}.toml").read_text("utf-8"))
     if not set(entry) <= known or entry["source"] not in {"assumption", *load_sources()}:
         raise FactError(f"frameworks/{given}.toml: unknown entries {sorted(set(entry) - known)} or no known source")
     return entry
@@ -132,7 +132,7 @@ def load_framework(given: str) -> Framework:
     >>> load_framework("torchtitan").shards_weights
     True
     """
-    entry = room_entry(_FOLDER, given, {one.name for one in fields(Framework)} - {"id"})
+    entry = room_entry(_ROOM, given, {one.name for one in fields(Framework)} - {"id"})
     words, vendors = (tuple(entry.pop(name, ())) for name in ("words", "vendors"))
     return Framework(given, words=words, vendors=vendors, stack=Stack(**entry.pop("stack", {})), **entry)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, fields
-from importlib import resources
 
 from computeledger.errors import FactError
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism
 from computeledger.workloads.frameworks import longest_named, room_entry, room_ids
 
-_FOLDER = resources.files("computeledger.workloads.rl_frameworks")
+_ROOM = "computeledger.workloads.rl_frameworks"
 #: Who has which GPUs: the same in turns, own ones in turns, own ones beside one another, or either as it is asked.
 PLACEMENTS = ("in turns", "separate", "asynchronous", "hybrid")
 
@@ -86,7 +85,7 @@ def rl_framework_ids() -> tuple[str, ...]:
     >>> rl_framework_ids()[0], "verl" in rl_framework_ids()
     ('generic', True)
     """
-    return room_ids(_FOLDER)
+    return room_ids(_ROOM)
 
 
 @functools.cache
@@ -99,7 +98,7 @@ def load_rl_framework(given: str) -> RLFramework:
     'sglang'
     """
     known = {one.name for one in fields(RLFramework)} - {"id"}
-    entry = room_entry(_FOLDER, given, known)
+    entry = room_entry(_ROOM, given, known)
     words, unverified = (tuple(entry.pop(name, ())) for name in ("words", "unverified"))
     found = RLFramework(given, words=words, unverified=unverified, **entry)
     for name in (found.weight_sync, found.weight_sync_apart):
