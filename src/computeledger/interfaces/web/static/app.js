@@ -177,7 +177,7 @@ function fromAddress() {
 
 // a question that runs longer is given up once a reader has settled on another
 const SLOW_MS = 400;
-let asking = null, again = false, answered = null, shownCount = 0, latest = null;
+let asking = null, again = false, answered = null, refused = null, shownCount = 0, latest = null;
 
 async function fetched(path, signal) {
   let response;
@@ -231,6 +231,7 @@ async function ask(isSettled = false) {
     return;
   }
   if (question === answered) { if (isSettling) keep(); return; }
+  if (question === refused) { isSettling = false; buttons(); return; } // what was wrong with it is still on the page
   const own = { question, since: performance.now(), stop: new AbortController() };
   asking = own;
   root.dataset.asking = "on";
@@ -241,13 +242,14 @@ async function ask(isSettled = false) {
     if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, own.stop.signal));
     const [view, other] = await Promise.all(wanted);
     answered = question;
+    refused = null;
     tell = () => {
       latest = { query, view };
       if (isSettling && question === JSON.stringify([readBoxes().toString(), pinned])) keep();
       return show(view, other ?? null);
     };
   } catch (error) {
-    if (!own.stop.signal.aborted) tell = () => (isTyping ? null : complain(error));
+    if (!own.stop.signal.aborted) tell = () => { if (!isTyping) { complain(error); refused = error.control ? question : null; } };
     else if (!again) tell = () => say("stopped; the last answer stays");
   }
   clearTimeout(slow);
