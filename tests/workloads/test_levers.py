@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import computeledger as cl
@@ -85,3 +87,21 @@ def test_checkpointing_by_operation_has_its_price() -> None:
     table = pulled("llama-3.1-8b", Layout(dp=8), Batch(8192.0, 64.0, recompute="none", sharded_weights=True))
     none, some, full = (table[row] for row in (("as it is", ""), ("recompute", "selective-op"), ("recompute", "full")))
     assert none.memory_bytes > some.memory_bytes > full.memory_bytes and none.step_s < some.step_s < full.step_s
+
+
+def test_a_framework_that_nobody_named_has_the_spread_of_all_stacks() -> None:
+    """The narrow interval of peaks is one framework's; no lever changes a step by minus nothing."""
+    asked: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "system": "h100-nvl8",
+        "gpus": 8,
+        "tokens": 1e9,
+        "layout": "dp8",
+        "samples": 32,
+    }
+    named, unnamed = (
+        cl.pretrain(**asked, **more).to_dict()["memory_ratio"] for more in ({"framework": "megatron-lm"}, {})
+    )
+    assert unnamed["low"] < named["low"] < 1 < named["high"] < unnamed["high"]
+    table = next(one for one in cl.pretrain(**asked, levers=True).view().tables if one.title.startswith("What each"))
+    assert not any(cell == "\u22120.0 %" for row in table.rows for cell in row)

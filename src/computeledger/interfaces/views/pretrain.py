@@ -406,7 +406,7 @@ def _levers(document: Mapping[str, Any]) -> Table:
         freed = format_si(abs(one["freed_bytes"]), "B")
         is_now = one is document["levers"][0]
         change = "" if is_now or freed == "0 B" else f"{'−' if one['freed_bytes'] > 0 else '+'}{freed}"
-        slower = "" if is_now else f"{100 * (one['step_ratio'] - 1):+.1f} %".replace("-", "\u2212")
+        slower = "" if is_now else f"{round(100 * (one['step_ratio'] - 1), 1) + 0.0:+.1f} %".replace("-", "\u2212")
         away = words(one["host_bytes"], "B") if one["host_bytes"] else ""
         rows.append([one["lever"], one["value"], words(one["memory_bytes"], "B"), change, away, slower,
                      "" if one["fits"] else "no"])  # fmt: skip

@@ -45,7 +45,7 @@ class RLFactors:
     rl_generation_fixed_s : float or ndarray
         Once per generation, which logs count in it: waking engines, handing out prompts, collecting rollouts [s].
     rl_sync_ratio : float or ndarray
-        Real over modelled time of handing over weights in whole steps; 0 leaves the wire alone [-].
+        Real over modelled time of handing over weights in whole steps; 0 leaves the network time alone [-].
     rl_hidden_sync_fraction : float or ndarray
         Share of all three that generators and trainer on GPUs of their own do beside other work [-].
     rl_training_ratio : float or ndarray

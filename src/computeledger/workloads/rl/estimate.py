@@ -414,7 +414,7 @@ def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Nu
 
 
 def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
-    """Time one weight synchronisation, hidden or not: by its mechanism, and never below the wire.
+    """Time one weight synchronisation, hidden or not: by its mechanism, and never below the network time.
 
     Parameters
     ----------

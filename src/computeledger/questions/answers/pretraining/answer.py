@@ -152,6 +152,8 @@ class PretrainAnswer(Answer):
         document |= documents.pretrain_document(self.run, self.anchored is not None)
         document["multiplied_in"] = multiplied_in(system.accelerator, [document["precision"]])
         document["framework"] = documents.framework_document(self.question.framework, self.layout)
+        batch = self.result.scenario.batch
+        document["memory_ratio"] = documents.memory_ratio_document(batch, self.question.framework)
         document |= documents.confidence_document(self.result.scenario, system, self.question.framework)
         if self.anchored is not None:
             document["anchor"] = documents.anchor_document(self.anchored)

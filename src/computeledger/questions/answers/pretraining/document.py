@@ -24,7 +24,7 @@ from computeledger.questions.answers.pretraining.stages import TrainedStage
 from computeledger.questions.document import picked
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.anchor_fit import ends
-from computeledger.workloads.frameworks import load_framework
+from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
@@ -88,7 +88,6 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
         },
         "memory_stages": [asdict(one) for one in stage_phases(scenario.model, batch, scenario.layout)],
         **_host(result),
-        "memory_ratio": _memory_ratio(batch),
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
     }
@@ -171,9 +170,9 @@ def stops_document(stops: Mapping[str, tuple[Uncertain, str]]) -> dict[str, Any]
     return out
 
 
-def _memory_ratio(batch: Batch) -> dict[str, Any]:
-    """Real over modelled peak memory, with its source."""
-    known = is_accounted(batch.sharded_weights, batch.stack)
+def memory_ratio_document(batch: Batch, framework: str) -> dict[str, Any]:
+    """Real over modelled peak memory, with its source; a framework that nobody named has the spread of all stacks."""
+    known = framework != USUAL_STACK and is_accounted(batch.sharded_weights, batch.stack)
     factor = load_training_factors()["training_memory_ratio" if known else "training_memory_other_ratio"]
     value = factor.value
     low, high = (value.low, value.high) if isinstance(value, Range) else (value, value)
