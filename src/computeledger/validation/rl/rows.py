@@ -12,14 +12,15 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_system
+from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.calibration.training import training_efficiency
-from computeledger.physics.parallelism import Layout, check_layout
-from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_total
 from computeledger.units import KILO, MEGA
+from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.rl.cells import (
     NUMBER,
     SkippedRLRunError,
@@ -34,8 +35,8 @@ from computeledger.validation.rl.cells import (
 )
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
-from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer
-from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
+from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer, with_share
+from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingScenario
@@ -45,6 +46,8 @@ NEEDED = (
     "source", "system", "model", "algorithm", "hardware", "n_gpus", "gpu_split", "rollout_len_tokens", "batch",
     "metric", "value", "unit",
 )  # fmt: skip
+#: What the recipes of measured runs say of their trainers.
+RECIPES = "rl_recipes.csv"
 #: What no row states (assumptions): tokens of a prompt, and how batches are split over prompts.
 PROMPT_TOKENS, GROUP_SIZE = 150.0, 16.0
 #: Engine whose serving constants generation takes.
@@ -312,18 +315,11 @@ def _rounds(row: Mapping[str, str]) -> float:
 
 def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> RLScenario:
     """The run on its layouts; one that the row does not state is searched."""
-    text, precision = text_of(row, "gpu_split"), bare.engine.precision
-    generation, training = _degrees(text, "gen"), _degrees(text, "train")
+    generation = _degrees(text_of(row, "gpu_split"), "gen")
     machine = central_machine(system)
     model, split = bare.engine.model, bare.split
     try:
-        if training:
-            trainer = _trainer(row, model, split.n_training, precision)
-        elif "FSDP" in text:
-            trainer = Trainer(Layout(dp=int(split.n_training)), precision, _pack_tokens(row), is_sharded=True)
-        else:
-            trainer = search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
-        one = replace(bare, trainer=trainer)
+        one = replace(bare, trainer=_trainer(row, bare, machine))
         if generation:
             pp = generation[1] if len(generation) == 2 else generation[-2]
             layout = _legal(Layout(tp=int(generation[0]), pp=int(pp)), model, split.n_generation)
@@ -332,7 +328,38 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
             layout = search_generation(one, layouts, RLMachines(machine, machine))
     except DoesNotFitError:
         raise SkippedRLRunError("does not fit, as modelled") from None
-    return replace(one, engine=replace(one.engine, layout=layout))
+    most = named_rl_framework(text_of(row, "system")).generation_batch * layout.n_gpus or one.engine.batch
+    return replace(one, engine=replace(one.engine, layout=layout, batch=np.minimum(one.engine.batch, most)))
+
+
+def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trainer:
+    """The trainer on the layout that a row or its recipe states, cut as its framework does where neither says."""
+    model, precision, n_gpus = bare.engine.model, bare.engine.precision, int(bare.split.n_training)
+    framework, recipe = named_rl_framework(text_of(row, "system")), _recipe(row, model)
+    said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
+    is_sharded = "FSDP" in said or (bool(framework.sharding) and "Megatron" not in said)
+    micro = re.search(rf"micro-batch {NUMBER}", text_of(row, "notes"))
+    each = number_of(micro[1]) if micro else framework.microbatch_sequences or None
+    pieces = Pieces(each, not framework.packs, is_sharded, framework.gathers_once)
+    recompute, pack = recipe.get("recompute") or framework.recompute or None, _pack_tokens(row)
+    degrees = _degrees(text_of(row, "gpu_split"), "train")
+    if degrees and "FSDP" not in said:
+        return pieces.applied(replace(_stated_trainer(row, degrees, bare), recompute=recompute or "full"))
+    if recipe.get("layout"):
+        layout = parse_layout(recipe["layout"])
+        return pieces.applied(with_share(Trainer(layout, precision, pack, recompute or "full"), float(n_gpus)))
+    question = TrainerQuestion(model, precision, n_gpus, recompute, pieces, pack if is_sharded else None)
+    return search_trainer(question, bare, machine)
+
+
+def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
+    """What the recipe behind a row says of its trainer, where that was looked up."""
+    said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
+    for one in curated_rows(RECIPES):
+        is_of_row = text_of(row, "source").startswith(one["source"]) and one["trainer"] in said
+        if is_of_row and load_model(one["model"]).id == model.id:
+            return one
+    return {}
 
 
 def _degrees(text: str, name: str) -> list[float]:
@@ -350,8 +377,8 @@ def _degrees(text: str, name: str) -> list[float]:
     return [number_of(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
 
 
-def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Precision) -> Trainer:
-    degrees = _degrees(text_of(row, "gpu_split"), "train")
+def _stated_trainer(row: Mapping[str, str], degrees: Sequence[float], bare: RLScenario) -> Trainer:
+    model, n_gpus = bare.engine.model, bare.split.n_training
     # one table writes further entries before the last two, pipeline and virtual stages
     tp, cp, ep = (int(one) for one in degrees[:3])
     pp, virtual = int(degrees[-2]), degrees[-1]
@@ -360,7 +387,7 @@ def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Preci
     dp = int(n_gpus) // (tp * cp * pp)
     # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
-    return Trainer(layout, precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
+    return Trainer(layout, bare.engine.precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
 
 
 def _pack_tokens(row: Mapping[str, str]) -> float:

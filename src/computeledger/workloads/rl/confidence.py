@@ -16,6 +16,7 @@ from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.calibration.weight_sync import RATIO as SYNC_RATIO
 from computeledger.physics.calibration.weight_sync import load_sync_factors
 from computeledger.workloads.frameworks import USUAL_STACK
+from computeledger.workloads.rl_frameworks import load_rl_framework
 from computeledger.workloads.serving.intervals import model_family
 
 KNOWN_RUN, NEW_RUN = "known model and chip", "new model, chip or length"
@@ -112,8 +113,9 @@ def framework_effect(framework: str) -> float:
 
 
 def framework_factors(factors: RLFactors, framework: str) -> RLFactors:
-    """The constants with a framework's effect on its whole step."""
-    return replace(factors, rl_step_ratio=factors.rl_step_ratio * framework_effect(framework))
+    """The constants with a framework's effect on its whole step, and its way to launch a decode step."""
+    effect, layer_s = framework_effect(framework), load_rl_framework(framework).decode_layer_s
+    return replace(factors, rl_step_ratio=factors.rl_step_ratio * effect, rl_decode_layer_s=layer_s)
 
 
 def known_ratios() -> dict[str, Uncertain]:

@@ -234,10 +234,10 @@ def passes_of(scenario: RLScenario) -> Passes:
     Passes
         Lengths, forward passes, updates, optimizer steps.
     """
-    algorithm, whole = scenario.algorithm, scenario.trained_tokens
+    algorithm, whole = scenario.algorithm, scenario.trained_tokens + scenario.padding_tokens
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
     return Passes(
-        scenario.sequence_tokens,
+        scenario.sequence_tokens + scenario.padding_tokens,
         algorithm.rollouts * algorithm.forward_passes,
         algorithm.rollouts * algorithm.trained_passes + plain,
         algorithm.optimizer_steps * algorithm.updates_per_batch,

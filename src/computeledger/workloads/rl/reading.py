@@ -40,7 +40,7 @@ from computeledger.workloads.rl.scenario import (
     mixture_problem,
 )
 from computeledger.workloads.rl.search import SplitOption, rl_machine
-from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.training import Pieces, Trainer
 from computeledger.workloads.rl.turns import Sampling, Turns
 from computeledger.workloads.rl.weight_sync import check_sync
 from computeledger.workloads.rl_frameworks import load_rl_framework
@@ -168,6 +168,12 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
         precision=parse_training_precision(question.training_precision, model.is_moe),
         recompute=question.recompute,
         pack_tokens=None if question.sequence_tokens is None else median_of(question.sequence_tokens),
+        pieces=Pieces(
+            None if question.microbatch_sequences is None else float(question.microbatch_sequences),
+            question.packing == "padded",
+            question.sharding == "zero-3",
+            load_rl_framework(question.framework).gathers_once,
+        ),
         is_wide=question.search,
     )
 

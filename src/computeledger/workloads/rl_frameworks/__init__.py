@@ -44,6 +44,18 @@ class RLFramework:
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     packs : bool
         Whether the trainer packs rollouts of different lengths; padded otherwise.
+    sharding : str
+        ``zero-3`` where its usual trainer shares the weights among data-parallel ranks (FSDP); empty otherwise.
+    recompute : str
+        What its usual trainer computes again; empty for as little as its memory allows.
+    gathers_once : bool
+        Whether shared weights stay gathered while log-probs are computed; for every microbatch otherwise.
+    microbatch_sequences : int
+        Rollouts of a training microbatch where nobody says; 0 for as many as the packed length holds [-].
+    generation_batch : int
+        Rollouts that a GPU decodes together where nobody says; 0 for as many as the engine takes [-].
+    decode_layer_s : float
+        Host time of a layer in a decode step, where kernels are launched one by one [s].
     source : str
         Where its defaults are from.
     unverified : tuple of str
@@ -62,6 +74,12 @@ class RLFramework:
     logprob_passes: float = 1.0
     is_one_program: bool = False
     packs: bool = True
+    sharding: str = ""
+    recompute: str = ""
+    gathers_once: bool = False
+    microbatch_sequences: int = 0
+    generation_batch: int = 0
+    decode_layer_s: float = 0.0
     source: str = "assumption"
     unverified: tuple[str, ...] = ()
 
