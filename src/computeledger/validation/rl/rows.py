@@ -33,6 +33,7 @@ from computeledger.validation.rl.cells import (
     text_of,
     whole_of,
 )
+from computeledger.workloads.rl.generation import engine_memory
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer, with_share
@@ -120,9 +121,7 @@ def central_machine(system: System) -> Machine:
     return Machine(system, efficiency(ENGINE, {"efficiency.serving_ratio": 1.0}), training)
 
 
-def rl_runs(
-    rows: Sequence[Mapping[str, str]], training_fraction: float | None = None
-) -> tuple[list[RLRun], Counter[str]]:
+def rl_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[RLRun], Counter[str]]:
     """Turn rows into configurations: the metrics of one run are one configuration.
 
     Examples
@@ -143,7 +142,7 @@ def rl_runs(
             metrics.pop("tokens_per_s_per_gpu", None)
         if known := {name: one for name, one in metrics.items() if _quantity(name)}:
             try:
-                runs.append(_run(known, training_fraction))
+                runs.append(_run(known))
             except SkippedRLRunError as reason:
                 skipped[str(reason)] += len(known)
         if len(metrics) > len(known):
@@ -158,7 +157,7 @@ def _quantity(metric: str) -> str | None:
     return METRICS.get(metric)
 
 
-def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | None) -> RLRun:
+def _run(metrics: Mapping[str, Mapping[str, str]]) -> RLRun:
     row = next(iter(metrics.values()))
     if "memory, unverified" in " ".join(value or "" for value in row.values()):
         raise SkippedRLRunError("inputs from memory, not read at the source")
@@ -170,9 +169,10 @@ def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | No
     rounds = _rounds(row)
     batch = _batch(row)
     n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
-    split, framework = _split(row, n_gpus, training_fraction), named_rl_framework(text_of(row, "system"))
+    split, framework = _split(row, n_gpus, _recipe(row, model)), named_rl_framework(text_of(row, "system"))
+    host = engine_memory(framework.shared_hbm_fraction if split.is_colocated else 0.0)
     bare = RLScenario(
-        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT),
+        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT, host=host),
         sampling=Sampling(_lengths(row, mean, prompt), prompt, batch.group_size),
         algorithm=_algorithm(row, model, batch, rounds),
         trainer=Trainer(Layout()),
@@ -284,7 +284,7 @@ def _batch(row: Mapping[str, str]) -> _Batch:
     return _Batch(number_of(whole[1]))
 
 
-def _split(row: Mapping[str, str], n_gpus: int, training_fraction: float | None) -> Split:
+def _split(row: Mapping[str, str], n_gpus: int, recipe: Mapping[str, str]) -> Split:
     text, algorithm = text_of(row, "gpu_split"), text_of(row, "algorithm").lower()
     lag = re.search(r"(\d+)-step off", algorithm)
     if "non-colocated" not in text and "colocated" in text:
@@ -292,14 +292,15 @@ def _split(row: Mapping[str, str], n_gpus: int, training_fraction: float | None)
     sides = read_sides(row, n_gpus)
     if sides is not None:
         generation, training = sides
-    elif training_fraction is not None and "non-colocated" in text:
-        training = max(round(n_gpus * training_fraction), 1.0)
-        generation = n_gpus - training
+    elif recipe.get("generation_fraction"):
+        generation = float(round(n_gpus * number_of(recipe["generation_fraction"])))
+        training = n_gpus - generation
     else:
         raise SkippedRLRunError("GPU split not stated")
     said = re.findall(r"[a-z]+", f"{text} {algorithm} {text_of(row, 'system')} {text_of(row, 'notes')}".lower())
     beside = "async" in said and "on policy" not in algorithm
-    return Split(generation, training, is_colocated=False, max_lag=int(lag[1]) if lag else int(beside))
+    behind = int(lag[1]) if lag else int(beside)
+    return Split(generation, training, is_colocated=False, max_lag=behind)
 
 
 def _rounds(row: Mapping[str, str]) -> float:
@@ -357,6 +358,7 @@ def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
     said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
     for one in curated_rows(RECIPES):
         is_of_row = text_of(row, "source").startswith(one["source"]) and one["trainer"] in said
+        is_of_row = is_of_row and one["algorithm"] in text_of(row, "algorithm")
         if is_of_row and load_model(one["model"]).id == model.id:
             return one
     return {}
@@ -385,7 +387,6 @@ def _stated_trainer(row: Mapping[str, str], degrees: Sequence[float], bare: RLSc
     if min(tp, cp, ep, pp) < 1:
         raise SkippedRLRunError("parallel layout not stated")
     dp = int(n_gpus) // (tp * cp * pp)
-    # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
     return Trainer(layout, bare.engine.precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
 

@@ -64,6 +64,10 @@ class RLQuestion(OnSystem):
     backend: str | None = asked(
         "text", "Generation engine, or ideal.", metavar="E", label="Engine", group="How", blank="the framework's"
     )
+    memory_fraction: float | None = asked(
+        "fraction", "Share of a GPU's memory that the generation engine fills.", is_open=True, most=1.0, is_single=True,
+        metavar="F", blank="the framework's on shared GPUs; what servers fill otherwise",
+    )  # fmt: skip
     rollout_tokens: Uncertain | None = asked(
         "tokens", "Mean length of a rollout.", unit="tokens", is_open=True, metavar="L", aliases=("rollout",),
         label="Rollout, mean", group="Sampling", slider=(128, 131072), blank="needed, or a median or a file",
@@ -268,6 +272,9 @@ class RLQuestion(OnSystem):
             "sharding": one.sharding or None, "recompute": one.recompute or None,
             "microbatch_sequences": one.microbatch_sequences or None, "packing": None if one.packs else "padded",
         }  # fmt: skip
+        is_shared = one.placement != "separate" and not (self.max_lag or one.max_lag)
+        if is_shared and self.training_gpus is None and self.generation_gpus is None and one.shared_hbm_fraction:
+            found["memory_fraction"] = one.shared_hbm_fraction
         return {name: value for name, value in found.items() if value is not None}
 
     @property

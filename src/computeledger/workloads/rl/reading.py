@@ -20,6 +20,7 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
+from computeledger.workloads.rl.generation import engine_memory
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
     Lengths,
@@ -189,6 +190,7 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         batch=numbers["live_limit"],
         draft_tokens=numbers["draft_tokens"],
         tokens_per_step=numbers["tokens_per_step"],
+        host=engine_memory(question.memory_fraction or 0.0),
     )
     shares = not question.no_shared_prefix
     text = None

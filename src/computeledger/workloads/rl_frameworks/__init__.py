@@ -54,6 +54,8 @@ class RLFramework:
         Rollouts of a training microbatch where nobody says; 0 for as many as the packed length holds [-].
     generation_batch : int
         Rollouts that a GPU decodes together where nobody says; 0 for as many as the engine takes [-].
+    shared_hbm_fraction : float
+        Share of a GPU's memory that the engine fills where GPUs are shared; 0 for what servers fill [-].
     decode_layer_s : float
         Host time of a layer in a decode step, where kernels are launched one by one [s].
     source : str
@@ -79,6 +81,7 @@ class RLFramework:
     gathers_once: bool = False
     microbatch_sequences: int = 0
     generation_batch: int = 0
+    shared_hbm_fraction: float = 0.0
     decode_layer_s: float = 0.0
     source: str = "assumption"
     unverified: tuple[str, ...] = ()
