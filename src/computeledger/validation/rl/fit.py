@@ -238,6 +238,7 @@ def calibration_text(found: RLFit) -> str:
         "[deployments]",
         f"frameworks = [{', '.join(map(toml_text, FITTED_FRAMEWORKS))}]",
         reach,
+        f"steps = {len(found.runs)}",
         "fitted = [",
         *(f"  {toml_text(one)}," for one in known_deployments),
         "]",

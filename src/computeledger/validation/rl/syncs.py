@@ -36,6 +36,7 @@ from computeledger.validation.rl.cells import (
     whole_of,
 )
 from computeledger.workloads.rl.weight_sync import SyncSides, sync_s
+from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.writing import toml_row, toml_text
 
 #: Synchronisations that the package ships.
@@ -108,10 +109,16 @@ def _sync(row: Mapping[str, str]) -> MeasuredSync:
     return MeasuredSync(
         row,
         SyncSides(model, precision, layout, generation, training, system, "colocated" in said,
-                  "host memory" not in said),
+                  "host memory" not in said, _is_sharded(row)),
         mechanism,
         seconds_of(row),
     )  # fmt: skip
+
+
+def _is_sharded(row: Mapping[str, str]) -> bool:
+    """Whether ranks of the trainer share its weights: as the row says, or as its framework has it."""
+    said = f"{text_of(row, 'system')} {text_of(row, 'notes')}".lower()
+    return "fsdp" in said or (bool(named_rl_framework(text_of(row, "system")).sharding) and "megatron" not in said)
 
 
 def prior_of(name: str) -> tuple[float, float]:
