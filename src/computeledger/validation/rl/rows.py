@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 
 import numpy as np
 
@@ -20,7 +24,6 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_total
 from computeledger.units import KILO, MEGA
-from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.rl.cells import (
     NUMBER,
     SkippedRLRunError,
@@ -47,8 +50,6 @@ NEEDED = (
     "source", "system", "model", "algorithm", "hardware", "n_gpus", "gpu_split", "rollout_len_tokens", "batch",
     "metric", "value", "unit",
 )  # fmt: skip
-#: What the recipes of measured runs say of their trainers.
-RECIPES = "rl_recipes.csv"
 #: What no row states (assumptions): tokens of a prompt, and how batches are split over prompts.
 PROMPT_TOKENS, GROUP_SIZE = 150.0, 16.0
 #: Engine whose serving constants generation takes.
@@ -353,10 +354,17 @@ def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trai
     return search_trainer(question, bare, machine)
 
 
+@functools.cache
+def _recipes() -> tuple[Mapping[str, str], ...]:
+    """What the recipes behind measured runs say of trainers and of the split of GPUs."""
+    text = resources.files("computeledger.validation.rl").joinpath("recipes.csv").read_text("utf-8")
+    return tuple(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
 def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
     """What the recipe behind a row says of its trainer, where that was looked up."""
     said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
-    for one in curated_rows(RECIPES):
+    for one in _recipes():
         is_of_row = text_of(row, "source").startswith(one["source"]) and one["trainer"] in said
         is_of_row = is_of_row and one["algorithm"] in text_of(row, "algorithm")
         if is_of_row and load_model(one["model"]).id == model.id:
