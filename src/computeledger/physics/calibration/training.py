@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from computeledger.arrays import Num
 from computeledger.errors import FactError, unknown_id
 from computeledger.facts.load import load_accelerator
@@ -30,6 +32,8 @@ REFERENCE_CHIPS = {
     "tpu": "tpu-v5p",
     "cdna": "mi300x",
 }
+#: Share of its peak that no chip's products beat, however much power it has (assumption: H20 would be at 4.6 times it).
+MOST_OF_PEAK = 0.95
 #: Families whose chips differ in more than power per peak, which is estimated for some: rates do not follow it.
 _POWER_UNKNOWN = ("tpu", "cdna")
 
@@ -164,15 +168,22 @@ training_attention_fraction_tpu, training_attention_fraction_other : float or nd
         Examples
         --------
         >>> from computeledger.facts.load import load_accelerator
-        >>> factors = TrainingEfficiency(training_power_exponent=1.0)
-        >>> round(factors.power_ratio(load_accelerator("gb300-gpu")), 2)
+        >>> factors = TrainingEfficiency(training_power_exponent=1.0, training_gemm_fraction_blackwell=0.5)
+        >>> round(float(factors.power_ratio(load_accelerator("gb300-gpu"))), 2)
         1.26
+
+        However much power a chip has, its products stay below its peak.
+
+        >>> factors = TrainingEfficiency(training_power_exponent=1.0, training_gemm_fraction_hopper=0.7)
+        >>> round(float(0.7 * factors.power_ratio(load_accelerator("h20-sxm5-96gb"))), 2)
+        0.95
         """
         family = chip_family(chip)
         if family not in REFERENCE_CHIPS or family in _POWER_UNKNOWN:
             return 1.0
         share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
-        return share**self.training_power_exponent
+        most = np.maximum(MOST_OF_PEAK / self.gemm_fraction(chip, "bf16"), 1.0)
+        return np.minimum(share**self.training_power_exponent, most)
 
     def attention_fraction(self, chip: Accelerator, kernel: str) -> Num:
         """Factor for attention over long sequences on a chip.
