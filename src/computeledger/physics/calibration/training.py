@@ -168,22 +168,39 @@ training_attention_fraction_tpu, training_attention_fraction_other : float or nd
         Examples
         --------
         >>> from computeledger.facts.load import load_accelerator
-        >>> factors = TrainingEfficiency(training_power_exponent=1.0, training_gemm_fraction_blackwell=0.5)
-        >>> round(float(factors.power_ratio(load_accelerator("gb300-gpu"))), 2)
+        >>> factors = TrainingEfficiency(training_power_exponent=1.0)
+        >>> round(factors.power_ratio(load_accelerator("gb300-gpu")), 2)
         1.26
-
-        However much power a chip has, its products stay below its peak.
-
-        >>> factors = TrainingEfficiency(training_power_exponent=1.0, training_gemm_fraction_hopper=0.7)
-        >>> round(float(0.7 * factors.power_ratio(load_accelerator("h20-sxm5-96gb"))), 2)
-        0.95
         """
         family = chip_family(chip)
         if family not in REFERENCE_CHIPS or family in _POWER_UNKNOWN:
             return 1.0
         share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
-        most = np.maximum(MOST_OF_PEAK / self.gemm_fraction(chip, "bf16"), 1.0)
-        return np.minimum(share**self.training_power_exponent, most)
+        return share**self.training_power_exponent
+
+    def sustained(self, chip: Accelerator, fraction: Num) -> Num:
+        """Share of its peak that a chip keeps up, where its family's first one reaches a given share.
+
+        Parameters
+        ----------
+        chip : Accelerator
+            With its power and peak.
+        fraction : float or ndarray
+            Of the family's first chip [-].
+
+        Returns
+        -------
+        float or ndarray
+            With its power; no product beats its chip's peak [-].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_accelerator
+        >>> factors = TrainingEfficiency(training_power_exponent=1.0)
+        >>> [float(factors.sustained(load_accelerator(name), 0.7)) for name in ("h100-sxm5-80gb", "h20-sxm5-96gb")]
+        [0.7, 0.95]
+        """
+        return np.minimum(fraction * self.power_ratio(chip), np.maximum(fraction, MOST_OF_PEAK))
 
     def attention_fraction(self, chip: Accelerator, kernel: str) -> Num:
         """Factor for attention over long sequences on a chip.

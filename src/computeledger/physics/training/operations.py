@@ -111,7 +111,7 @@ class _Work:
         chip, recipe = self.machine.system.accelerator, self.batch.stack.recipe
         native = chip.native_precision(precision)
         fraction = self.machine.training.gemm_fraction(chip, native)
-        rate = chip.peak(native) * fraction * self.machine.training.power_ratio(chip)
+        rate = chip.peak(native) * self.machine.training.sustained(chip, fraction)
         return rate / (ROW_RATIO if recipe == "row" and native != "bf16" else 1.0)
 
 
@@ -190,7 +190,7 @@ def _attention(work: _Work) -> Iterator[Operation]:
         return
     fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
     cut = layout.tp * layout.pp
-    rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
+    rate = machine.bf16_flop_per_s * machine.training.sustained(machine.system.accelerator, fraction)
     if batch.documents is not None:  # the slowest rank's attention is waited for
         sequences = batch.global_sequences / layout.dp
         rate = rate / batch.documents.attention_ratio(layout.dp, layout.cp, sequences)

@@ -140,7 +140,7 @@ def _optimizer_s(model: Model, batch: Batch, layout: Layout, machine: Machine, l
     if not load_optimizer(name).needs_matrices:
         return spent
     layers = trained_layers(model, batch.stack.mtp_layers)
-    rate = chip.peak("bf16") * eff.gemm_fraction(chip, "bf16") * eff.power_ratio(chip)
+    rate = chip.peak("bf16") * eff.sustained(chip, eff.gemm_fraction(chip, "bf16"))
     stride, whole = layout.tp * np.ones_like(layout.ep), np.maximum(layout.tp / layout.ep, 1.0)
     dense = local.dense - local.tables, local.dense_replicas, layout.tp, stride
     experts = local.experts, local.expert_replicas, whole, np.maximum(layout.ep, stride)
