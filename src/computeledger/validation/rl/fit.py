@@ -220,13 +220,15 @@ def calibration_text(found: RLFit) -> str:
         ends = shipped[name].value
         text = f"{ends.low:.4g}..{ends.high:.4g}" if isinstance(ends, Range) else f"{prior:.4g}"
         lines.append(_entry(name, f"{value:.4g}", {"prior": text, **grounds}))
+    widest = 1.0
     for name, (left, why) in _WIDTHS.items():
         if len(found.residuals[left]) < FEWEST_ERRORS:
             kept = {key: text for key, text in stated[name].items() if key != "value"}
             lines.append(_entry(name, toml_text(str(stated[name]["value"])), kept))
             continue
         low, _, _, _, high = conformal_ratios(found.residuals[left])
-        half = max(high, 1 / low)
+        # what was never fitted is not surer than what was
+        widest = half = max(high, 1 / low, widest if name == "rl_new_ratio" else 1.0)
         grounds = {"why": stated[name]["why"], **about, "residual": f"split conformal, {why}"}
         grounds["identifiability"] = "a width, not a value"
         lines.append(_entry(name, toml_text(f"{1 / half:.4g}..{half:.4g}"), grounds))
