@@ -291,6 +291,8 @@ def parse_recompute(text: str) -> str:
         return text
     named = [one.strip() for one in text.split(",")]
     for one in named:
+        if one in modes:
+            raise InputError(f"recompute {text!r}: {one} stands alone; {', '.join(RECOMPUTED)} may be joined")
         if one not in RECOMPUTED:
             raise InputError(f"recompute {one!r}: {nearest(one, (*modes, *RECOMPUTED))}")
     return ",".join(one for one in RECOMPUTED if one in named)
