@@ -17,9 +17,9 @@ from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 
-#: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K; with less,
-#: more GPUs than a batch has sequences for are used at all).
-LEAST_TOKENS_PER_RANK = 2048
+#: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K), and this
+#: many where a batch has fewer sequences than a job has GPUs, which could not all work otherwise.
+LEAST_TOKENS_PER_RANK, LEAST_OF_FEW = 4096, 1024
 #: Largest microbatch that is tried, in sequences, and the largest number of pieces of the model per stage.
 MOST_MICROBATCH, MOST_PIECES = 16, 16
 
@@ -115,15 +115,15 @@ def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[
                         continue
 
 
-def longest_context_parallel(sequence_tokens: float) -> int:
+def longest_context_parallel(sequence_tokens: float, least: int = LEAST_TOKENS_PER_RANK) -> int:
     """Context-parallel degree up to which each rank keeps enough tokens.
 
     Examples
     --------
     >>> longest_context_parallel(4096), longest_context_parallel(131072), longest_context_parallel(500)
-    (2, 64, 1)
+    (1, 32, 1)
     """
-    return int(2 ** max(math.floor(math.log2(max(sequence_tokens / LEAST_TOKENS_PER_RANK, 1.0))), 0))
+    return int(2 ** max(math.floor(math.log2(max(sequence_tokens / least, 1.0))), 0))
 
 
 def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Candidates:
@@ -146,7 +146,8 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     sequence_tokens = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
     layouts = limits.layouts
     if layouts is None:
-        longest = longest_context_parallel(sequence_tokens)
+        least = LEAST_OF_FEW if sequences < n_gpus else LEAST_TOKENS_PER_RANK
+        longest = longest_context_parallel(sequence_tokens, least)
         every = training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest)
         layouts = tuple(one for one in every if _cuts(int(one.cp), sequence_tokens))
     degrees = np.array([[one.tp, one.pp, one.dp, one.cp, one.ep] for one in layouts], float)
