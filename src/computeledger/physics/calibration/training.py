@@ -174,7 +174,7 @@ training_attention_fraction_tpu, training_attention_fraction_other : float or nd
         >>> [float(factors.sustained(load_accelerator(one), 0.7)) for one in ("h100-sxm5-80gb", "h20-sxm5-96gb")]
         [0.7, 0.95]
         """
-        most: Num = np.minimum(fraction * self.power_ratio(chip), MOST_OF_PEAK)
+        most: Num = np.minimum(fraction * self.power_ratio(chip), np.maximum(fraction, MOST_OF_PEAK))
         return most
 
     def power_ratio(self, chip: Accelerator) -> Num:
