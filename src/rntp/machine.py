@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from computeledger.actuals.recording.run import RunLedger, RunMachine
 from computeledger.facts.load import accelerator_ids, load_accelerator
-from rntp.books import Books, Machine
 
 #: Packages whose versions are written to the ledger.
 PACKAGES = ("computeledger", "torch", "transformers", "trl", "accelerate", "vllm")
@@ -44,7 +44,7 @@ def accelerator_of(device: str, memory_bytes: float) -> str | None:
     return exact[0] if len(exact) == 1 else None
 
 
-def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16") -> Machine:
+def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16") -> RunMachine:
     """Describe the machine a run is on.
 
     Examples
@@ -66,7 +66,7 @@ def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16"
     else:
         peak = _measured_flop_per_s(device, torch.float32 if precision == "fp32" else torch.bfloat16)
         source = f"measured: matrix product of side {SIDE} in {precision}"
-    return Machine(name, devices, devices, peak, source, versions, wait)
+    return RunMachine(name, devices, devices, peak, source, versions, wait)
 
 
 def _versions() -> dict[str, str]:
@@ -90,7 +90,7 @@ def _measured_flop_per_s(device: torch.device, dtype: torch.dtype) -> float:
     return 2.0 * SIDE**3 / best
 
 
-def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 3, *, warm_up: bool = True) -> None:
+def measure_next_token(books: RunLedger, model: Any, token_ids: Any, repeats: int = 3, *, warm_up: bool = True) -> None:
     """Measure what a step of next-token training takes here: forward, backward and optimizer, on the run's own devices.
 
     The optimizer is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
@@ -102,7 +102,7 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
     >>> from transformers import Qwen3Config, Qwen3ForCausalLM
     >>> config = Qwen3Config(vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
     ...     num_attention_heads=2, num_key_value_heads=1, head_dim=8)
-    >>> books = Books(None, config, Machine())
+    >>> books = RunLedger(None, config, RunMachine())
     >>> measure_next_token(books, Qwen3ForCausalLM(config), torch.zeros(2, 8, dtype=torch.long))
     >>> [round(entry.tokens_by_kind.get("trained", 0)) for entry in books.entries]
     [0, 16, 16, 16]

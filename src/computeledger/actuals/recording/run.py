@@ -1,9 +1,8 @@
-"""The books of a run: every second of it charged to one phase, the work counted, both written to a run ledger.
+"""The ledger of a run while it goes on: every second charged to a phase, the work counted, both written as it ends.
 
-:class:`Books` keeps a stack of open phases. Time goes to the innermost one, and to "idle" while none is open, so that
-phases and idle add up to the wall time by construction. Work is counted by the transformer formulas of
-:mod:`computeledger.physics.transformer` from the model's Hugging Face configuration; nothing here needs torch but
-:func:`measure_next_token` and :func:`this_machine`.
+:class:`RunLedger` keeps a stack of open phases. Time goes to the innermost one, and to "idle" while none is open, so
+that phases and idle add up to the wall time by construction. Work is counted from the model's configuration; nothing
+here needs torch.
 """
 
 from __future__ import annotations
@@ -18,19 +17,25 @@ from typing import Any, Self
 
 import numpy as np
 
+from computeledger.actuals.recording.power_meter import PowerMeter
+from computeledger.actuals.recording.work import (
+    Counted,
+    ParameterCount,
+    Work,
+    active_parameters,
+    counted_model,
+    decode_work,
+    forward_work,
+    head_flop,
+)
 from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
-from computeledger.facts.architecture import Model
-from computeledger.facts.huggingface import parse_config
-from computeledger.physics.attention import mixer_of
-from computeledger.physics.transformer import n_params_active
-from rntp.meter import PowerMeter
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class RunMachine:
     """What a run's phases are run on.
 
     Attributes
@@ -40,7 +45,7 @@ class Machine:
     devices : int
         How many the run holds.
     processes : int
-        Data-parallel processes of which the one that keeps the books is one: what it counts is taken times as many.
+        Data-parallel processes of which the one that keeps the ledger is one: what it counts is taken times as many.
     peak_flop_per_s : float or None
         Of one device, that utilisation is against [FLOP/s].
     peak_source : str
@@ -49,6 +54,11 @@ class Machine:
         Software, by name.
     synchronize : callable or None
         Waits until the device has done what it was given; called where a phase begins and ends.
+
+    Examples
+    --------
+    >>> RunMachine("H100", devices=16, processes=16).devices
+    16
     """
 
     device: str = ""
@@ -60,129 +70,19 @@ class Machine:
     synchronize: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """FLOP of some passes."""
-
-    flop: float
-    executed_flop: float
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterCount:
-    """All that is known of a model whose architecture the planner cannot count: 2 FLOP a parameter and token."""
-
-    n_params: int
-    n_params_head: int
-    architecture: str = ""
-
-
-Counted = Model | ParameterCount
-
-
-def counted_model(config: object, name: str = "model", parameters: ParameterCount | None = None) -> Counted | None:
-    """Choose what a model's work is counted by: its architecture, else its parameters, else nothing.
-
-    Examples
-    --------
-    >>> counted_model({"model_type": "gpt2"}, parameters=ParameterCount(100, 10, "gpt2")).n_params
-    100
-    """
-    if config is None:
-        return None
-    try:
-        return parse_config(_mapping(config), name)
-    except InputError:
-        if parameters is None:
-            raise
-        return parameters
-
-
-def _n_params(model: Counted) -> int:
-    return model.n_params if isinstance(model, ParameterCount) else n_params_active(model)
-
-
-def forward_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> Work:
-    """Count a forward pass over new tokens that follow a context whose keys and values are cached.
-
-    ``2 N`` per token, the output head where logits are made only, and the attention over visible tokens. Sequences of a
-    batch are padded to the longest in ``executed_flop``.
-
-    Examples
-    --------
-    >>> model = parse_config({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
-    ...     "num_hidden_layers": 2, "num_attention_heads": 4}, "tiny")
-    >>> work = forward_work(model, np.array([8.0, 16.0]))
-    >>> work.flop < work.executed_flop
-    True
-    """
-    new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), np.asarray(context_tokens, float))
-    head = new if head_tokens is None else np.broadcast_to(np.asarray(head_tokens, float), new.shape)
-    longest, widest, heads = new.max(initial=0.0), context.max(initial=0.0), head.max(initial=0.0)
-    # every query of a dense pass is multiplied with every key, those that the mask hides included
-    dense = _matrix_flop(model, longest, heads) + longest * _attention_flop(model, longest + widest, every=True)
-    causal = _matrix_flop(model, new, head) + new * _attention_flop(model, new, context)
-    return Work(float(np.sum(causal)), float(dense * new.size))
-
-
-def decode_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0) -> Work:
-    """Count tokens that are passed one at a time, each with logits, after a cached context.
-
-    Examples
-    --------
-    >>> model = parse_config({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
-    ...     "num_hidden_layers": 2, "num_attention_heads": 4}, "tiny")
-    >>> work = decode_work(model, 8.0, 100.0)
-    >>> work.flop == work.executed_flop
-    True
-    """
-    new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), np.asarray(context_tokens, float))
-
-    def whole(tokens: Num, before: Num) -> Num:
-        return _matrix_flop(model, tokens, tokens) + tokens * _attention_flop(model, tokens, before)
-
-    longest = np.broadcast_to(new.max(initial=0.0), new.shape)
-    widest = np.broadcast_to(context.max(initial=0.0), new.shape)
-    return Work(float(np.sum(whole(new, context))), float(np.sum(whole(longest, widest))))
-
-
-def _head_flop(model: Counted) -> float:
-    """FLOP of one token's logits."""
-    if isinstance(model, ParameterCount):
-        return 2.0 * model.n_params_head
-    return 2.0 * model.vocab_size * model.hidden_size
-
-
-def _matrix_flop(model: Counted, tokens: Num, head_tokens: Num) -> Num:
-    head = _head_flop(model)
-    return (2.0 * _n_params(model) - head) * tokens + head * head_tokens
-
-
-def _attention_flop(model: Counted, new: Num, context: Num = 0.0, *, every: bool = False) -> Num:
-    """Scores and values of a query, averaged over the new ones; of every key where asked."""
-    flop: Num = 0.0
-    if isinstance(model, ParameterCount):
-        return flop
-    some = np.maximum(new, 1.0)
-    for group in model.layers:
-        mixer = mixer_of(group.attention)
-        visible = some if every else mixer.mean_visible_tokens(some, context)
-        one = mixer.flop_per_query(visible, absorbed=False)
-        indexed = mixer.indexer_flop_per_query(some if every else context + (some + 1) / 2)
-        flop = flop + group.count * (one + indexed)
-    return flop
-
-
 class PhaseBook:
-    """What is counted in an open phase."""
+    """What is counted in a phase."""
 
     def __init__(self, model: Counted | None) -> None:
         self._model = model
         self.tokens_by_kind: dict[str, float] = {}
         self.work: Work | None = None
         self.moved_bytes: float | None = None
+        self.sequences: float | None = None
+        self.peak_memory_bytes: float | None = None
         self.duration_s = 0.0
         self.energy_j: float | None = None
+        self.started = ""
 
     def tokens(self, **counts: float) -> None:
         """Count tokens."""
@@ -192,6 +92,10 @@ class PhaseBook:
     def moved(self, data_bytes: float) -> None:
         """Count data moved between devices or to disk."""
         self.moved_bytes = (self.moved_bytes or 0.0) + data_bytes
+
+    def went_over(self, sequences: float) -> None:
+        """Count sequences."""
+        self.sequences = (self.sequences or 0.0) + sequences
 
     def forward(self, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> None:
         """Count a forward pass, as :func:`forward_work` does."""
@@ -233,7 +137,7 @@ class PhaseBook:
         layers = forward_work(self._model, np.full(lengths.shape, width), head_tokens=0.0).executed_flop
         headed = np.broadcast_to(np.asarray(lengths if head_tokens is None else head_tokens, float), lengths.shape)
         head = 3 * headed.max(initial=0.0) * headed.size if fused_tokens is None else 4 * np.sum(fused_tokens)
-        executed = (4 if recomputed else 3) * layers + float(head) * _head_flop(self._model)
+        executed = (4 if recomputed else 3) * layers + float(head) * head_flop(self._model)
         self.add(Work(3 * once.flop, executed))
 
     def add(self, work: Work) -> None:
@@ -242,27 +146,68 @@ class PhaseBook:
         self.work = Work(before.flop + work.flop, before.executed_flop + work.executed_flop)
 
 
-class Books:
-    """Keeps the ledger of a run."""
+class RunLedger:
+    """Write a run's ledger while it goes on.
+
+    A line is one phase of one step. It goes to the disk in one write when its phase ends, so a run that is killed
+    leaves a ledger that can be read. A run that goes on in the same file is its next attempt.
+
+    Parameters
+    ----------
+    path : str or Path or None
+        File that lines are added to; None writes nothing, as a process beside the first does.
+    config : object
+        What FLOP are counted by: a model of :func:`computeledger.load_model`, a Hugging Face configuration (an object
+        or a mapping), or None, where no FLOP are counted.
+    machine : RunMachine
+        Devices, their number and their peak.
+    run : str
+        Name of the run.
+    workload : str
+        ``rl``, ``pretraining`` or ``serving``; its phases are those of :data:`PHASES_OF_RUN`.
+    by_step : bool
+        Whether what a phase does several times in a step is one line, written when the next step begins.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written, or holds something else than a ledger; the workload or a phase is unknown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from computeledger.facts.load import load_model
+    >>> path = Path(tempfile.mkdtemp(), "run.jsonl")
+    >>> with RunLedger(path, load_model("Qwen/Qwen3-8B"), RunMachine("H100", devices=8)) as ledger:
+    ...     with ledger.phase("generation", step=1) as counted:
+    ...         counted.generate(new_tokens=[900, 300], context_tokens=100)
+    >>> [(one.phase, one.tokens_by_kind) for one in read_ledger(path).entries if one.phase != "idle"]
+    [('generation', {'sampled': 1200.0, 'input': 200.0})]
+    """
 
     def __init__(
-        self, path: Path | None, config: object, machine: Machine, *, run: str = "run", workload: str = "rl"
-    ) -> None:
+        self, path: str | Path | None, config: object = None, machine: RunMachine | None = None, *, run: str = "run",
+        workload: str = "rl", by_step: bool = False,
+    ) -> None:  # fmt: skip
         if workload not in PHASES_OF_RUN:
             raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES_OF_RUN)}")
-        self.machine, self.run, self.workload = machine, run, workload
-        self.model = config if isinstance(config, Model | ParameterCount) else counted_model(config, run)
-        before = read_ledger(path).entries if path is not None and path.exists() else ()
+        self.path = None if path is None else Path(path)
+        self.machine, self.run, self.workload = machine or RunMachine(), run, workload
+        self.model = config if isinstance(config, Counted) else counted_model(config, run)
+        before = read_ledger(self.path).entries if self.path is not None and _has_content(self.path) else ()
         mine = [entry.attempt for entry in before if entry.run == run and entry.workload == workload]
         self.attempt = max(mine, default=-1) + 1
-        self.entries: list[Entry] = list(before)
-        self._writer = None if path is None else LedgerWriter(path)
+        self._by_step = by_step
+        # a long run's lines are on the disk, and need not be in the memory
+        self.entries: list[Entry] = [] if by_step else list(before)
+        self._writer = None if self.path is None else LedgerWriter(self.path)
         self._meter = PowerMeter()
+        self._held: dict[str, PhaseBook] = {}
         self._open: list[PhaseBook] = []
         self._step: int | None = None
         self._idle = PhaseBook(None)
-        self._idle_since = _now()
-        self._mark, self._joules = time.perf_counter(), self._meter.energy_j()
+        self._idle.started = _now()
+        self._mark, self._joules = time.perf_counter(), self._energy_j()
 
     @property
     def unwritten(self) -> int:
@@ -272,26 +217,74 @@ class Books:
     @contextmanager
     def phase(self, name: str, step: int | None = None) -> Iterator[PhaseBook]:
         """Charge what happens inside to a phase; a phase opened within another takes its own time out of it."""
-        if name not in PHASES_OF_RUN[self.workload] or name == "idle":
-            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES_OF_RUN[self.workload])}")
+        self._check(name)
         self._charge()
-        if step is not None and step != self._step:
-            self._close_idle()
-            self._step = step
-        opened, started = PhaseBook(self.model), _now()
-        self._open.append(opened)
+        if step is not None:
+            self._next_step(step)
+        opened = self._begin()
         try:
             yield opened
         finally:
-            self._charge()
-            self._open.remove(opened)
-            self._write(name, opened, started)
+            self.end(opened, name)
+
+    def begin(self) -> PhaseBook:
+        """Open a phase whose name is known when it ends."""
+        self._charge()
+        return self._begin()
+
+    def end(self, opened: PhaseBook, name: str) -> None:
+        """End a phase that was opened, by its name."""
+        self._check(name)
+        self._charge()
+        self._open.remove(opened)
+        if not self._by_step:
+            self._write(name, opened)
+            return
+        held = self.book(name)
+        held.started = min(held.started, opened.started) if held.started else opened.started
+        _join(held, opened)
+
+    def book(self, name: str) -> PhaseBook:
+        """The step's book of a phase, where phases are written by the step."""
+        self._check(name)
+        return self._held.setdefault(name, PhaseBook(self.model))
+
+    def begin_step(self, step: int) -> None:
+        """Say which step what follows belongs to; writes what is held of the one before."""
+        self._charge()
+        self._next_step(step)
+
+    def write_step(self) -> None:
+        """Write what is held of the step."""
+        held, self._held = self._held, {}
+        for name, book in held.items():
+            self._write(name, book)
+
+    def _check(self, name: str) -> None:
+        if name not in PHASES_OF_RUN[self.workload] or name == "idle":
+            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES_OF_RUN[self.workload])}")
+
+    def _begin(self) -> PhaseBook:
+        opened = PhaseBook(self.model)
+        opened.started = _now()
+        self._open.append(opened)
+        return opened
+
+    def _next_step(self, step: int) -> None:
+        if step != self._step:
+            self.write_step()
+            self._close_idle()
+            self._step = step
+
+    def _energy_j(self) -> float | None:
+        """Energy of every device of the run; None where the meter reads fewer or more of them."""
+        return self._meter.energy_j() if self._meter.devices == self.machine.devices else None
 
     def _charge(self) -> None:
         """Give the time since the last mark to whom it belongs."""
         if self.machine.synchronize is not None:
             self.machine.synchronize()
-        now, joules = time.perf_counter(), self._meter.energy_j()
+        now, joules = time.perf_counter(), self._energy_j()
         book = self._open[-1] if self._open else self._idle
         book.duration_s += now - self._mark
         if joules is not None and self._joules is not None:
@@ -300,10 +293,11 @@ class Books:
 
     def _close_idle(self) -> None:
         if self._idle.duration_s > 0:
-            self._write("idle", self._idle, self._idle_since)
-        self._idle, self._idle_since = PhaseBook(None), _now()
+            self._write("idle", self._idle)
+        self._idle = PhaseBook(None)
+        self._idle.started = _now()
 
-    def _write(self, phase: str, book: PhaseBook, started: str) -> None:
+    def _write(self, phase: str, book: PhaseBook) -> None:
         machine, n = self.machine, self.machine.processes
         work = book.work
         entry = Entry(
@@ -312,20 +306,25 @@ class Books:
             tokens_by_kind={kind: n * count for kind, count in book.tokens_by_kind.items()},
             flop=n * work.flop if work else None, executed_flop=n * work.executed_flop if work else None,
             moved_bytes=None if book.moved_bytes is None else n * book.moved_bytes, energy_j=book.energy_j,
+            sequences=None if book.sequences is None else n * book.sequences,
+            peak_memory_bytes=book.peak_memory_bytes,
             device=machine.device, peak_flop_per_s=machine.peak_flop_per_s, peak_source=machine.peak_source,
-            versions=dict(machine.versions), started=started,
-            n_params_active=_n_params(self.model) if self.model else None,
+            versions=dict(machine.versions), started=book.started,
+            n_params_active=active_parameters(self.model) if self.model else None,
         )  # fmt: skip
-        self.entries.append(entry)
+        if not self._by_step:
+            self.entries.append(entry)
         if self._writer is not None:
             self._writer.append(entry)
 
     def summary(self) -> dict[str, Any]:
         """Sum up what has been written, with :func:`computeledger.actuals.run_summary.summary`."""
         self._charge()
+        self.write_step()
         self._close_idle()
-        mine = [entry for entry in self.entries if entry.run == self.run]
-        unmeasured = "" if self._meter.works else "energy: not measured (no nvidia-smi that gives power)"
+        written = read_ledger(self.path).entries if self._by_step and self.path is not None else self.entries
+        mine = [entry for entry in written if entry.run == self.run]
+        unmeasured = "" if self._energy_j() is not None else "energy: not measured (no nvidia-smi that gives power)"
         return {
             **summary(mine, self.workload), "energy_note": unmeasured, "flop_note": self._flop_note(),
             "attempts": self.attempt + 1,
@@ -341,8 +340,9 @@ class Books:
         )
 
     def close(self) -> None:
-        """Write the idle time that is left and close the ledger."""
+        """Write what is held and the idle time that is left, and close the file."""
         self._charge()
+        self.write_step()
         self._close_idle()
         self._meter.close()
         if self._writer is not None:
@@ -355,11 +355,24 @@ class Books:
         self.close()
 
 
-def _mapping(config: object) -> Mapping[str, Any]:
-    if isinstance(config, Mapping):
-        return config
-    document: Mapping[str, Any] = config.to_dict()  # type: ignore[attr-defined]
-    return document
+def _join(held: PhaseBook, opened: PhaseBook) -> None:
+    """Add a piece of a phase to what the step has of it."""
+    held.tokens(**opened.tokens_by_kind)
+    held.duration_s += opened.duration_s
+    if opened.work is not None:
+        held.add(opened.work)
+    if opened.moved_bytes is not None:
+        held.moved(opened.moved_bytes)
+    if opened.sequences is not None:
+        held.went_over(opened.sequences)
+    if opened.energy_j is not None:
+        held.energy_j = (held.energy_j or 0.0) + opened.energy_j
+    peaks = [one for one in (held.peak_memory_bytes, opened.peak_memory_bytes) if one is not None]
+    held.peak_memory_bytes = max(peaks, default=None)
+
+
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _now() -> str:
