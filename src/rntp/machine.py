@@ -9,39 +9,19 @@ from __future__ import annotations
 import functools
 import platform
 import time
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 import torch
 
+from computeledger.actuals.recording.devices import accelerator_of, installed_versions
 from computeledger.actuals.recording.run import RunLedger, RunMachine
-from computeledger.facts.load import accelerator_ids, load_accelerator
+from computeledger.facts.load import load_accelerator
 
 #: Packages whose versions are written to the ledger.
 PACKAGES = ("computeledger", "torch", "transformers", "trl", "accelerate", "vllm")
 #: Side of the measured matrix product, and how often it is taken; the fastest counts.
 SIDE, REPEATS = 512, 5
-#: Share by which a driver's memory may differ from the data sheet's (binary prefixes, and what the driver keeps).
-MEMORY_MARGIN_FRACTION = 0.1
-
-
-def accelerator_of(device: str, memory_bytes: float) -> str | None:
-    """Find the data sheet of a device by its name and memory.
-
-    Examples
-    --------
-    >>> accelerator_of("NVIDIA H200", 150e9), accelerator_of("NVIDIA H100 PCIe", 85e9), accelerator_of("P40", 24e9)
-    ('h200-sxm5-141gb', 'h100-pcie-80gb', None)
-    >>> accelerator_of("Tesla V100-SXM2-16GB", 16.9e9), accelerator_of("NVIDIA GeForce RTX 4070 Ti SUPER", 16.7e9)
-    ('v100-sxm2-16gb', 'rtx-4070-ti-super')
-    """
-    words = set(device.lower().replace("-", " ").split())
-    named = [chip for chip in map(load_accelerator, accelerator_ids()) if set(chip.short_name.lower().split()) <= words]
-    close = [one for one in named if abs(memory_bytes / one.usable_bytes - 1) <= MEMORY_MARGIN_FRACTION]
-    most = max((len(one.short_name.split()) for one in close), default=0)
-    exact = [one.id for one in close if len(one.short_name.split()) == most]
-    return exact[0] if len(exact) == 1 else None
 
 
 def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16") -> RunMachine:
@@ -54,7 +34,7 @@ def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16"
     >>> here.devices, here.peak_source
     (1, 'measured: matrix product of side 512 in fp32')
     """
-    versions = _versions()
+    versions = installed_versions(PACKAGES)
     name, sheet, wait = f"CPU {platform.machine()}", None, None
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
@@ -67,16 +47,6 @@ def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16"
         peak = _measured_flop_per_s(device, torch.float32 if precision == "fp32" else torch.bfloat16)
         source = f"measured: matrix product of side {SIDE} in {precision}"
     return RunMachine(name, devices, devices, peak, source, versions, wait)
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _measured_flop_per_s(device: torch.device, dtype: torch.dtype) -> float:

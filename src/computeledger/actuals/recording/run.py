@@ -27,11 +27,16 @@ from computeledger.actuals.recording.work import (
     decode_work,
     forward_work,
     head_flop,
+    update_work,
 )
 from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
+
+
+#: Idle time that is a line of its own where lines are written by the step; less waits for more [s].
+LEAST_IDLE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +145,94 @@ class PhaseBook:
         executed = (4 if recomputed else 3) * layers + float(head) * head_flop(self._model)
         self.add(Work(3 * once.flop, executed))
 
+    def update(
+        self, tokens: Num, padded_tokens: Num, *, recomputed: bool = False, trained_fraction: float = 1.0
+    ) -> None:
+        """Count forward and backward passes over rows of several batches, and the tokens and sequences themselves.
+
+        Parameters
+        ----------
+        tokens : float or ndarray
+            Tokens of each sequence [token].
+        padded_tokens : float or ndarray
+            Width of the batch it was in [token].
+        recomputed : bool
+            Whether the backward pass made the forward pass of the layers again.
+        trained_fraction : float
+            Share of the parameters whose gradients are taken: adapters leave most of them out.
+        """
+        lengths = np.atleast_1d(np.asarray(tokens, float))
+        self.tokens(trained=float(lengths.sum()))
+        self.went_over(lengths.size)
+        if self._model is not None:
+            self.add(update_work(self._model, lengths, padded_tokens, recomputed, trained_fraction))
+
     def add(self, work: Work) -> None:
         """Count work that was counted elsewhere, such as another model's."""
         before = self.work or Work(0.0, 0.0)
         self.work = Work(before.flop + work.flop, before.executed_flop + work.executed_flop)
 
 
-class RunLedger:
+class LedgerLines:
+    """Add a run's lines to its ledger, whatever measured them."""
+
+    def __init__(
+        self, path: str | Path | None, config: object = None, machine: RunMachine | None = None, *, run: str = "run",
+        workload: str = "rl",
+    ) -> None:  # fmt: skip
+        if workload not in PHASES_OF_RUN:
+            raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES_OF_RUN)}")
+        self.path = None if path is None else Path(path)
+        self.machine, self.run, self.workload = machine or RunMachine(), run, workload
+        self.model = config if isinstance(config, Counted) else counted_model(config, run)
+        self._before = read_ledger(self.path).entries if self.path is not None and _has_content(self.path) else ()
+        mine = [entry.attempt for entry in self._before if entry.run == run and entry.workload == workload]
+        self.attempt = max(mine, default=-1) + 1
+        self._writer = None if self.path is None else LedgerWriter(self.path)
+
+    @property
+    def unwritten(self) -> int:
+        """Entries that wait for room on the disk [-]."""
+        return 0 if self._writer is None else self._writer.unwritten
+
+    def check(self, phase: str) -> None:
+        """Refuse a phase that the workload does not have."""
+        if phase not in PHASES_OF_RUN[self.workload] or phase == "idle":  # what is idle is what is in no phase
+            raise InputError(f"phase {shown(phase)}: {nearest(phase, PHASES_OF_RUN[self.workload])}")
+
+    def add(self, phase: str, book: PhaseBook, step: int | None) -> Entry:
+        """Write what is in a book as a line."""
+        machine, n = self.machine, self.machine.processes
+        work = book.work
+        entry = Entry(
+            run=self.run, workload=self.workload, phase=phase, duration_s=book.duration_s, devices=machine.devices,
+            step=step, attempt=self.attempt,
+            tokens_by_kind={kind: n * count for kind, count in book.tokens_by_kind.items()},
+            flop=n * work.flop if work else None, executed_flop=n * work.executed_flop if work else None,
+            moved_bytes=None if book.moved_bytes is None else n * book.moved_bytes, energy_j=book.energy_j,
+            sequences=None if book.sequences is None else n * book.sequences,
+            peak_memory_bytes=book.peak_memory_bytes,
+            device=machine.device, peak_flop_per_s=machine.peak_flop_per_s, peak_source=machine.peak_source,
+            versions=dict(machine.versions), started=book.started,
+            n_params_active=active_parameters(self.model) if self.model else None,
+        )  # fmt: skip
+        if self._writer is not None:
+            self._writer.append(entry)
+        return entry
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RunLedger(LedgerLines):
     """Write a run's ledger while it goes on.
 
     A line is one phase of one step. It goes to the disk in one write when its phase ends, so a run that is killed
@@ -189,18 +275,11 @@ class RunLedger:
         self, path: str | Path | None, config: object = None, machine: RunMachine | None = None, *, run: str = "run",
         workload: str = "rl", by_step: bool = False,
     ) -> None:  # fmt: skip
-        if workload not in PHASES_OF_RUN:
-            raise InputError(f"workload {shown(workload)}: {nearest(workload, PHASES_OF_RUN)}")
-        self.path = None if path is None else Path(path)
-        self.machine, self.run, self.workload = machine or RunMachine(), run, workload
-        self.model = config if isinstance(config, Counted) else counted_model(config, run)
-        before = read_ledger(self.path).entries if self.path is not None and _has_content(self.path) else ()
-        mine = [entry.attempt for entry in before if entry.run == run and entry.workload == workload]
-        self.attempt = max(mine, default=-1) + 1
+        super().__init__(path, config, machine, run=run, workload=workload)
         self._by_step = by_step
         # a long run's lines are on the disk, and need not be in the memory
-        self.entries: list[Entry] = [] if by_step else list(before)
-        self._writer = None if self.path is None else LedgerWriter(self.path)
+        self.entries: list[Entry] = [] if by_step else list(self._before)
+        self._before = ()
         self._meter = PowerMeter()
         self._held: dict[str, PhaseBook] = {}
         self._open: list[PhaseBook] = []
@@ -209,15 +288,10 @@ class RunLedger:
         self._idle.started = _now()
         self._mark, self._joules = time.perf_counter(), self._energy_j()
 
-    @property
-    def unwritten(self) -> int:
-        """Entries that wait for room on the disk [-]."""
-        return 0 if self._writer is None else self._writer.unwritten
-
     @contextmanager
     def phase(self, name: str, step: int | None = None) -> Iterator[PhaseBook]:
         """Charge what happens inside to a phase; a phase opened within another takes its own time out of it."""
-        self._check(name)
+        self.check(name)
         self._charge()
         if step is not None:
             self._next_step(step)
@@ -234,7 +308,7 @@ class RunLedger:
 
     def end(self, opened: PhaseBook, name: str) -> None:
         """End a phase that was opened, by its name."""
-        self._check(name)
+        self.check(name)
         self._charge()
         self._open.remove(opened)
         if not self._by_step:
@@ -246,7 +320,7 @@ class RunLedger:
 
     def book(self, name: str) -> PhaseBook:
         """The step's book of a phase, where phases are written by the step."""
-        self._check(name)
+        self.check(name)
         return self._held.setdefault(name, PhaseBook(self.model))
 
     def begin_step(self, step: int) -> None:
@@ -260,10 +334,6 @@ class RunLedger:
         for name, book in held.items():
             self._write(name, book)
 
-    def _check(self, name: str) -> None:
-        if name not in PHASES_OF_RUN[self.workload] or name == "idle":
-            raise InputError(f"phase {shown(name)}: {nearest(name, PHASES_OF_RUN[self.workload])}")
-
     def _begin(self) -> PhaseBook:
         opened = PhaseBook(self.model)
         opened.started = _now()
@@ -273,7 +343,8 @@ class RunLedger:
     def _next_step(self, step: int) -> None:
         if step != self._step:
             self.write_step()
-            self._close_idle()
+            if not self._by_step or self._idle.duration_s >= LEAST_IDLE_S:
+                self._close_idle()
             self._step = step
 
     def _energy_j(self) -> float | None:
@@ -298,24 +369,9 @@ class RunLedger:
         self._idle.started = _now()
 
     def _write(self, phase: str, book: PhaseBook) -> None:
-        machine, n = self.machine, self.machine.processes
-        work = book.work
-        entry = Entry(
-            run=self.run, workload=self.workload, phase=phase, duration_s=book.duration_s, devices=machine.devices,
-            step=self._step, attempt=self.attempt,
-            tokens_by_kind={kind: n * count for kind, count in book.tokens_by_kind.items()},
-            flop=n * work.flop if work else None, executed_flop=n * work.executed_flop if work else None,
-            moved_bytes=None if book.moved_bytes is None else n * book.moved_bytes, energy_j=book.energy_j,
-            sequences=None if book.sequences is None else n * book.sequences,
-            peak_memory_bytes=book.peak_memory_bytes,
-            device=machine.device, peak_flop_per_s=machine.peak_flop_per_s, peak_source=machine.peak_source,
-            versions=dict(machine.versions), started=book.started,
-            n_params_active=active_parameters(self.model) if self.model else None,
-        )  # fmt: skip
+        entry = self.add(phase, book, self._step)
         if not self._by_step:
             self.entries.append(entry)
-        if self._writer is not None:
-            self._writer.append(entry)
 
     def summary(self) -> dict[str, Any]:
         """Sum up what has been written, with :func:`computeledger.actuals.run_summary.summary`."""
@@ -345,14 +401,7 @@ class RunLedger:
         self.write_step()
         self._close_idle()
         self._meter.close()
-        if self._writer is not None:
-            self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()
 
 
 def _join(held: PhaseBook, opened: PhaseBook) -> None:

@@ -23,6 +23,10 @@ class Work:
     flop: float
     executed_flop: float
 
+    def times(self, n: float) -> Work:
+        """The same passes over so many times the sequences."""
+        return Work(n * self.flop, n * self.executed_flop)
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterCount:
@@ -101,6 +105,34 @@ def decode_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0) -> W
     longest = np.broadcast_to(new.max(initial=0.0), new.shape)
     widest = np.broadcast_to(context.max(initial=0.0), new.shape)
     return Work(float(np.sum(whole(new, context))), float(np.sum(whole(longest, widest))))
+
+
+def update_work(
+    model: Counted, tokens: Num, padded_tokens: Num, recomputed: bool = False, trained_fraction: float = 1.0
+) -> Work:
+    """Count forward and backward passes over sequences, each in a batch of its own width, with logits everywhere.
+
+    The backward pass takes twice the forward, less the gradients of weights that are not trained. Recomputation makes
+    the layers' forward pass again.
+
+    Examples
+    --------
+    >>> model = parse_config({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
+    ...     "num_hidden_layers": 2, "num_attention_heads": 4}, "tiny")
+    >>> whole, adapter = (update_work(model, np.array([8.0, 16.0]), 16.0, False, share) for share in (1.0, 0.0))
+    >>> round(whole.flop / forward_work(model, np.array([8.0, 16.0])).flop, 9), 2 / 3 < adapter.flop / whole.flop < 0.7
+    (3.0, True)
+    """
+    lengths = np.atleast_1d(np.asarray(tokens, float))
+    widths = np.broadcast_to(np.asarray(padded_tokens, float), lengths.shape)
+    totals = []
+    for each, every in ((lengths, False), (widths, True)):
+        weights, attention = _matrix_flop(model, each, each), each * _attention_flop(model, each, every=every)
+        totals.append(float(np.sum((2 + trained_fraction) * weights + 3 * attention)))
+    again = (
+        _matrix_flop(model, widths, 0.0) + widths * _attention_flop(model, widths, every=True) if recomputed else 0.0
+    )
+    return Work(totals[0], totals[1] + float(np.sum(again)))
 
 
 def head_flop(model: Counted) -> float:
