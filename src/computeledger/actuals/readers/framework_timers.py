@@ -28,6 +28,8 @@ class FrameworkTimers:
         Names of a step's tokens, prompts and completions, and of the means per sequence [token].
     throughput_per_gpu : str
         Name of the tokens per second and GPU [token/s].
+    scoring : tuple of str
+        Names of times in which the model goes over the sequences once, without gradients.
     """
 
     source: str
@@ -38,6 +40,7 @@ class FrameworkTimers:
     output_tokens_mean: str = ""
     sequence_tokens_mean: str = ""
     throughput_per_gpu: str = ""
+    scoring: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

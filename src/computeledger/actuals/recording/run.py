@@ -34,7 +34,6 @@ from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
 
-
 #: Idle time that is a line of its own where lines are written by the step; less waits for more [s].
 LEAST_IDLE_S = 0.01
 
@@ -166,6 +165,16 @@ class PhaseBook:
         self.went_over(lengths.size)
         if self._model is not None:
             self.add(update_work(self._model, lengths, padded_tokens, recomputed, trained_fraction))
+
+    def times(self, n: float) -> PhaseBook:
+        """The same counts, so many times over."""
+        out = PhaseBook(self._model)
+        out.tokens(**{kind: n * count for kind, count in self.tokens_by_kind.items()})
+        if self.sequences is not None:
+            out.went_over(n * self.sequences)
+        if self.work is not None:
+            out.add(Work(n * self.work.flop, n * self.work.executed_flop))
+        return out
 
     def add(self, work: Work) -> None:
         """Count work that was counted elsewhere, such as another model's."""
@@ -316,7 +325,7 @@ class RunLedger(LedgerLines):
             return
         held = self.book(name)
         held.started = min(held.started, opened.started) if held.started else opened.started
-        _join(held, opened)
+        join(held, opened)
 
     def book(self, name: str) -> PhaseBook:
         """The step's book of a phase, where phases are written by the step."""
@@ -404,7 +413,7 @@ class RunLedger(LedgerLines):
         super().close()
 
 
-def _join(held: PhaseBook, opened: PhaseBook) -> None:
+def join(held: PhaseBook, opened: PhaseBook) -> None:
     """Add a piece of a phase to what the step has of it."""
     held.tokens(**opened.tokens_by_kind)
     held.duration_s += opened.duration_s

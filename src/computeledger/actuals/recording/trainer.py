@@ -16,7 +16,7 @@ import numpy as np
 
 from computeledger.actuals.recording.devices import accelerator_of, installed_versions
 from computeledger.actuals.recording.forward_passes import ForwardPasses, Rows
-from computeledger.actuals.recording.run import PhaseBook, RunLedger, RunMachine
+from computeledger.actuals.recording.run import PhaseBook, RunLedger, RunMachine, join
 from computeledger.actuals.recording.trl_timers import TrlTimers
 from computeledger.actuals.recording.work import ParameterCount, counted_model
 from computeledger.errors import InputError
@@ -50,7 +50,8 @@ class _Recording:
         )  # fmt: skip
         self.passes = ForwardPasses(self.torch, model)
         self.timers = TrlTimers(self.ledger) if is_rl else None
-        self.recomputed = bool(getattr(args, "gradient_checkpointing", False))
+        older = getattr(args, "gradient_checkpointing", False)  # its name until transformers 5
+        self.recomputed = bool(getattr(args, "activation_checkpointing", older))
         self.trained_fraction = _trained_fraction(model)
         self.begun, self.seen = state.global_step, float(state.num_input_tokens_seen)
         self.trains, self.scores, self.samples = "forward-backward", "forward-backward", ""
@@ -97,25 +98,24 @@ class _Recording:
         if scored.tokens.size:
             self.ledger.book(self.scores).forward(scored.tokens)
         if self.samples:
-            self._count_rollouts(state, rows)
+            self._count_rollouts(state, scored if scored.tokens.size > rows.tokens.size else rows)
 
     def _count_rollouts(self, state: Any, rows: Rows) -> None:
         """Tokens that the step's rollouts read and sampled.
 
-        TRL adds prompts and completions of all processes to the state. How they divide is taken from the rows that this
-        step trained on: all of them where a step trains on what it generated, else a part.
+        TRL adds prompts and completions of all processes to the state. How they divide is taken from the rows of this
+        process that the step scored or trained on, which are all of them: where a step trains on a part of what it
+        generated, TRL scores the whole before.
         """
         made = (float(state.num_input_tokens_seen) - self.seen) / self.ledger.machine.processes
         self.seen = float(state.num_input_tokens_seen)
         if made <= 0 or not rows.tokens.size:
             return
         scale = made / float(np.sum(rows.tokens))
-        once, book = PhaseBook(self.ledger.model), self.ledger.book(self.samples)
+        once = PhaseBook(self.ledger.model)
         once.generate(rows.labelled_tokens, rows.tokens - rows.labelled_tokens)
-        book.tokens(**{kind: scale * count for kind, count in once.tokens_by_kind.items()})
-        book.went_over(scale * rows.tokens.size)
-        if once.work is not None:
-            book.add(once.work.times(scale))
+        once.went_over(rows.tokens.size)
+        join(self.ledger.book(self.samples), once.times(scale))
 
 
 class TrainerEvents:

@@ -23,10 +23,6 @@ class Work:
     flop: float
     executed_flop: float
 
-    def times(self, n: float) -> Work:
-        """The same passes over so many times the sequences."""
-        return Work(n * self.flop, n * self.executed_flop)
-
 
 @dataclass(frozen=True, slots=True)
 class ParameterCount:
