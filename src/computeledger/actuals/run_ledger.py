@@ -237,9 +237,8 @@ class LedgerWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise InputError(
-                f"{path}: no ledger can be written there: {(error.strerror or 'no file').lower()}"
-            ) from None
+            why = "not a directory" if isinstance(error, FileExistsError) else (error.strerror or "no file").lower()
+            raise InputError(f"{path}: no ledger can be written there: {why}") from None
         size = os.fstat(self._file).st_size
         self._cut = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 

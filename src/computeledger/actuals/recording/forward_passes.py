@@ -61,9 +61,9 @@ class ForwardPasses:
         trains = self._torch.is_grad_enabled()
         if not trains and labels is None:
             return
-        ids = options.get("input_ids", given[0] if given else None)
+        ids: Any = options.get("input_ids", given[0] if given else None)
         ids = options.get("inputs_embeds") if ids is None else ids
-        if not hasattr(ids, "shape") or len(ids.shape) < 2:
+        if getattr(ids, "ndim", 0) < 2:
             return
         one = ids, options.get("attention_mask"), options.get("position_ids"), labels
         (self._trained if trains else self._scored).append(_measured(one))

@@ -30,7 +30,7 @@ class FrameworkLogger(LedgerLines):
     framework : str
         ``verl`` or ``nemo-rl``.
     devices : int or None
-        Devices that the run holds; needed for NeMo-RL, and read from verl's throughput per GPU.
+        Devices that the run holds; needed for NeMo-RL, and read from verl's throughput per GPU [-].
     model : object
         What FLOP are counted by: a model of :func:`computeledger.load_model` or a Hugging Face configuration; None
         counts none.
@@ -70,7 +70,15 @@ class FrameworkLogger(LedgerLines):
         super().__init__(path, model, RunMachine(device, devices or 1), run=run or Path(path).stem)
 
     def log(self, data: Mapping[str, object], step: int) -> None:
-        """Take metrics as verl gives them to a logger: full names, a step at a time."""
+        """Take metrics as verl gives them to a logger: full names, a step at a time.
+
+        Parameters
+        ----------
+        data : mapping of str to object
+            Metrics by name; what is no number is left out.
+        step : int
+            Step of the optimizer [-].
+        """
         if step != self._at:
             self._seen, self._at = {}, step
         self._seen |= {name: number for name, value in data.items() if (number := _number(value)) is not None}
@@ -82,21 +90,67 @@ class FrameworkLogger(LedgerLines):
         self, metrics: Mapping[str, object], step: int, prefix: str | None = "", step_metric: str | None = None,
         step_finished: bool = False,
     ) -> None:  # fmt: skip
-        """Take metrics as NeMo-RL gives them to a logger: several calls a step, the times last."""
+        """Take metrics as NeMo-RL gives them to a logger: several calls a step, the times last.
+
+        Parameters
+        ----------
+        metrics : mapping of str to object
+            Metrics by name; what is no number is left out.
+        step : int
+            Step of the optimizer [-].
+        prefix : str or None
+            What stands before the names, such as ``timing/train``.
+        step_metric : str or None
+            Not needed here.
+        step_finished : bool
+            Not needed here: a step ends with the metric of its time.
+        """
         del step_metric, step_finished
         self.log({f"{prefix}/{name}" if prefix else name: value for name, value in metrics.items()}, step)
 
     def log_hyperparams(self, params: Mapping[str, object]) -> None:
-        """Keep no settings."""
+        """Keep no settings.
+
+        Parameters
+        ----------
+        params : mapping of str to object
+            Settings of the run.
+        """
 
     def log_histogram(self, histogram: object, step: int, name: str) -> None:
-        """Keep no histograms."""
+        """Keep no histograms.
+
+        Parameters
+        ----------
+        histogram : object
+            What is not kept.
+        step : int
+            Step of the optimizer [-].
+        name : str
+            Its name.
+        """
 
     def log_plot(self, figure: object, step: int, name: str) -> None:
-        """Keep no plots."""
+        """Keep no plots.
+
+        Parameters
+        ----------
+        figure : object
+            What is not kept.
+        step : int
+            Step of the optimizer [-].
+        name : str
+            Its name.
+        """
 
     def finish(self, exit_code: int = 0) -> None:
-        """Close the file."""
+        """Close the file.
+
+        Parameters
+        ----------
+        exit_code : int
+            How the run ended; not kept [-].
+        """
         del exit_code
         self.close()
 

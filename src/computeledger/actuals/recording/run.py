@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from computeledger.actuals.recording.power_meter import PowerMeter
 from computeledger.actuals.recording.work import (
@@ -101,14 +102,16 @@ class PhaseBook:
         """Count sequences."""
         self.sequences = (self.sequences or 0.0) + sequences
 
-    def forward(self, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> None:
+    def forward(self, new_tokens: ArrayLike, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> None:
         """Count a forward pass, as :func:`forward_work` does."""
         if self._model is not None:
-            self.add(forward_work(self._model, new_tokens, context_tokens, head_tokens))
+            self.add(forward_work(self._model, np.asarray(new_tokens, float), context_tokens, head_tokens))
 
-    def generate(self, new_tokens: Num, context_tokens: Num) -> None:
+    def generate(self, new_tokens: ArrayLike, context_tokens: ArrayLike) -> None:
         """Count sampling: one pass over each context, then one per token but the last; and the tokens themselves."""
-        new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), context_tokens)
+        new, context = np.broadcast_arrays(
+            np.atleast_1d(np.asarray(new_tokens, float)), np.asarray(context_tokens, float)
+        )
         self.tokens(sampled=float(new.sum()), input=float(context.sum()))
         self.sample(new, context)
 
@@ -145,7 +148,7 @@ class PhaseBook:
         self.add(Work(3 * once.flop, executed))
 
     def update(
-        self, tokens: Num, padded_tokens: Num, *, recomputed: bool = False, trained_fraction: float = 1.0
+        self, tokens: ArrayLike, padded_tokens: ArrayLike, *, recomputed: bool = False, trained_fraction: float = 1.0
     ) -> None:
         """Count forward and backward passes over rows of several batches, and the tokens and sequences themselves.
 
@@ -164,7 +167,8 @@ class PhaseBook:
         self.tokens(trained=float(lengths.sum()))
         self.went_over(lengths.size)
         if self._model is not None:
-            self.add(update_work(self._model, lengths, padded_tokens, recomputed, trained_fraction))
+            widths = np.asarray(padded_tokens, float)
+            self.add(update_work(self._model, lengths, widths, recomputed, trained_fraction))
 
     def times(self, n: float) -> PhaseBook:
         """The same counts, so many times over."""
@@ -299,7 +303,20 @@ class RunLedger(LedgerLines):
 
     @contextmanager
     def phase(self, name: str, step: int | None = None) -> Iterator[PhaseBook]:
-        """Charge what happens inside to a phase; a phase opened within another takes its own time out of it."""
+        """Charge what happens inside to a phase; a phase opened within another takes its own time out of it.
+
+        Parameters
+        ----------
+        name : str
+            One of the workload's phases.
+        step : int or None
+            Step of the optimizer that it belongs to; else that of the phase before [-].
+
+        Returns
+        -------
+        PhaseBook
+            Counts what the phase works on: ``generate``, ``forward``, ``update``, ``tokens``, ``moved``.
+        """
         self.check(name)
         self._charge()
         if step is not None:
@@ -311,12 +328,26 @@ class RunLedger(LedgerLines):
             self.end(opened, name)
 
     def begin(self) -> PhaseBook:
-        """Open a phase whose name is known when it ends."""
+        """Open a phase whose name is known when it ends.
+
+        Returns
+        -------
+        PhaseBook
+            What is counted in it.
+        """
         self._charge()
         return self._begin()
 
     def end(self, opened: PhaseBook, name: str) -> None:
-        """End a phase that was opened, by its name."""
+        """End a phase that was opened.
+
+        Parameters
+        ----------
+        opened : PhaseBook
+            What :meth:`begin` gave.
+        name : str
+            One of the workload's phases.
+        """
         self.check(name)
         self._charge()
         self._open.remove(opened)
@@ -328,12 +359,29 @@ class RunLedger(LedgerLines):
         join(held, opened)
 
     def book(self, name: str) -> PhaseBook:
-        """The step's book of a phase, where phases are written by the step."""
+        """Find what the step has of a phase, where phases are written by the step.
+
+        Parameters
+        ----------
+        name : str
+            One of the workload's phases.
+
+        Returns
+        -------
+        PhaseBook
+            What is counted in it.
+        """
         self.check(name)
         return self._held.setdefault(name, PhaseBook(self.model))
 
     def begin_step(self, step: int) -> None:
-        """Say which step what follows belongs to; writes what is held of the one before."""
+        """Say which step what follows belongs to; writes what is held of the one before.
+
+        Parameters
+        ----------
+        step : int
+            Step of the optimizer [-].
+        """
         self._charge()
         self._next_step(step)
 
@@ -383,7 +431,13 @@ class RunLedger(LedgerLines):
             self.entries.append(entry)
 
     def summary(self) -> dict[str, Any]:
-        """Sum up what has been written, with :func:`computeledger.actuals.run_summary.summary`."""
+        """Sum up what has been written.
+
+        Returns
+        -------
+        dict
+            That of :func:`computeledger.actuals.run_summary.summary`, and what is not in it.
+        """
         self._charge()
         self.write_step()
         self._close_idle()

@@ -251,7 +251,7 @@ def trainer_callback(
     run : str or None
         Name of the run; else the file's name.
     devices : int or None
-        Devices that the run holds; else its processes, one each. Needed where vLLM serves on GPUs of its own.
+        Devices that the run holds; else its processes, one each. Needed where vLLM serves on GPUs of its own [-].
     synchronize : bool
         Whether the device is waited for where a phase begins and ends; without it work that was begun in a phase
         counts in the one that waits for it.
