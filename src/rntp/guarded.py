@@ -49,7 +49,7 @@ class _Ends(TrainerCallback):
         self._trainer.end_update()
 
 
-class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
+class GuardedTrainer(GRPOTrainer):
     """TRL's trainer with books and whole checkpoints."""
 
     def __init__(self, books: RunLedger, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:

@@ -101,7 +101,7 @@ class SmearForCausalLM(Qwen3ForCausalLM):
     def __init__(self, config: _SmearConfig) -> None:
         super().__init__(config)
         self.model = SmearModel(config)
-        self.post_init()  # type: ignore[no-untyped-call]  # the package types it in part
+        self.post_init()
 
 
 AutoConfig.register(_SmearConfig.model_type, _SmearConfig)
