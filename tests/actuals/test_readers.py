@@ -355,3 +355,13 @@ def test_corruptions_are_survived(tool, tmp_path):
 @pytest.mark.parametrize("tool", SAMPLES)
 def test_a_thousand_corruptions_are_survived(tool, tmp_path):
     assert sum(survives(tool, seed, tmp_path) for seed in range(1000)) > 0
+
+
+def test_verl_tests_beside_the_step_are_evaluation_and_take_nothing_from_the_step(tmp_path):
+    seen = {"timing_s/step": 100.0, "timing_s/gen": 60.0, "timing_s/update_actor": 38.0, "timing_s/testing": 70.0}
+    sizes = {"perf/total_num_tokens": 1e6, "prompt_length/mean": 100.0, "response_length/mean": 900.0}
+    entries, tally = read(json.dumps({"step": 20, "data": seen | sizes}), tmp_path, Hints(devices=8))
+    assert {one.phase: one.duration_s for one in entries} == {
+        "generation": 60.0, "update": 38.0, "evaluation": 70.0, "idle": 2.0,
+    }  # fmt: skip
+    assert not tally.remarks and not tally.damaged
