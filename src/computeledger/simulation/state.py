@@ -105,6 +105,9 @@ class HostTimes(NamedTuple):
         return np.asarray(np.interp(input_tokens, self.input_tokens, self.s))
 
 
+NO_HOST_TIMES = HostTimes()
+
+
 class Limits(NamedTuple):
     """What a replica takes at once."""
 

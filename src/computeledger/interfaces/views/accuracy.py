@@ -92,7 +92,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
                 is_sortable=True,
             ),
             *([_beside(*peer)] if peer else []),
-            *(_sliced(answer, column) for column in question.by),
+            *(_sliced(answer, column) for column in question.by if _is_stated(answer, column)),
         ),
         facts=(("Predicted", f"{document['date']}, with the constants that this version ships"),),
         overline="accuracy",
@@ -146,7 +146,17 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
         for value, each in ordered
         for name, one in each.items()
     ]
-    return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True)
+    if len(kinds.measured) > 1:
+        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True)
+    (name,) = kinds.measured
+    return Table(
+        f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True
+    )
+
+
+def _is_stated(answer: AccuracyAnswer, column: str) -> bool:
+    """Whether a figure says what it is sliced by."""
+    return any(row[column] for row in answer.table.rows)
 
 
 def _of_kinds(found: Document) -> list[str]:

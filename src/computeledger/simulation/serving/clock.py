@@ -19,6 +19,7 @@ from computeledger.simulation.state import (
     DECODE_BUSY,
     INTERRUPT,
     LOST_TIME,
+    NO_HOST_TIMES,
     POOL,
     PREFILL_BUSY,
     Q_ADMITTED,
@@ -86,7 +87,7 @@ class ServingClock:
     pools: tuple[Pool, ...]
     n_gpus_per_replica: tuple[int, ...] = (1,)
     routing: str = "least-requests"
-    host_s: HostTimes = HostTimes()
+    host_s: HostTimes = NO_HOST_TIMES
     handover_s: float = 0.0
     handover_s_per_token: float = 0.0
     uses_prefixes: bool = True
