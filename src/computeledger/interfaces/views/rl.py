@@ -42,11 +42,18 @@ def view(answer: RLAnswer, working: bool) -> View:
         tables=tuple(_tables(document)),
         notes=tuple(_notes(document)),
         warnings=() if document["fits"] else ("does not fit: weights and one longest rollout need more memory",),
+        blocks=_blocks(document),
         grounds=(price_ground(document),),
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="rl",
     )
+
+
+def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The run as a framework takes it."""
+    launch = document.get("launch")
+    return () if launch is None else ((f"Run it with {launch['framework']}", launch["text"]),)
 
 
 def _title(document: Mapping[str, Any]) -> str:

@@ -31,7 +31,6 @@ from computeledger.workloads.pretraining.confidence import confidence_of, measur
 from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario
 from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
-from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.pipeline import passes
 from computeledger.workloads.pretraining.reading import context_words
 from computeledger.workloads.pretraining.run import EffectiveRun
@@ -323,17 +322,6 @@ def worth_document(prices: Sequence[Price], tokens: float) -> dict[str, Any]:
         for one in prices
     ]  # fmt: skip
     return {"tokens": quantity(together * tokens, "tokens"), "fraction": quantity(together, ""), "parts": parts}
-
-
-def launch_document(launch: Launch) -> dict[str, Any]:
-    """Arguments of a framework."""
-    return {
-        "framework": launch.framework,
-        "command": launch.command,
-        "arguments": {name.removeprefix("--"): value or True for name, value in launch.arguments},
-        "remarks": list(launch.remarks),
-        "text": launch.text,
-    }
 
 
 def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, Any]:

@@ -23,9 +23,11 @@ from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_sett
 from computeledger.questions.grounds import working_document
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.units import format_count
+from computeledger.workloads.launches import Launch
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
+from computeledger.workloads.rl.launches import Emitted, rl_launch
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl.levers import Lever, levers
 from computeledger.workloads.rl.pace import decode_bound
@@ -67,6 +69,7 @@ class RLAnswer(Answer):
     environments: Environments | None = None
     horizons: tuple[Horizon, ...] = ()
     grown: str = ""
+    launch: Launch | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -164,6 +167,8 @@ class RLAnswer(Answer):
         if self.environments is not None:
             cores = setting.draws["environment_cores"]
             document["episodes"] = documents.turns_document(run, self.environments, self.horizons, cores)
+        if self.launch is not None:
+            document["launch"] = self.launch.to_dict()
         document["framework"] = documents.framework_document(question, run.result)
         document |= {"price": setting.price_ground, "backend": question.settled.backend}
         document["assumptions"] = _assumptions(question)
@@ -260,7 +265,15 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
         environments=environments_of(run.result, one, machines) if question.turns is not None else None,
         horizons=tuple(longer_horizons(one, machines)) if question.turns is not None else (),
         grown=grown,
+        launch=_launch(question, setting) if question.emit is not None else None,
     )
+
+
+def _launch(question: RLQuestion, setting: Setting) -> Launch:
+    """The run as the framework takes it that the question names."""
+    domain, steps = int(setting.system.n_gpus_scale_up.value), median(setting.medians["steps"])
+    run = Emitted(setting.run.typical, str(question.settled.backend), domain, steps)
+    return rl_launch(str(question.emit), run)
 
 
 #: How often the GPUs are doubled in search of those that hold a run whose scale-up domain is asked about.
