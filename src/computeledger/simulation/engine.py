@@ -226,8 +226,8 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
     state_tokens = round(state / per_token)
     if kv_tokens < far + state_tokens:
         raise DoesNotFitError(
-            f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far)} tokens; "
-            f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
+            f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far):,} tokens; "
+            f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0):,}"
         )
     at_once = int(np.min(largest_batch(scenario, machine)))
     live = engine.live or max(min(at_once, LARGEST_BATCH), 1)

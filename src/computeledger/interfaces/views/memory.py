@@ -104,7 +104,7 @@ def _parts(one: Mapping[str, Any]) -> Table:
         ["activations, libraries, graphs", words(rest, "B"), fitted],
         ["room for the cache", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
     ]
-    title = f"{one['precision']} on {one['system']}, {one['n_gpus']} x: what is exact and what is fitted"
+    title = f"{one['precision']} on {one['system']}, {one['n_gpus']:,} x: what is exact and what is fitted"
     return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 

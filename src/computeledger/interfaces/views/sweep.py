@@ -48,7 +48,7 @@ def _headline(best: Sequence[Mapping[str, Any]]) -> str:
     """The cheapest combination, where there are several to compare."""
     first = min(best, key=lambda one: float(one["usd_per_mtok_output"]))
     cost = words(first["usd_per_mtok_output"], "USD/Mtok")
-    place = f"{_combination(first)}, {first['layout']} at batch {first['batch']}"
+    place = f"{_combination(first)}, {first['layout']} at batch {first['batch']:,}"
     return f"{'Cheapest output: ' if len(best) > 1 else ''}{place}: {cost}."
 
 

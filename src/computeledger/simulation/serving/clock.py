@@ -337,7 +337,7 @@ def _check(one: ServingClock, trace: Trace) -> None:
     for pool in one.pools:
         if total[longest] + pool.limits.state_tokens > pool.limits.kv_tokens:
             raise DoesNotFitError(
-                f"request {longest + 1}: {total[longest]} tokens, a replica's cache holds {pool.limits.kv_tokens}"
+                f"request {longest + 1}: {total[longest]:,} tokens, a replica's cache holds {pool.limits.kv_tokens:,}"
             )
 
 

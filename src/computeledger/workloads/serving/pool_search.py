@@ -155,7 +155,7 @@ def search_pools(
         )
     columns = join_columns(parts)
     if not columns["batch"].size:
-        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:.0f}")
+        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:,.0f}")
     matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
         raise DoesNotFitError(

@@ -239,8 +239,8 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     longest = int(np.argmax(total))
     if model.max_context_tokens and total[longest] > model.max_context_tokens:
         raise InputError(
-            f"request {longest + 1}: {total[longest]} tokens exceed the context of {model.id}: "
-            f"{model.max_context_tokens}"
+            f"request {longest + 1}: {total[longest]:,} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens:,}"
         )
     return load, trace
 
@@ -257,7 +257,7 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
     trace = load(question.requests or DEFAULT_REQUESTS, arrivals.requests_per_s)
     beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
     if beyond > CUT_FRACTION:
-        raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context} tokens")
+        raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context:,} tokens")
     return replace(load, longest_tokens=int(context))
 
 
