@@ -196,8 +196,8 @@ _RATE = "output_tokens_per_s_per_gpu"
 
 #: What measurements of one time alone teach: what they measured, and all that is made of the same steps.
 _TEACHES = {
-    ("tpot",): "a time per token teaches how fast steps are, so throughput, all costs and the wait for a place follow; "
-    "only a ttft= of yours moves the rest of the time to first token",
+    ("tpot",): "a time per token teaches how fast steps are, so throughput and all costs follow, and the wait for a "
+    "place; only a ttft= of yours moves the rest of the time to first token",
     ("ttft",): "a time to first token teaches that time alone; only a tpot= of yours moves throughput and costs",
 }
 

@@ -207,8 +207,8 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
         chip = machine.system.accelerator
         if np.isinf(swept.memory_bytes).all():
             raise DoesNotFitError(
-                f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the memory of their hosts does not hold "
-                f"{scenario.batch.stack.offload.replace(',', ' and ')}"
+                f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the memory of their hosts does not "
+                f"hold {scenario.batch.stack.offload.replace(',', ' and ')}"
             )
         raise DoesNotFitError(
             f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the leanest layout needs "
