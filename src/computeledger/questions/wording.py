@@ -35,7 +35,7 @@ _SPELT = {
     "tokens_per_s": "tokens/s",
 }
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
-            "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
+            "tpot": "TPOT", "logprob": "log-prob", "utilization": "utilisation"}  # fmt: skip
 _FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
                "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.

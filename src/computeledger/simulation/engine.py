@@ -166,7 +166,7 @@ def _outside_steps(prompts: ServingScenario, machine: Machine, engine: Engine, m
 
     def outside_s(input_tokens: Num, at: Machine) -> np.ndarray:
         found = estimate_serving(replace(prompts, input_tokens=input_tokens, batch=1.0), at)
-        return engine.reading_ratio * np.maximum(np.asarray(found.ttft_s - found.prefill_s), 0.0)
+        return np.asarray(engine.reading_ratio * np.maximum(found.ttft_s - found.prefill_s, 0.0))
 
     more_s = float(outside_s(mean_tokens, machine) - outside_s(mean_tokens, alone))
     return HostTimes(tuple(sizes.tolist()), tuple(outside_s(sizes, alone).tolist()), max(more_s, 0.0))
