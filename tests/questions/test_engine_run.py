@@ -117,8 +117,8 @@ def test_settings_move_what_they_should_and_no_other_way() -> None:
 
 def test_the_price_of_input_follows_the_gpu_time_of_a_prompt() -> None:
     """Beside decodes smaller passes hide more weights' reading; alone there is nothing to join, and they cost more."""
-    asked: dict[str, Any] = {"model": "qwen3-32b", "system": "8xh100-sxm5-80gb", "layout": "tp2", "input_tokens": 4096.0,
-             "output_tokens": 500.0}  # fmt: skip
+    on: dict[str, Any] = {"model": "qwen3-32b", "system": "8xh100-sxm5-80gb", "layout": "tp2"}
+    asked = {**on, "input_tokens": 4096.0, "output_tokens": 500.0}
     beside, alone = (
         [cl.serve(**asked, batch=batch, chunk_tokens=one).chosen for one in (2048, 8192)] for batch in (32, 1)
     )
