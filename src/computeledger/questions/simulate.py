@@ -36,6 +36,8 @@ class SimulateServeQuestion(EngineRun, Simulated):
     backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
+    two_batches: bool = shared(ServeQuestion, "two_batches")
+    redundant_experts: int = shared(ServeQuestion, "redundant_experts")
     replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
     prefill_replicas: int | None = asked(
         "whole", "Additional replicas that only prefill (disaggregated).", least=1, metavar="N"

@@ -35,7 +35,7 @@ _SPELT = {
     "tokens_per_s": "tokens/s",
 }
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
-            "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
+            "tpot": "TPOT", "logprob": "log-prob", "utilization": "utilisation"}  # fmt: skip
 _FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
                "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.
@@ -194,10 +194,10 @@ def pools_words(document: Mapping[str, Any]) -> str:
 _RATE = "output_tokens_per_s_per_gpu"
 
 
-#: What measurements of one time alone teach: steps make the price, and a first token waits besides.
+#: What measurements of one time alone teach: what they measured, and all that is made of the same steps.
 _TEACHES = {
-    ("tpot",): "a time per token teaches how fast steps are, so throughput and all costs follow; only a ttft= of yours "
-    "moves the time to first token",
+    ("tpot",): "a time per token teaches how fast steps are, so throughput and all costs follow, and the wait for a "
+    "place; only a ttft= of yours moves the rest of the time to first token",
     ("ttft",): "a time to first token teaches that time alone; only a tpot= of yours moves throughput and costs",
 }
 

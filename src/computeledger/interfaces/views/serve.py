@@ -93,7 +93,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     lengths = [f"{words(point(document[f'{name}_tokens']), '')} {name}" for name in ("input", "cached", "output")]
     each = format_count(document["n_gpus_per_replica"], "GPU")
     replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
-    idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
+    idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
     return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document)
 
 
@@ -157,7 +157,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if document.get("aggregated"):
         one = document["aggregated"]
         rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
-        out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']}: {rate} per GPU"))
+        out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
     if "fleet" in document:
