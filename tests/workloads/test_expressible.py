@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from computeledger.workloads.pretraining.launches import Job, launch
 from computeledger.workloads.pretraining.search import Swept, chosen
 from computeledger.workloads.questions.pretrain import EMITTED, PretrainQuestion
 
-GIVEN = {"model": "llama-3.1-8b", "system": "h100-nvl8", "samples": 16, "sequence_tokens": 8192}
+GIVEN: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "samples": 16, "sequence_tokens": 8192}
 
 
 def degrees(framework: str, scenario: PretrainingScenario, job: Job) -> dict[str, int]:
@@ -50,10 +51,10 @@ def degrees(framework: str, scenario: PretrainingScenario, job: Job) -> dict[str
                "dp": "data_parallel_shard"}  # fmt: skip
         return {name: int(said[f"parallelism.{key}_degree"]) for name, key in own.items()}
     if framework == "fsdp2":
-        own = {name: int(said[f"parallelism_config.parallelism_config_{name}_size"]) for name in ("tp", "cp")}
-        dp = int(said["parallelism_config.parallelism_config_dp_shard_size"])
-        assert int(said["num_processes"]) == dp * own["tp"] * own["cp"]
-        return {**own, "dp": dp, "pp": 1, "ep": 1}
+        prefix = "parallelism_config.parallelism_config_"
+        tp, cp, dp = (int(said[f"{prefix}{name}_size"]) for name in ("tp", "cp", "dp_shard"))
+        assert int(said["num_processes"]) == dp * tp * cp
+        return {"tp": tp, "cp": cp, "dp": dp, "pp": 1, "ep": 1}
     tp, cp = int(said.get("tensor_parallel.autotp_size", 1)), int(said.get("sequence_parallel_size", 1))
     per_rank = int(said["train_micro_batch_size_per_gpu"]) * int(said["gradient_accumulation_steps"])
     return {"tp": tp, "cp": cp, "dp": int(said["train_batch_size"]) // per_rank, "pp": 1, "ep": 1}
@@ -96,7 +97,7 @@ def test_the_file_is_of_the_answer(framework: str) -> None:
         assert (answer.result.scenario.schedule, named.result.scenario.schedule) == ("1f1b", "1f1b")
 
 
-def asked(**batch: object) -> PretrainingScenario:
+def asked(**batch: Any) -> PretrainingScenario:
     precision = parse_precision(str(batch.pop("precision", "bf16")))
     stack = Stack(**{name: batch.pop(name) for name in ("recipe", "mtp_layers", "moment_precision") if name in batch})
     model = load_model(str(batch.pop("model", "llama-3.1-8b")))
@@ -213,7 +214,7 @@ def test_selective_of_torchtitan_is_by_operation() -> None:
         ({"layout": "dp24", "microbatch_sequences": 1, "emit": "megatron"}, "it takes multiples of 24"),
     ],
 )
-def test_what_could_not_start_is_refused_in_one_line(given: dict[str, object], says: str) -> None:
+def test_what_could_not_start_is_refused_in_one_line(given: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as caught:
         cl.pretrain(**{**GIVEN, **given})
     assert says in str(caught.value) and "\n" not in str(caught.value)
