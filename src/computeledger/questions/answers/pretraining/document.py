@@ -28,7 +28,7 @@ from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
-from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario
+from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario, as_run
 from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.pipeline import passes
@@ -85,7 +85,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
-        "memory_stages": [asdict(one) for one in stage_phases(scenario.model, batch, scenario.layout)],
+        "memory_stages": _stages(scenario),
         **_host(result),
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
@@ -101,6 +101,11 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
         }
     return out
+
+
+def _stages(scenario: PretrainingScenario) -> list[dict[str, Any]]:
+    layout, batch = as_run(scenario)
+    return [asdict(one) for one in stage_phases(scenario.model, batch, layout)]
 
 
 def _documents(scenario: PretrainingScenario) -> dict[str, Any]:
