@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,6 @@ def test_half_a_draft_cannot_be_launched() -> None:
 )  # fmt: skip
 def test_a_prefix_cache_is_left_out_only_where_it_was_asked(engine: str, off: str) -> None:
     """No cached prefix in the question is no reason to start an engine without its cache."""
-    asked = {"model": "qwen3-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 8, "emit": engine}
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 8, "emit": engine}
     plain, without = (cl.serve(**asked, **more).to_dict()["launch"]["text"] for more in ({}, {"no_prefix_cache": True}))
     assert off not in plain and off in without

@@ -184,7 +184,8 @@ def _formats(question: MemoryQuestion, model: Model, chip: Accelerator) -> tuple
         return question.precision or (None,)
     engine = question.backend or default_engine(chip)
     first = default_file(engine, model)
-    now, usual = precision_on(engine, model, None), _USUAL_FILES if engines()[engine].own_files else _USUAL
+    now = precision_on(engine, model, None)
+    usual: tuple[str, ...] = _USUAL_FILES if engines()[engine].own_files else _USUAL
     if question.backend is not None and not engines()[engine].own_files:
         usual = tuple(text for text in usual if not mix_named(text))
     kept = [text for text in usual if not question.unknown_settings(_engine(model, text, chip, question.backend).id)]
