@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
-from rntp.books import Books
+from computeledger.actuals.recording.run import RunLedger
 from rntp.checkpoints import clear, last_checkpoint, mark_complete
 from rntp.errors import TrainingError
 
@@ -52,7 +52,7 @@ class _Ends(TrainerCallback):
 class GuardedTrainer(GRPOTrainer):
     """TRL's trainer with books and whole checkpoints."""
 
-    def __init__(self, books: Books, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:
+    def __init__(self, books: RunLedger, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:
         self.books = books
         self._update: ExitStack | None = None
         super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)

@@ -30,8 +30,8 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
+from computeledger.actuals.recording.work import Counted, ParameterCount, counted_model
 from computeledger.errors import InputError, shown
-from rntp.books import Counted, ParameterCount, counted_model
 from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"

@@ -231,11 +231,11 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
         chip = machine.system.accelerator
         if np.isinf(swept.memory_bytes).all():
             raise DoesNotFitError(
-                f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the memory of their hosts does not hold "
-                f"{scenario.batch.stack.offload.replace(',', ' and ')}"
+                f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the memory of their hosts does not "
+                f"hold {scenario.batch.stack.offload.replace(',', ' and ')}"
             )
         raise DoesNotFitError(
-            f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the leanest layout needs "
+            f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the leanest layout needs "
             f"{float(swept.memory_bytes.min()) / GIGA:.1f} GB per GPU, and {swept.capacity_bytes / GIGA:.1f} GB may be "
             f"filled of its {chip.usable_bytes / GIGA:.1f} GB"
         )
@@ -248,7 +248,7 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     if "1f1b" not in limits.schedules and n_gpus == 1:
         return f"a {limits.schedules[0]} schedule needs a pipeline: at least 2 GPUs"
     if scenario.sites is not None and n_gpus % scenario.sites.n:
-        return f"{n_gpus} GPUs do not divide over {scenario.sites.n} sites, which share the data-parallel ranks"
+        return f"{n_gpus:,} GPUs do not divide over {scenario.sites.n} sites, which share the data-parallel ranks"
     layouts = limits.layouts or tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up))
     least = micro * min(int(one.dp) for one in layouts)
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
@@ -260,9 +260,9 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     elif near is not None:
         advice = f"try a global batch of {near * each:.0f} tokens ({format_count(near, 'sequence')})"
     else:  # a batch is a round number of sequences
-        advice = f"try {2 ** int(math.log2(n_gpus))} GPUs"
+        advice = f"try {2 ** int(math.log2(n_gpus)):,} GPUs"
     held = f"global batch of {sequences * each:.0f} tokens ({format_count(sequences, 'sequence')})"
-    return f"{held}: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"
+    return f"{held}: no layout of {n_gpus:,} GPUs divides it{given}{pieces}; {advice}"
 
 
 def _nearest_batch(sequences: int, unit: int, sequence_tokens: float) -> int | None:
