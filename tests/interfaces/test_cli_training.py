@@ -54,7 +54,7 @@ def test_a_precision_that_the_chip_lacks_is_named(capsys: pytest.CaptureFixture[
 
 def test_sequences_beyond_the_context_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     beyond = ("--gpus", "8", "--sequence-tokens", "262144", "--global-batch-tokens", "4M")
-    assert "exceed the context of meta-llama/Meta-Llama-3.1-8B: 131072" in run(capsys, *beyond)[1].replace("\n", " ")
+    assert "exceed the context of meta-llama/Meta-Llama-3.1-8B: 131,072" in run(capsys, *beyond)[1].replace("\n", " ")
     assert (
         answer(capsys, "--gpus", "8", "--sequence-tokens", "131072", "--global-batch-tokens", "4M")["beyond_context"]
         == ""

@@ -124,13 +124,13 @@ def context_words(model: Model, sequence_tokens: float) -> str:
     --------
     >>> from computeledger.facts.load import load_model
     >>> context_words(load_model("qwen3-8b"), 500_000)
-    'sequences of 500000 tokens exceed the context of Qwen/Qwen3-8B: 40960; timed as if it were extended'
+    'sequences of 500,000 tokens exceed the context of Qwen/Qwen3-8B: 40,960; timed as if it were extended'
     """
     longest = model.max_context_tokens
     if not longest or sequence_tokens <= longest:
         return ""
     return (
-        f"sequences of {sequence_tokens:.0f} tokens exceed the context of {model.id}: {longest}; "
+        f"sequences of {sequence_tokens:,.0f} tokens exceed the context of {model.id}: {longest:,}; "
         "timed as if it were extended"
     )
 
