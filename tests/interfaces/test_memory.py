@@ -149,3 +149,14 @@ def test_several_where_one_is_asked_for(field: str, given: str) -> None:
     with pytest.raises(InputError, match=rf"^{field} '{given}': 2 of them, where one is asked for; `sweep") as caught:
         cl.serve(**asked)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["sglang", "vllm", "trtllm"])
+def test_an_engine_that_is_named_keeps_its_own_share(backend: str) -> None:
+    asked = {"model": "gpt-oss-120b", "system": "1xh100-sxm5-80gb", "backend": backend}
+    fits = cl.memory(**asked, context_tokens=5120).fits
+    served = cl.serve(**asked, layout="tp1", batch=1, input_tokens=4096, output_tokens=1024)
+    assert fits[0].engine == backend and fits[0].largest_batch == int(served.result.memory.largest_batch)
+    assert not [one.precision for one in fits if one.precision.startswith("gguf")]
+    with pytest.raises(InputError, match=r"^backend 'vlm': did you mean 'vllm'"):
+        cl.memory(model="qwen3-8b", backend="vlm")

@@ -203,3 +203,8 @@ def test_tables_of_one_quantity_say_it_in_their_titles() -> None:
     by = [one for one in view.tables if one.title.startswith("By ")]
     assert {len(one.columns) for one in by} == {7} and all("step time" in one.title for one in by)
     assert not [one for one in by if [row[0] for row in one.rows] == ["not stated"]]
+
+
+def test_the_beginning_of_an_id_names_what_begins_so() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'h100-.*' or 'h100-sxm5-80gb'\?$"):
+        cl.accuracy(accelerator="h100")

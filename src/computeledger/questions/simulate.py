@@ -75,7 +75,10 @@ class SimulateServeQuestion(EngineRun, Simulated):
         ServeQuestion, "ttft", help="Time to first token that a good request may take, such as 2s."
     )
     tpot: Uncertain | None = shared(
-        ServeQuestion, "tpot", help="Time per output token that a good request may take, such as 50ms."
+        ServeQuestion,
+        "tpot",
+        help="Time per output token that a good request may take, such as 50ms.",
+        blank="none",
     )
     good_fraction: float = asked(
         "fraction", "Share of requests that must be good.", 0.9, is_open=True, most=1.0, is_single=True, metavar="F",

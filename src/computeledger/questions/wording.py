@@ -137,8 +137,10 @@ def engine_words(document: Mapping[str, Any]) -> str:
     return f"engine {engine}{of} ({release['month']}){named}"
 
 
-def interval_class_words(sure: Mapping[str, Any]) -> str:
-    """Whose interval an answer carries; the physical limit has none."""
+def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> str:
+    """Whose interval an answer carries, or had before the reader's own measurements; the physical limit has none."""
+    if is_anchored:
+        return f"interval class before your own measurements: {sure['class']} ({sure['n']:,} measurements)"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
@@ -202,6 +204,11 @@ _TEACHES = {
 }
 
 
+#: Times beyond an interval's end from which a measurement is more likely another unit than another deployment
+#: (assumption).
+_FAR = 2.0
+
+
 def anchor_words(anchor: Mapping[str, Any]) -> str:
     """What the user's own measurements said, how much of it the answer takes over, and the interval that is left."""
     parts = []
@@ -215,6 +222,9 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
             f"measured {name.upper()} is {said} times what the model gives there; with it, the answer takes {after} "
             f"times what the model gives here, instead of {before}"
         )
+        low, high = (anchor["interval_before"][name][key] for key in ("p05", "p95"))
+        if any(not low / _FAR <= one <= _FAR * high for one in anchor["measured_over_predicted"][name]):
+            parts.append(f"that is far beyond the 90 % interval of its class ({low:.3g} to {high:.3g}): check its unit")
         if anchor["widened_for_difference"][name] > 1:
             differ = anchor["differ_ratio"][name]
             parts.append(

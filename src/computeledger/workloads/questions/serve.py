@@ -107,7 +107,7 @@ class ServeQuestion(EngineRun, OnSystem):
     )  # fmt: skip
     tpot: Uncertain | None = asked(
         "s", "Longest acceptable time per output token, such as 50ms.", unit=None, is_open=True, metavar="T",
-        label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none",
+        label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
     )  # fmt: skip
     mode: str = asked(
         "text", "One pool of replicas, or prefill and decode apart.", "aggregated",
