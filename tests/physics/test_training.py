@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, load_system
+from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.physics.calibration.training import (
     TrainingEfficiency,
     chip_family,
@@ -170,15 +170,3 @@ def test_the_busiest_stage_of_a_model_with_experts() -> None:
     batch = Batch(4096.0, 128.0, recompute="none")
     memory = training_memory(model, batch, Layout(pp=2, dp=4, ep=4))
     assert float(memory.total_bytes) / 2**30 == pytest.approx(114.0, rel=0.12)
-
-
-def test_no_chip_multiplies_faster_than_its_peak() -> None:
-    """H20 has an H100's power and a seventh of its peak: sustained clocks that follow power stop at the peak."""
-    factors = training_efficiency()
-    for name in accelerator_ids():
-        chip = load_accelerator(name)
-        assert factors.sustained(chip, factors.gemm_fraction(chip, "bf16")) < 1.0, name
-    machine = Machine(load_system("h20-nvl8"), training=factors)
-    step = step_time(load_model("llama-3.1-8b"), Batch(4096.0, 64.0), Layout(dp=8), Precision(), machine)
-    flop = 6 * 8.03e9 * 4096 * 64
-    assert 0.3 < flop / (step.step_s * 8 * machine.bf16_flop_per_s) < 0.95

@@ -43,7 +43,7 @@ def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     question, system = setting.asked(PretrainQuestion), setting.machine.system
     n_scale_up = int(system.n_gpus_scale_up.value)
     scenario, limits = read_training(question, setting.model), read_limits(question, n_scale_up)
-    n_gpus, layout = stated_layout(question, setting.model, system.n_gpus or n_scale_up)
+    n_gpus, layout = stated_layout(question, setting.model, system)
     if layout is not None:
         scenario, limits = replace(scenario, layout=layout), replace(limits, layouts=(layout,))
     found, _ = configured_run(scenario, n_gpus, limits, setting.typical)
@@ -157,7 +157,7 @@ def _check_whole(result: PretrainingResult, setting: Setting) -> None:
     layout, n_gpus = result.scenario.layout, setting.asked(PretrainQuestion).gpus
     if int(layout.n_gpus) != n_gpus:
         raise LayoutError(
-            f"layout {layout} uses {int(layout.n_gpus)} of {n_gpus} GPUs: leave dp out to use all of them"
+            f"layout {layout} uses {int(layout.n_gpus):,} of {n_gpus:,} GPUs: leave dp out to use all of them"
         )
 
 

@@ -8,7 +8,7 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.fields import fields_of
-from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer, show_launched
 from computeledger.interfaces.options import json_option, working_option
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
@@ -36,4 +36,7 @@ def rl(**options: Any) -> None:
             raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
     from computeledger.questions.answers.rl.answer import answer_rl
 
-    show_answer(answer_rl(asked_by(RLQuestion, options)), options)
+    question = asked_by(RLQuestion, options)
+    answer = answer_rl(question)
+    beside = question.levers or question.scale_up or question.search
+    show_launched(answer, options, "" if answer.launch is None else answer.launch.text, beside=beside)

@@ -262,13 +262,14 @@ def best_of_n_mean(mean: Num, standard_deviation: Num, n_samples: Num) -> Num:
     asked = np.asarray(n_samples, float)
     if not np.all(asked >= 1):
         raise QuantityError(f"n = {float(np.min(asked)):g}: at least one draw is needed")
-    # a search asks for few different numbers of draws many times over
-    distinct, places = np.unique(asked, return_inverse=True)
-    n, (step, above) = distinct[:, None], _normal_tail()
+    # each count once: thousands of ways to share GPUs have few counts of replicas
+    counts, places = np.unique(asked, return_inverse=True)
+    n = counts[:, None]
+    step, above = _normal_tail()
     # the integrand is even, so that the trapezoid rule converges faster than any power of the step
     integrand = -np.expm1(n * np.log1p(-above)) - above**n
-    gain = (step * (integrand.sum(axis=-1) - integrand[..., 0] / 2))[places].reshape(asked.shape)
-    return mean + standard_deviation * gain
+    gain: NDArray[np.float64] = step * (integrand.sum(axis=-1) - integrand[:, 0] / 2)
+    return mean + standard_deviation * gain[places].reshape(asked.shape)
 
 
 @functools.cache

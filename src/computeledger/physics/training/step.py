@@ -12,7 +12,7 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
-from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.calibration.training import measured_family
 from computeledger.physics.collectives import inside_bytes_per_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
@@ -175,7 +175,7 @@ def _host_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> Num
 
 def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
     """Real over modelled time: of the class that the question falls in, and of its framework."""
-    name = step_class(model, batch, chip_family(machine.system.accelerator))
+    name = step_class(model, batch, measured_family(machine.system.accelerator))
     ratio: Num = getattr(machine.training, f"training_{name}_ratio")
     return ratio * batch.stack.time_ratio
 
@@ -190,7 +190,7 @@ def step_class(model: Model, batch: Batch, family: str) -> str:
     batch : Batch
         With its stack.
     family : str
-        Of the chip, by :func:`~computeledger.physics.calibration.training.chip_family`.
+        Of the chip, by :func:`~computeledger.physics.calibration.training.measured_family`.
 
     Returns
     -------

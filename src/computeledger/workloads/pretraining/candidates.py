@@ -15,10 +15,12 @@ from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.training.batch import RECOMPUTE, RECOMPUTE_CHOICES
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.pretraining.expressible import expressible
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 
-#: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K).
-LEAST_TOKENS_PER_RANK = 4096
+#: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K), and this
+#: many where a batch has fewer sequences than a job has GPUs, which could not all work otherwise.
+LEAST_TOKENS_PER_RANK, LEAST_OF_FEW = 4096, 1024
 #: Largest microbatch that is tried, in sequences, and the largest number of pieces of the model per stage.
 MOST_MICROBATCH, MOST_PIECES = 16, 16
 
@@ -27,7 +29,7 @@ Columns = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a search may choose from; None leaves it free."""
+    """What a search may choose from; None leaves it free. A ``launcher`` narrows it to what its launch can state."""
 
     n_scale_up: int
     layouts: tuple[Layout, ...] | None = None
@@ -36,6 +38,7 @@ class Limits:
     recompute: tuple[str, ...] = RECOMPUTE
     schedules: tuple[str, ...] = ("1f1b",)
     sharded: tuple[bool, ...] = (False, True)
+    launcher: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[
                         continue
 
 
-def longest_context_parallel(sequence_tokens: float) -> int:
+def longest_context_parallel(sequence_tokens: float, least: int = LEAST_TOKENS_PER_RANK) -> int:
     """Context-parallel degree up to which each rank keeps enough tokens.
 
     Examples
@@ -122,7 +125,7 @@ def longest_context_parallel(sequence_tokens: float) -> int:
     >>> longest_context_parallel(4096), longest_context_parallel(131072), longest_context_parallel(500)
     (1, 32, 1)
     """
-    return int(2 ** max(math.floor(math.log2(max(sequence_tokens / LEAST_TOKENS_PER_RANK, 1.0))), 0))
+    return int(2 ** max(math.floor(math.log2(max(sequence_tokens / least, 1.0))), 0))
 
 
 def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Candidates:
@@ -145,8 +148,10 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     sequence_tokens = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
     layouts = limits.layouts
     if layouts is None:
-        longest = longest_context_parallel(sequence_tokens)
-        layouts = tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest))
+        least = LEAST_OF_FEW if sequences < n_gpus else LEAST_TOKENS_PER_RANK
+        longest = longest_context_parallel(sequence_tokens, least)
+        every = training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest)
+        layouts = tuple(one for one in every if divides_sequence(int(one.cp), sequence_tokens))
     degrees = np.array([[one.tp, one.pp, one.dp, one.cp, one.ep] for one in layouts], float)
     micro = [limits.microbatch_sequences] if limits.microbatch_sequences else divisors(sequences, MOST_MICROBATCH)
     pieces = [limits.virtual_stages] if limits.virtual_stages else list(range(1, MOST_PIECES + 1))
@@ -163,7 +168,20 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     _, pp, dp, cp, _, _, _, _, sharded, _ = table.T
     table = table[(sharded == 0) | ((pp == 1) & (dp * cp > 1))]
     names = [one.name for one in fields(Candidates)]
-    return Candidates(**dict(zip(names, np.ascontiguousarray(table.T), strict=True)))
+    columns = dict(zip(names, np.ascontiguousarray(table.T), strict=True))
+    legal = Candidates(**columns)
+    return legal.take(np.flatnonzero(expressible(limits.launcher, scenario, columns))) if limits.launcher else legal
+
+
+def divides_sequence(cp: int, sequence_tokens: float) -> bool:
+    """Tell whether a sequence divides into two chunks for each rank; what is short of a power of two is padded.
+
+    Examples
+    --------
+    >>> divides_sequence(3, 8192.0), divides_sequence(3, 9216.0), divides_sequence(4, 8190.0)
+    (False, True, True)
+    """
+    return cp & (cp - 1) == 0 or sequence_tokens % (2 * cp) == 0
 
 
 def _crossed(table: Columns, choices: list[list[int]]) -> Columns:

@@ -180,7 +180,7 @@ def _trainer(run: RLScenario, stated: Stated, n_gpus: int, machine: Machine) -> 
     if stated.trainer is None:
         return search_trainer(question, run, machine)
     if stated.trainer.n_gpus > n_gpus:
-        raise LayoutError(f"training layout {stated.trainer} takes {int(stated.trainer.n_gpus)} of {n_gpus} GPUs")
+        raise LayoutError(f"training layout {stated.trainer} takes {int(stated.trainer.n_gpus):,} of {n_gpus:,} GPUs")
     pack = PACK_TOKENS if stated.pack_tokens is None else stated.pack_tokens
     modes = (stated.recompute,) if stated.recompute else RECOMPUTE
     for mode in modes:

@@ -14,6 +14,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.files import read_lengths
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.calibration.weight_sync import load_sync_mechanism
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.weights import precision_of
@@ -133,9 +134,9 @@ def _remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
             place_run(run, replace(free, n_gpus=n), RLMachines(sides[0], sides[1], machines.factors))
         except InputError:
             continue
-        other = "in another layout or split" if n == stated.n_gpus else f"on {n} GPUs"
+        other = "in another layout or split" if n == stated.n_gpus else f"on {n:,} GPUs"
         return f"it would fit {other}"
-    return f"nor does it on {n} GPUs: shorter rollouts or a smaller model may"
+    return f"nor does it on {n:,} GPUs: shorter rollouts or a smaller model may"
 
 
 def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLMachines:
@@ -151,18 +152,20 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
     if (generation or 1) + (training or 1) > gpus and (generation or training):
         given = {"--generation-gpus": generation, "--training-gpus": training}
         said = " and ".join(f"{name} {n}" for name, n in given.items() if n)
-        raise InputError(f"{said}: of {gpus} GPUs some must generate, and some train")
+        raise InputError(f"{said}: of {gpus:,} GPUs some must generate, and some train")
     if generation and not training:
         training = gpus - generation
     if training and not generation:
         generation = gpus - training
     layout, trainer = question.layout, question.training_layout
+    sync = question.weight_sync
+    takes_turns = sync is not None and load_sync_mechanism(sync).needs == "colocated"
     return Stated(
         n_gpus=gpus,
         n_generation=generation,
         n_training=training,
         max_lag=question.max_lag or 0,
-        is_separate=load_rl_framework(question.framework).placement == "separate" and gpus > 1,
+        is_separate=load_rl_framework(question.framework).placement == "separate" and gpus > 1 and not takes_turns,
         is_in_flight=question.takes_weights_live,
         generation=check_layout(parse_layout(layout), model) if layout else None,
         trainer=check_layout(parse_layout(trainer), model) if trainer else None,
@@ -318,8 +321,8 @@ def _check_context(model: Model, run: RLScenario) -> None:
     held = max(median(run.longest_sequence_tokens), prompt + with_text)
     if model.max_context_tokens and held > model.max_context_tokens:
         raise InputError(
-            f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
-            f"{model.max_context_tokens}; state --rollout-limit-tokens"
+            f"prompt and longest rollout of {held:,.0f} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens:,}; state --rollout-limit-tokens"
         )
 
 
