@@ -253,7 +253,7 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     least = micro * min(int(one.dp) for one in layouts)
     if limits.launcher and candidates(scenario, n_gpus, replace(limits, launcher="")).size:
         return (
-            f"{n_gpus:,} GPUs and a batch of {sequences:,} sequences: {limits.launcher} can state no layout of them: its "
+            f"{n_gpus:,} GPUs and a batch of {sequences:,} sequences: {limits.launcher} can state no layout of them: "
             f"stages, experts or microbatches do not divide; try {2 ** int(math.log2(n_gpus)):,} GPUs"
         )
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
