@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,9 +59,13 @@ class Swept:
 
     def best(self, top: int, fitting: bool = True) -> list[PretrainingOption]:
         """List the fastest candidates."""
+        return list(itertools.islice(self.ranked(fitting), top))
+
+    def ranked(self, fitting: bool = True) -> Iterator[PretrainingOption]:
+        """Give the candidates from the fastest on, each made when it is asked for."""
         cost = np.where(self.fits, self.step_s, np.inf) if fitting else self.step_s
-        order = np.argsort(cost, kind="stable")[:top]
-        return [self.option(int(row)) for row in order if np.isfinite(cost[row])]
+        order = np.argsort(cost, kind="stable")
+        return (self.option(int(row)) for row in order if np.isfinite(cost[row]))
 
     def option(self, row: int) -> PretrainingOption:
         """Give one candidate by its row."""
@@ -174,6 +179,25 @@ def search_pretraining(
     >>> str(best.layout), best.recompute
     ('tp2-dp8', 'none')
     """
+    return list(itertools.islice(ranked_pretraining(scenario, layouts, machine), top))
+
+
+def ranked_pretraining(
+    scenario: PretrainingScenario, layouts: Iterable[Layout], machine: Machine
+) -> Iterator[PretrainingOption]:
+    """Give all that :func:`search_pretraining` evaluates and that fits, from the fastest on, made as it is asked for.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.physics.training.batch import Batch
+    >>> from computeledger.workloads.pretraining.candidates import training_layouts
+    >>> model, machine = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"))
+    >>> asked = PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128)), training_layouts(model, 16, 8)
+    >>> next(ranked_pretraining(*asked, machine)) == search_pretraining(*asked, machine, top=1)[0]
+    True
+    """
     tried = tuple(layouts)
     limits = Limits(
         n_scale_up=int(machine.system.n_gpus_scale_up.value),
@@ -183,7 +207,7 @@ def search_pretraining(
         schedules=(scenario.schedule,),
     )
     every = candidates(scenario, int(tried[0].n_gpus), limits)
-    return require_fit(scenario, every, machine, (int(tried[0].n_gpus), limits)).best(top)
+    return require_fit(scenario, every, machine, (int(tried[0].n_gpus), limits)).ranked()
 
 
 def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machine, asked: tuple[int, Limits]) -> Swept:
