@@ -128,6 +128,21 @@ def test_stages_of_an_engine_ask_nemo_rl_for_its_asynchronous_engine() -> None:
     assert said["policy.generation.vllm_cfg.pipeline_parallel_size"] == "2"
 
 
+def test_engines_are_searched_on_what_their_framework_runs() -> None:
+    """On its own the search takes pipeline stages here, which verl and TRL have not."""
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "gpus": 32, "rollout_tokens": 4000}
+    asked |= {"prompts_per_step": 256, "samples": 16, "levers": True}
+    free = cl.rl(**asked)
+    assert free.setting.run.typical.engine.layout.pp > 1
+    for name in ("verl", "trl"):
+        held = cl.rl(**asked, framework=name)
+        assert held.setting.run.typical.engine.layout.pp == 1
+        assert not any("pp" in lever.why for lever in held.levers if lever.name == "another layout")
+        assert not any("pipeline stages" in one for one in held.remarks)
+    staged = cl.rl(**asked, framework="verl", layout="tp2-pp2")
+    assert any("verl runs no pipeline stages in generation" in one for one in staged.remarks)
+
+
 def test_a_lag_is_what_each_framework_means_by_it() -> None:
     lag = {name: dict(launch(name, **LAGGED).arguments) for name in EMITTED}
     # verl counts versions that a trajectory spans, its first one included
