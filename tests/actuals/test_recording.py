@@ -200,6 +200,28 @@ def test_the_road_from_a_plan_over_a_run_to_the_next_plan(tmp_path: Path) -> Non
     assert reached["p50"] == pytest.approx(took.actual.utilization_fraction, rel=0.1)
 
 
+def test_rl_is_settled_by_phase_as_planned_and_as_logged(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'model = "Qwen/Qwen3-8B"\nsystem = "h100-nvl8"\nprice = "$2/h"\n'
+        '[rl]\ntokens = "10M tokens"\ngpus = 16\nframework = "verl"\nprompts_per_step = 128\ngroup_size = 8\n'
+        'rollout = "900 tokens"\nprompt = "200 tokens"\n[pretraining]\nskip = "-"\n[inference]\nskip = "-"\n'
+    )
+    times = {"gen": 31.0, "old_log_prob": 6.0, "update_actor": 25.0, "update_weights": 3.0, "step": 70.0}
+    with cl.FrameworkLogger(tmp_path / "run.jsonl", "verl", devices=16) as logger:
+        sizes = {"perf/total_num_tokens": 1024 * 1100.0, "prompt_length/mean": 200.0, "response_length/mean": 900.0}
+        for step in range(4):
+            logger.log({f"timing_s/{name}": value for name, value in times.items()} | sizes, step)
+    answer = cl.reconcile(str(plan), [str(tmp_path / "run.jsonl")])
+    one = answer.phases["rl"]
+    assert one.actual.tokens == pytest.approx(4 * 1024 * 900)
+    assert sum(one.planned_parts.values()) == pytest.approx(one.budget.gpu_hours + one.gpu_hours.volume)
+    assert set(one.planned_parts) <= {"generation", "log-probs", "update", "weight sync", "idle", "verification"}
+    (table,) = (table for table in answer.view().tables if "by phase" in table.title)
+    assert {row[0] for row in table.rows} >= {"generation", "log-probs", "update", "weight sync", "idle"}
+    assert answer.to_dict()["phases"]["rl"]["planned_parts"]["update"]["gpu_hours"] == one.planned_parts["update"]
+
+
 def test_verl_metrics_become_what_the_reader_makes_of_verls_log(tmp_path: Path) -> None:
     log = tmp_path / "verl.jsonl"
     log.write_text(samples.verl_file())
