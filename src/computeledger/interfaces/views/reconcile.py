@@ -154,7 +154,9 @@ def _step_time(gap: Gap) -> str:
     """Measured against modelled, and the part of the gap whose fix gains most, or that there is no gap."""
     step = f"{words(gap.measured_s, 's')} measured, {words(gap.modelled_s, 's')} modelled"
     if gap.best is None or gap.total_s < AS_PREDICTED_FRACTION * gap.modelled_s:
-        return f"{step}: no part takes much more than it should"
+        if gap.best is None:
+            return f"{step}: no part takes much more than modelled"
+        return f"{step}: {gap.best.name} takes {words(gap.best.excess_s, 's')} more than modelled, other parts less"
     share = percent(gap.best.excess_s / gap.total_s)
     fix = f": {gap.best.fix}" if gap.best.fix else ""
     return f"{step}; {share} of the difference comes from {gap.best.name}{fix}"
@@ -162,9 +164,10 @@ def _step_time(gap: Gap) -> str:
 
 def _gap(gap: Gap) -> Table:
     """Every part of the gap; what a GPU did is told where a profile was given."""
+    is_apart = gap.total_s >= AS_PREDICTED_FRACTION * gap.modelled_s
     rows = [
         [one.name, _amount(one.modelled_s or None, "s"), _amount(one.measured_s, "s"), signed(one.excess_s, "s"),
-         percent(one.excess_s / gap.total_s).replace("-", "\u2212") if gap.total_s else "",
+         percent(one.excess_s / gap.total_s).replace("-", "\u2212") if is_apart else "",
          one.fix if one.excess_s > WORTH_A_FIX_FRACTION * gap.measured_s else ""]
         for one in gap.parts
     ]  # fmt: skip
