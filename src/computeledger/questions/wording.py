@@ -79,9 +79,11 @@ def words(value: float, unit: str) -> str:
 
     Examples
     --------
-    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split()
-    ('$2/h', ['183', 'days'])
+    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split(), words(0.05, "days").split()
+    ('$2/h', ['183', 'days'], ['1.2', 'h'])
     """
+    if unit == "days" and 0 < value < 1:
+        return words(value * DAY_S, "s")
     if unit in ("GPU-hours", "gpu_hours"):
         text = f"{format_si(value)} GPU-hours"
     elif unit in ("", "-", "count", "params", "GPUs"):
