@@ -79,9 +79,11 @@ def words(value: float, unit: str) -> str:
 
     Examples
     --------
-    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split()
-    ('$2/h', ['183', 'days'])
+    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split(), words(0.05, "days").split()
+    ('$2/h', ['183', 'days'], ['1.2', 'h'])
     """
+    if unit == "days" and 0 < value < 1:
+        return words(value * DAY_S, "s")
     if unit in ("GPU-hours", "gpu_hours"):
         text = f"{format_si(value)} GPU-hours"
     elif unit in ("", "-", "count", "params", "GPUs"):
@@ -140,7 +142,7 @@ def engine_words(document: Mapping[str, Any]) -> str:
 def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> str:
     """Whose interval an answer carries, or had before the reader's own measurements; the physical limit has none."""
     if is_anchored:
-        return f"interval class before your own measurements: {sure['class']} ({sure['n']:,} measurements)"
+        return f"interval class {sure['class']} ({sure['n']:,} measurements): as it was before your own"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
