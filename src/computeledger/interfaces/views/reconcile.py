@@ -38,7 +38,7 @@ def view(answer: ReconcileAnswer, _working: bool) -> View:
         warnings=tuple(f"Contradicts physics: {_contradiction(one)}" for one in answer.result.contradictions),
         plots=(*(plot for one in answer.phases.values() for plot in _plots(one)), _parts(answer)),
         tables=(
-            *(table for one in answer.phases.values() for table in (_quantities(one), _variance(one))),
+            *(table for one in answer.phases.values() for table in (_quantities(one), _variance(one), *_by_part(one))),
             *([_gap(answer.gap)] if answer.gap is not None else []),
             *_calibration(answer.calibration, answer.result.ledger.plan.name),
             _files(answer.files),
@@ -128,6 +128,25 @@ def _variance(one: Settled) -> Table:
     return Table(
         f"{PHASE_NAMES[one.name]}: why the two differ", ("part", "USD #", "GPU-hours #", "what it is"), rows,
         note=f"GPU-time: {spent}.", strong=(len(rows) - 1,),
+    )  # fmt: skip
+
+
+def _by_part(one: Settled) -> Iterator[Table]:
+    """GPU-hours as planned and as they were, by phase of the run ledger; the largest difference first."""
+    if not one.planned_parts:
+        return
+    took = {name: seconds / HOUR_S for name, seconds in one.took.gpu_s_by_phase.items()}
+    pairs = [(name, one.planned_parts.get(name, 0.0), took.get(name, 0.0)) for name in {**one.planned_parts, **took}]
+    rows = [
+        [name, show(planned, "GPU-hours"), show(actual, "GPU-hours"), f"× {actual / planned:.3g}" if planned else "",
+         signed(actual - planned, "GPU-hours")]
+        for name, planned, actual in sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))
+    ]  # fmt: skip
+    columns = ("phase", "planned #", "actual #", "actual / planned #", "difference #")
+    yield Table(
+        f"{PHASE_NAMES[one.name]} by phase, in GPU-hours", columns, rows,
+        note="Planned: the plan's GPU-time per token for the tokens of the run, divided as its modelled step is. "
+        "What waits for the longest rollouts is generation, as logs count it.",
     )  # fmt: skip
 
 
