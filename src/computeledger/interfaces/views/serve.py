@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
@@ -13,7 +14,7 @@ from computeledger.interfaces.views.grounds import assumed_words, memory_fact, p
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.physics.roofline import OperationKind
-from computeledger.questions.answer import Answer
+from computeledger.questions.answers.serving.setting import ServingAnswer
 from computeledger.questions.wording import (
     alike_words,
     anchor_words,
@@ -50,7 +51,7 @@ _STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share
 OTHER_PREFILLS = OperationKind.OTHER_PREFILLS.value
 
 
-def view(answer: Answer, working: bool) -> View:
+def view(answer: ServingAnswer, working: bool) -> View:
     """Of an answer by one pool of replicas or by two."""
     document = answer.to_dict(working=working)
     limit, alike = document["physical_limit"], document.get("measured_alike")
@@ -63,7 +64,7 @@ def view(answer: Answer, working: bool) -> View:
         tiles=tuple(tile(document, *one, limit=limit) for one in _TILES if one[0] in document),
         reference="physical limit",
         facts=tuple(_facts(document)),
-        plots=_plots(document),
+        plots=_plots(document, answer.setting.system.accelerator),
         tables=(*_tables(document), *([alike_table(alike)] if working and alike else [])),
         notes=tuple(_notes(document)),
         grounds=tuple(_grounds(document)),
@@ -204,7 +205,7 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
 
 
-def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     memory = document["memory_bytes"]
     held = f"{words(memory['total'], 'B')} of {words(memory['capacity'], 'B')}"
     front = (
@@ -216,7 +217,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
              plots.step_bounds(document), "decode_s"),
         Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
-             "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document), BELOW),
+             "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document, chip), BELOW),
         Plot("memory", "Memory of the busiest GPU",
              f"{held}; the largest batch that fits is {document['largest_batch']:g}.",
              plots.memory_figure(document), "memory_bytes"),
