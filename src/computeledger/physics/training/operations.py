@@ -113,7 +113,7 @@ class _Work:
         chip, recipe = self.machine.system.accelerator, self.batch.stack.recipe
         native = chip.native_precision(precision)
         fraction = self.machine.training.gemm_fraction(chip, native)
-        rate = chip.peak(native) * fraction * self.machine.training.power_ratio(chip)
+        rate = chip.peak(native) * self.machine.training.sustained(chip, fraction)
         if recipe != "row" or native == "bf16":
             return rate
         return rate / np.where(np.asarray(self.layout.tp) > 1, ROW_RATIO_CUT, ROW_RATIO)
@@ -194,7 +194,7 @@ def _attention(work: _Work) -> Iterator[Operation]:
         return
     fraction = machine.training.attention_fraction(machine.system.accelerator, batch.stack.attention)
     cut = layout.tp * layout.pp
-    rate = machine.bf16_flop_per_s * fraction * machine.training.power_ratio(machine.system.accelerator)
+    rate = machine.bf16_flop_per_s * machine.training.sustained(machine.system.accelerator, fraction)
     if batch.documents is not None:  # the slowest rank's attention is waited for
         sequences = batch.global_sequences / layout.dp
         rate = rate / batch.documents.attention_ratio(layout.dp, layout.cp, sequences)

@@ -160,7 +160,7 @@ class PretrainingResult(Displayed):
     @property
     def utilization_fraction(self) -> Num:
         """The ledger's ``6 N`` per token over dense bf16 peak, ``4 N`` of frozen weights: attention out [-]."""
-        flop, lora = 6 * n_params_active(self.scenario.model), self.scenario.lora
+        flop, lora = 6.0 * n_params_active(self.scenario.model), self.scenario.lora
         if lora is not None:
             flop += 6 * adapter_params(self.scenario.model, lora) - flop / 3
         return flop * self.tokens_per_s_per_gpu / self.peak_flop_per_s

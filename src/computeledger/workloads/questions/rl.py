@@ -226,6 +226,11 @@ class RLQuestion(OnSystem):
     search: bool = asked("switch", "Search the best split of the GPUs under the lag.", False)
     scale_up: bool = asked("switch", "Does it fit a scale-up domain: rollouts, longest trace, largest model.", False)
     levers: bool = asked("switch", "What would bring GPU-time down, one change at a time.", False)
+    compare_to: str | None = asked(
+        "text", "A step of yours beside this one: step=290,generation=180,update=70, or a log of verl, NeMo RL, slime "
+        "or TRL, or a run ledger.", metavar="PHASES|FILE", label="Your step", group="Yours", blank="none",
+        example="step=290,generation=180,update=70",
+    )  # fmt: skip
     emit: str | None = asked(
         "text", "Print the command that runs this in a framework, whose defaults it takes.", choices=EMITTED
     )
