@@ -41,7 +41,7 @@ def test_every_question_is_answered_and_shown(name: str, own_system: str) -> Non
 
 def test_a_plan_is_drawn_under_the_roof_of_its_own_chip(own_system: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
-    top = f'model = "qwen3-0.6b"\nsystem = "{own_system}"\nprice = 2\n'
+    top = f'model = "qwen3-0.6b"\nsystem = "{own_system}"\nprice = "$2/h"\n'
     rest = '[rl]\nskip = "none"\n[inference]\nskip = "none"\n'
     plan.write_text(f'{top}[pretraining]\ntokens = "1B tokens"\ngpus = 8\n{rest}')
     report = tmp_path / "plan.html"

@@ -147,7 +147,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         admission_steps=max(admission - 0.5, 0.0),  # half a step passes on the clock until the one that reads begins
     )
     waits_s = admission / reading * fresh.step_s
-    host_s = reading * max(float(np.mean(fresh.ttft_s - waits_s - fresh.prefill_s)), 0.0)
+    own_s = replace(fresh.first, shared_s=0.0).at_s("mean")  # the clock brings the prompts of others itself
+    host_s = reading * max(float(np.mean(own_s - waits_s - fresh.prefill_s)), 0.0)
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
     return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))

@@ -227,7 +227,7 @@ def prefill_worker(scenario: ServingScenario, layout: Layout, machine: Machine) 
     True
     """
     alone = estimate_serving(replace(scenario, layout=layout, batch=1.0), machine)
-    packed_s = machine.efficiency.serving_ratio * packed_prefill_s(alone.scenario, machine)
+    packed_s = machine.efficiency.serving_ratio * packed_prefill_s(alone.scenario, machine)[0]
     return replace(alone, prefill_busy_s=np.minimum(packed_s, alone.prefill_s / (layout.dp * layout.pp)))
 
 
