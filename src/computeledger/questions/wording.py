@@ -225,7 +225,16 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
         parts.append(rule)
     count = anchor["n"]
     whose = "one measurement" if count == 1 else f"{count} measurements"
-    return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"
+    width_before, width_after = (
+        [anchor[when][name]["p95"] / anchor[when][name]["p05"] for name in anchor["carried_fraction"]]
+        for when in ("interval_before", "interval_after")
+    )
+    is_narrower = all(after < _NARROWER * before for before, after in zip(width_before, width_after, strict=True))
+    return f"shifted{' and narrowed' * is_narrower} by {whose} of your own: {'; '.join(parts)}"
+
+
+#: Width of an interval over what it was, below which it counts as narrower.
+_NARROWER = 0.99
 
 
 #: A time per token that nobody waits for: milliseconds were meant.

@@ -14,6 +14,7 @@ from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estima
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.catalog import user_path
+from computeledger.facts.load import load_system
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.calibration.local import local_engines
@@ -294,6 +295,8 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """Answer ``computeledger serve``."""
     if question.emit is not None:
         check_launcher(question.emit)
+        if foreign := foreign_engine(question.emit, load_system(question.system)):
+            raise InputError(f"--emit {question.emit}: {foreign[0]}")
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")

@@ -138,7 +138,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "output_tokens": quantity(scenario.output_tokens, "tokens"),
         "precision": precision_document(scenario.precision),
         **quantities(serve_figures(result)),
-        **_first_tokens(result),
+        **_first_tokens(result, result.scenario),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "bound": main_bound(result.decode),
         "prefill_bound": main_bound(result.prefill),
@@ -155,13 +155,13 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
     }
 
 
-def _first_tokens(result: ServingResult) -> dict[str, Any]:
+def _first_tokens(result: ServingResult | DisaggregatedResult, run: ServingScenario) -> dict[str, Any]:
     """Times to first token over the requests of a run that starts at once."""
-    if np.all(np.isinf(result.scenario.rounds)):
+    if np.all(np.isinf(run.rounds)):
         return {}
     return {
-        "rounds_per_burst": median(result.scenario.rounds),
-        "statistic": result.scenario.statistic,
+        "rounds_per_burst": median(run.rounds),
+        "statistic": run.statistic,
         "ttft_statistics_s": {name: quantity(result.ttft_statistic_s(name), "s") for name in STATISTICS},
     }
 
@@ -407,6 +407,7 @@ def pools_document(
         "output_tokens": quantity(one.output_tokens, "tokens"),
         "precision": precision_document(one.precision),
         **quantities(_pools_figures(*answer)),
+        **_first_tokens(result, one),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "pools": {
             name: {

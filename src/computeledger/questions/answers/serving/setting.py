@@ -228,7 +228,7 @@ def speculation(question: ServeQuestion) -> dict[str, float]:
     """What was asked of speculative decoding, where it was."""
     if not question.draft_tokens:
         return {}
-    return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.tokens_per_step}
+    return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.yielded_tokens}
 
 
 def host_memory_document(host: HostMemory) -> dict[str, Any]:
