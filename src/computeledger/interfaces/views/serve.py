@@ -198,7 +198,8 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     without = f" and {percent(idle)} of the time without a request" if idle else ""
     cost = words(replica["usd_per_mtok_output"], "USD/Mtok")
     full = f"fully loaded: batch {replica['batch']}, {words(replica['tpot_s'], 's')} per token, {cost} of output"
-    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load"
+    bill = f"{words(fleet['usd_per_hour'], 'USD')}/h, {words(fleet['usd_per_request'], 'USD')} per request"
+    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load ({bill})"
     default, fastest = assumed.get("slowest_tpot_s_of_the_search"), assumed.get("choice_of_the_search")
     taken = f"no more than {words(default, 's')} per token, as no --tpot says otherwise" if default else fastest
     paced = taken or "within the limits that were stated"

@@ -98,6 +98,7 @@ class ServeAnswer(ServingAnswer):
     fleet: Fleet | None
     n_gpus: int
     full_load: ServingResult | None = None
+    full_limit: ServingResult | None = None
 
     @property
     def layout(self) -> Layout:
@@ -106,7 +107,8 @@ class ServeAnswer(ServingAnswer):
 
     @property
     def _usd_per_mtok(self) -> tuple[Num, Num]:
-        return self.result.usd_per_mtok_output, self.result.usd_per_mtok_input
+        figures = documents.serve_figures(self.result, self.fleet)
+        return figures["usd_per_mtok_output"][0], figures["usd_per_mtok_input"][0]
 
     @property
     def batch(self) -> int:
@@ -129,6 +131,8 @@ class ServeAnswer(ServingAnswer):
         if self.fleet is not None and self.full_load is not None:
             document["fleet"] = documents.fleet_document(self.fleet, self.result, self.full_load)
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
+        if self.fleet is not None and self.full_limit is not None:
+            document |= documents.paid_document(self.fleet, self.result, (self.limit, self.full_limit))
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
         document |= {"price": dict(setting.price), **engine_document(setting)}
@@ -354,6 +358,7 @@ def _loaded(answer: ServeAnswer, fleet: Fleet) -> ServeAnswer:
         result=estimate_serving(at_load(full, setting.machine, share), setting.machine),
         limit=estimate_serving(at_load(full, ideal, share), ideal),
         full_load=answer.result,
+        full_limit=answer.limit,
     )
 
 
