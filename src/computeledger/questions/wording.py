@@ -142,7 +142,7 @@ def engine_words(document: Mapping[str, Any]) -> str:
 def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> str:
     """Whose interval an answer carries, or had before the reader's own measurements; the physical limit has none."""
     if is_anchored:
-        return f"interval class before your own measurements: {sure['class']} ({sure['n']:,} measurements)"
+        return f"interval class {sure['class']} ({sure['n']:,} measurements): as it was before your own"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
