@@ -158,8 +158,9 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
     grown = document["growing_batch"]
     assert grown["phases"][-1]["end_tokens"] == 1e12
     assert grown["effective_days"]["larger"] <= grown["effective_days"]["here"]
-    _, text, _ = run(capsys, "--layout", "tp2-dp4", "--levers", "--emit", "megatron")
-    assert "What each lever of memory frees" in text and "--tensor-model-parallel-size" in text
+    _, text, beside = run(capsys, "--layout", "tp2-dp4", "--levers", "--emit", "megatron")
+    assert "What each lever of memory frees" in beside and "What each" not in text
+    assert "--tensor-model-parallel-size" in text and text.startswith("# megatron as of commit")
     layout = document["layout"]
     assert f"tp{document['launch']['arguments']['tensor-model-parallel-size']}-" in f"{layout}-"
     lora = answer(capsys, "--lora-rank", "8", "--tokens", "1G")

@@ -71,6 +71,20 @@ def settled(page: Any, before: str) -> None:
     page.wait_for_function("!document.querySelector('.canvas') || document.querySelector('.canvas .main-svg')")
 
 
+#: Boxes, those of closed groups included, whose placeholder is wider than they are.
+_CUT_OFF = """() => {
+  for (const one of document.querySelectorAll("#controls details")) one.open = true;
+  const pen = document.createElement("canvas").getContext("2d");
+  return [...document.querySelectorAll("#controls input")].filter((one) => one.placeholder && one.offsetParent)
+    .filter((one) => {
+      const style = getComputedStyle(one);
+      pen.font = style.font;
+      const room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+      return pen.measureText(one.placeholder).width > 0.95 * room;
+    }).map((one) => one.placeholder);
+}"""
+
+
 def shown(page: Any) -> str:
     return str(page.evaluate("document.documentElement.dataset.shown"))
 
@@ -99,6 +113,9 @@ def looked_at(page: Any, width: int, name: str) -> None:
     assert page.locator("#headline").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert issues(page, WCAG) == []
+    assert page.evaluate(_CUT_OFF) == [], "what a box takes when it is left empty stands in it whole"
+    # plots that nobody has scrolled to are drawn as well
+    page.wait_for_function("[...document.querySelectorAll('.canvas')].every((one) => one.querySelector('.main-svg'))")
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)
