@@ -25,7 +25,7 @@ from computeledger.physics.weights import stored_precision
 from computeledger.units import SMALLEST
 from computeledger.validation.compare import MOST_MEASURED
 from computeledger.validation.measured_table import read_rows
-from computeledger.workloads.engines import engines
+from computeledger.workloads.engines import engines, reads_prompts_first
 from computeledger.workloads.engines.releases import release_month
 from computeledger.workloads.serving.intervals import model_family
 
@@ -115,6 +115,12 @@ class Point:
     def years(self) -> float:
         """Age of the engine's release against the calibration's reference [year]."""
         return load_calibration().years_of(self.month)
+
+    @property
+    def rounds(self) -> float:
+        """Requests per client between two starts: equal lengths stay in step where an engine reads prompts first."""
+        in_step = self.length_ratio == 1.0 and reads_prompts_first(self.backend)
+        return 1.0 if in_step else ROUNDS_OF_A_RUN
 
     @property
     def family(self) -> str:

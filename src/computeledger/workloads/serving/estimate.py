@@ -292,7 +292,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
-    tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
+    tpot_s = decode_s + joined_s * (others * _met_fraction(scenario) / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
@@ -319,6 +319,12 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
+
+
+def _met_fraction(scenario: ServingScenario) -> Num:
+    """Share of the others' prompts that a request meets: of its last round those that were read before it are past."""
+    turns = scenario.rounds * (scenario.batch + scenario.waiting) / scenario.batch
+    return 1 - 1 / (2 * turns)
 
 
 def _first_limits_s(scenario: ServingScenario, prompts: _Timed, machine: Machine) -> tuple[Num, Num]:
