@@ -28,7 +28,7 @@ from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_p
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
-from computeledger.workloads.serving.burst import FirstToken, Turn
+from computeledger.workloads.serving.burst import FirstToken, Turn, turns_of_run
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
@@ -257,7 +257,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
 
     ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
-    arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
+    arrive in one step share its pass and ranks wait for the busiest; half are past in a last turn. Alone, none joins;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
     ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic.
 
@@ -292,7 +292,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
-    tpot_s = decode_s + joined_s * (others * _met_fraction(scenario) / scenario.output_tokens)
+    met = others * (1 - 1 / (2 * turns_of_run(scenario.rounds, scenario.batch, scenario.waiting)))
+    tpot_s = decode_s + joined_s * (met / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
@@ -319,12 +320,6 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         memory=_memory(scenario, machine, scenario.batch),
         machine=machine,
     )
-
-
-def _met_fraction(scenario: ServingScenario) -> Num:
-    """Share of the others' prompts that a request meets: of its last round those that were read before it are past."""
-    turns = scenario.rounds * (scenario.batch + scenario.waiting) / scenario.batch
-    return 1 - 1 / (2 * turns)
 
 
 def _first_limits_s(scenario: ServingScenario, prompts: _Timed, machine: Machine) -> tuple[Num, Num]:
