@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
+from computeledger.actuals.recording.work import decode_work, forward_work
 from computeledger.arrays import quantiles
 from computeledger.economics.prices.inversion import PriceClues, revealed_sizes
 from computeledger.economics.scaling.laws import loss_besiroglu_2024, loss_hoffmann_2022
@@ -57,7 +58,6 @@ from computeledger.units import format_si, format_usd
 from computeledger.workloads.rl.lengths import SURVIVAL, lengths_of_mean
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit, pareto_front, price_of_speed, search_serving
-from rntp.books import decode_work, forward_work
 
 _ASKED = re.compile(r"<!-- plot: (\w+) -->")
 _HEIGHT = 380.0

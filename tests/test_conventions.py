@@ -46,11 +46,18 @@ def trees() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(path.read_text("utf-8"))) for path in source_files()]
 
 
+@functools.cache
+def nodes(tree: ast.Module) -> list[ast.AST]:
+    """Every node of a tree: to walk it takes longer than what is asked of each."""
+    return list(ast.walk(tree))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def trees_for_this_file() -> Iterator[None]:
     """What the other files of tests need the memory for."""
     yield
     trees.cache_clear()
+    nodes.cache_clear()
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -76,7 +83,7 @@ def budget_problems(path: Path, tree: ast.Module) -> Iterator[str]:
     length = len(path.read_text("utf-8").splitlines())
     if length > MAX_FILE_LINES:
         yield f"{where(path, 1)} has {length} lines, at most {MAX_FILE_LINES}"
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if not isinstance(node, FUNCTIONS):
             continue
         if (lines := body_lines(node)) > MAX_BODY_LINES:
@@ -87,7 +94,7 @@ def budget_problems(path: Path, tree: ast.Module) -> Iterator[str]:
 
 def safety_problems(path: Path, tree: ast.Module) -> Iterator[str]:
     """Asserts on input, swallowed errors, records that can change."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assert):
             yield f"{where(path, node.lineno)} asserts: raise an error of computeledger.errors"
         if isinstance(node, ast.ExceptHandler):
@@ -106,7 +113,7 @@ def safety_problems(path: Path, tree: ast.Module) -> Iterator[str]:
 
 def public_names(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     """Line, kind and name of everything public that a file defines."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, FUNCTIONS) and not node.name.startswith("_"):
             yield node.lineno, "function", node.name
             yield from ((node.lineno, "parameter", name) for name in parameters(node))
@@ -157,7 +164,7 @@ def conversion_problems(path: Path, tree: ast.Module) -> Iterator[str]:
         return
     relative = path.relative_to(ROOT).as_posix()
     found: dict[tuple[int, int], float] = {}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.expr) and (value := number(node)) in POWERS | TIMES:
             found[node.lineno, node.col_offset] = value or 0.0
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv):
@@ -215,12 +222,14 @@ def test_the_gate_sees_what_is_wrong(check: Callable[[Path, ast.Module], Iterato
     assert len(found) == len(expected)
 
 
-def texts() -> Iterator[tuple[Path, int, str]]:
-    """Every line of every text file of the project."""
+def lines_with(pattern: re.Pattern[str]) -> Iterator[tuple[Path, int, str]]:
+    """Every line of every text file of the project in which a pattern is found."""
     for path in project_files():
-        if path.suffix not in BINARY:
-            for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
-                yield path, line, text
+        text = "" if path.suffix in BINARY else path.read_text("utf-8")
+        if pattern.search(text):
+            for number, line in enumerate(text.splitlines(), 1):
+                if pattern.search(line):
+                    yield path, number, line
 
 
 def test_no_machine_path_and_no_registry_host() -> None:
@@ -228,24 +237,21 @@ def test_no_machine_path_and_no_registry_host() -> None:
     folders = [f"/{name}/" for name in ("wo" + "rk", "fa" + "rm", "ro" + "ot")]
     hosts = ["py" + "pi[.]org", "python" + "hosted", "registry[.]npm", "deb[.]deb" + "ian", "files[.]python"]
     pattern = re.compile("|".join([*folders, *hosts]))
-    assert [where(path, line) for path, line, text in texts() if pattern.search(text)] == []
+    assert [where(path, line) for path, line, _ in lines_with(pattern)] == []
 
 
 def test_nothing_is_left_for_later() -> None:
     marks = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "NotImplemented" + "Error"]) + r")\b")
     skips = re.compile(r"mark\.(sk" + r"ip|xf" + r"ail)\b|assert Tr" + "ue")
-    found = [
-        where(path, line)
-        for path, line, text in texts()
-        if path.name != "LICENSE" and (marks.search(text) or (path.suffix == ".py" and skips.search(text)))
-    ]
+    found = [where(path, line) for path, line, _ in lines_with(marks) if path.name != "LICENSE"]
+    found += [where(path, line) for path, line, _ in lines_with(skips) if path.suffix == ".py"]
     assert found == []
 
 
 def imported(tree: ast.Module) -> set[str]:
     """Top-level packages that a file imports."""
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [alias.name for node in nodes(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes(tree) if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names}
 
 
@@ -265,9 +271,9 @@ def one_line_statements(text: str) -> Iterator[int]:
 def test_the_formatter_is_switched_off_only_for_statements_of_rows() -> None:
     assert list(one_line_statements("a = [\n    1, 2,\n    3, 4,\n]  # fmt: skip\n")) == []
     assert list(one_line_statements("a = 1\nb = 2  # fmt: skip\n# fmt: off\n")) == [2, 3]
-    python = [path for path in project_files() if path.suffix == ".py"]
-    found = [where(path, line) for path in python for line in one_line_statements(path.read_text("utf-8"))]
-    assert found == []
+    python = {path: path.read_text("utf-8") for path in project_files() if path.suffix == ".py"}
+    switched = {path: text for path, text in python.items() if "fmt:" in text}
+    assert [where(path, line) for path, text in switched.items() for line in one_line_statements(text)] == []
 
 
 def test_the_core_imports_numpy_at_most() -> None:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from computeledger.display import display_with
 
 if TYPE_CHECKING:
+    from computeledger.actuals.recording.framework_logger import FrameworkLogger
+    from computeledger.actuals.recording.run import RunLedger, RunMachine
+    from computeledger.actuals.recording.trainer import trainer_callback
     from computeledger.arrays import Range, quantiles, sample
     from computeledger.economics.plan.ledger import Ledger, estimate_ledger
     from computeledger.economics.plan.read import Plan, load_plan, read_plan
@@ -86,6 +89,9 @@ if TYPE_CHECKING:
     from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 
 _HOMES = {
+    "actuals.recording.framework_logger": ("FrameworkLogger",),
+    "actuals.recording.run": ("RunLedger", "RunMachine"),
+    "actuals.recording.trainer": ("trainer_callback",),
     "arrays": ("Range", "quantiles", "sample"),
     "economics.plan.ledger": ("Ledger", "estimate_ledger"),
     "economics.plan.read": ("Plan", "load_plan", "read_plan"),
@@ -181,6 +187,7 @@ __all__ = [
     "FitQuestion",
     "FlopSheetQuestion",
     "ForecastQuestion",
+    "FrameworkLogger",
     "GrowthQuestion",
     "InputError",
     "InvertQuestion",
@@ -202,6 +209,8 @@ __all__ = [
     "Range",
     "ReconcileQuestion",
     "RouteQuestion",
+    "RunLedger",
+    "RunMachine",
     "ScheduleQuestion",
     "ServeQuestion",
     "ServingClock",
@@ -268,6 +277,7 @@ __all__ = [
     "sweep",
     "systems",
     "timed_pool",
+    "trainer_callback",
     "validate",
 ]
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
+from computeledger.actuals.recording.run import RunLedger, RunMachine
 from computeledger.errors import InputError
-from rntp.books import Books, Machine
 from rntp.corpus import Chunk, Document, chunks, split, stream
 from rntp.models import counted_by, make_model, make_tokenizer
 from rntp.pretraining import batches, pretrain
@@ -53,13 +53,17 @@ def read_documents(recipe: Recipe, number: int) -> Iterator[Document]:
 
 
 def make_base(
-    recipe: Recipe, folder: Path, machine: Machine, device: torch.device, told: Callable[[int, dict[str, float]], None]
+    recipe: Recipe,
+    folder: Path,
+    machine: RunMachine,
+    device: torch.device,
+    told: Callable[[int, dict[str, float]], None],
 ) -> None:
     """Make a model and pretrain it, or go on with that; nothing is done where it is there.
 
     Examples
     --------
-    >>> make_base(Recipe(), Path("nowhere"), Machine(), torch.device("cpu"), print)
+    >>> make_base(Recipe(), Path("nowhere"), RunMachine(), torch.device("cpu"), print)
     Traceback (most recent call last):
     computeledger.errors.InputError: a model from scratch needs [pretrain]
     """
@@ -71,7 +75,7 @@ def make_base(
     part = folder / f"{BASE}.part"
     tokenizer = base_tokenizer(recipe, folder)
     model = make_model(recipe.model, tokenizer, recipe.seed).to(device)
-    books = Books(folder / LEDGER, counted_by(model, recipe.name), machine, run=recipe.name, workload="pretraining")
+    books = RunLedger(folder / LEDGER, counted_by(model, recipe.name), machine, run=recipe.name, workload="pretraining")
     with contextlib.closing(books):
         rows = batches(_chunks(recipe, spec, tokenizer), spec.batch_sequences, recipe.seed)
         pretrain(model, rows, spec, part / "state.pt", books, told)

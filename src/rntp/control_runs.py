@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from computeledger.actuals.recording.run import RunLedger, RunMachine
 from computeledger.actuals.run_ledger import Entry
 from computeledger.actuals.run_summary import BESIDE_RL, next_token_reference, superseded
 from computeledger.errors import InputError, nearest, shown
-from rntp.books import Books, Machine
 from rntp.positions import Place
 from rntp.pretraining import pretrain
 from rntp.recipe import PretrainSpec, Recipe
@@ -124,7 +124,7 @@ def train_rival(
     part.mkdir(parents=True, exist_ok=True)
     state = part / "state.pt"
     batches = iter(lambda: list(itertools.islice(rows, spec.batch_sequences)), [])
-    with Books(None, None, Machine(), workload="pretraining") as books:
+    with RunLedger(None, None, RunMachine(), workload="pretraining") as books:
         pretrain(model, batches, spec, state, books, lambda step, _said: told(step, spec.steps))
     state.unlink()
     model.save_pretrained(part)

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
-from rntp.books import Books
+from computeledger.actuals.recording.run import RunLedger
 from rntp.checkpoints import clear, last_checkpoint, mark_complete
 from rntp.errors import TrainingError
 
@@ -49,10 +49,10 @@ class _Ends(TrainerCallback):
         self._trainer.end_update()
 
 
-class GuardedTrainer(GRPOTrainer):  # type: ignore[misc]
+class GuardedTrainer(GRPOTrainer):
     """TRL's trainer with books and whole checkpoints."""
 
-    def __init__(self, books: Books, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:
+    def __init__(self, books: RunLedger, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:
         self.books = books
         self._update: ExitStack | None = None
         super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)

@@ -9,42 +9,22 @@ from __future__ import annotations
 import functools
 import platform
 import time
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 import torch
 
-from computeledger.facts.load import accelerator_ids, load_accelerator
-from rntp.books import Books, Machine
+from computeledger.actuals.recording.devices import accelerator_of, installed_versions
+from computeledger.actuals.recording.run import RunLedger, RunMachine
+from computeledger.facts.load import load_accelerator
 
 #: Packages whose versions are written to the ledger.
 PACKAGES = ("computeledger", "torch", "transformers", "trl", "accelerate", "vllm")
 #: Side of the measured matrix product, and how often it is taken; the fastest counts.
 SIDE, REPEATS = 512, 5
-#: Share by which a driver's memory may differ from the data sheet's (binary prefixes, and what the driver keeps).
-MEMORY_MARGIN_FRACTION = 0.1
 
 
-def accelerator_of(device: str, memory_bytes: float) -> str | None:
-    """Find the data sheet of a device by its name and memory.
-
-    Examples
-    --------
-    >>> accelerator_of("NVIDIA H200", 150e9), accelerator_of("NVIDIA H100 PCIe", 85e9), accelerator_of("P40", 24e9)
-    ('h200-sxm5-141gb', 'h100-pcie-80gb', None)
-    >>> accelerator_of("Tesla V100-SXM2-16GB", 16.9e9), accelerator_of("NVIDIA GeForce RTX 4070 Ti SUPER", 16.7e9)
-    ('v100-sxm2-16gb', 'rtx-4070-ti-super')
-    """
-    words = set(device.lower().replace("-", " ").split())
-    named = [chip for chip in map(load_accelerator, accelerator_ids()) if set(chip.short_name.lower().split()) <= words]
-    close = [one for one in named if abs(memory_bytes / one.usable_bytes - 1) <= MEMORY_MARGIN_FRACTION]
-    most = max((len(one.short_name.split()) for one in close), default=0)
-    exact = [one.id for one in close if len(one.short_name.split()) == most]
-    return exact[0] if len(exact) == 1 else None
-
-
-def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16") -> Machine:
+def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16") -> RunMachine:
     """Describe the machine a run is on.
 
     Examples
@@ -54,7 +34,7 @@ def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16"
     >>> here.devices, here.peak_source
     (1, 'measured: matrix product of side 512 in fp32')
     """
-    versions = _versions()
+    versions = installed_versions(PACKAGES)
     name, sheet, wait = f"CPU {platform.machine()}", None, None
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
@@ -66,17 +46,7 @@ def this_machine(device: torch.device, devices: int = 1, precision: str = "bf16"
     else:
         peak = _measured_flop_per_s(device, torch.float32 if precision == "fp32" else torch.bfloat16)
         source = f"measured: matrix product of side {SIDE} in {precision}"
-    return Machine(name, devices, devices, peak, source, versions, wait)
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return RunMachine(name, devices, devices, peak, source, versions, wait)
 
 
 def _measured_flop_per_s(device: torch.device, dtype: torch.dtype) -> float:
@@ -90,7 +60,7 @@ def _measured_flop_per_s(device: torch.device, dtype: torch.dtype) -> float:
     return 2.0 * SIDE**3 / best
 
 
-def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 3, *, warm_up: bool = True) -> None:
+def measure_next_token(books: RunLedger, model: Any, token_ids: Any, repeats: int = 3, *, warm_up: bool = True) -> None:
     """Measure what a step of next-token training takes here: forward, backward and optimizer, on the run's own devices.
 
     The optimizer is AdamW at learning rate 0, so the weights stay as they are; random states are put back and gradients
@@ -102,7 +72,7 @@ def measure_next_token(books: Books, model: Any, token_ids: Any, repeats: int = 
     >>> from transformers import Qwen3Config, Qwen3ForCausalLM
     >>> config = Qwen3Config(vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
     ...     num_attention_heads=2, num_key_value_heads=1, head_dim=8)
-    >>> books = Books(None, config, Machine())
+    >>> books = RunLedger(None, config, RunMachine())
     >>> measure_next_token(books, Qwen3ForCausalLM(config), torch.zeros(2, 8, dtype=torch.long))
     >>> [round(entry.tokens_by_kind.get("trained", 0)) for entry in books.entries]
     [0, 16, 16, 16]

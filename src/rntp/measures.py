@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from computeledger.actuals.recording.run import PhaseBook
+from computeledger.actuals.recording.work import Counted, forward_work
 from computeledger.errors import InputError, shown
-from rntp.books import Counted, PhaseBook, forward_work
 from rntp.corpus import Chunk
 from rntp.models import counted_by, load_model
 from rntp.positions import Measure, Place, place_at

@@ -30,8 +30,8 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
+from computeledger.actuals.recording.work import Counted, ParameterCount, counted_model
 from computeledger.errors import InputError, shown
-from rntp.books import Counted, ParameterCount, counted_model
 from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
@@ -101,7 +101,7 @@ class SmearForCausalLM(Qwen3ForCausalLM):
     def __init__(self, config: _SmearConfig) -> None:
         super().__init__(config)
         self.model = SmearModel(config)
-        self.post_init()  # type: ignore[no-untyped-call]  # the package types it in part
+        self.post_init()
 
 
 AutoConfig.register(_SmearConfig.model_type, _SmearConfig)

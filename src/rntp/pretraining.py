@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rntp.books import Books
+from computeledger.actuals.recording.run import RunLedger
 from rntp.corpus import Chunk
 from rntp.errors import TrainingError
 from rntp.recipe import PretrainSpec
@@ -83,7 +83,7 @@ def pretrain(
     read: Iterable[Sequence[Sequence[int]]],
     spec: PretrainSpec,
     checkpoint: Path,
-    books: Books,
+    books: RunLedger,
     progress: Callable[[int, dict[str, float]], None] = lambda _step, _metrics: None,
 ) -> Any:
     """Train by next-token prediction, from the last checkpoint on where there is one.
@@ -92,11 +92,10 @@ def pretrain(
     --------
     >>> import tempfile
     >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> from rntp.books import Machine
     >>> shape = {"vocab_size": 9, "n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 2}
     >>> model = GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0))
     >>> losses = []
-    >>> with tempfile.TemporaryDirectory() as folder, Books(None, None, Machine(), workload="pretraining") as books:
+    >>> with tempfile.TemporaryDirectory() as folder, RunLedger(None, workload="pretraining") as books:
     ...     spec = PretrainSpec(steps=3, learning_rate=1e-2)
     ...     told = lambda step, metrics: losses.append(metrics["loss"])
     ...     _ = pretrain(model, itertools.repeat([[1, 2, 3, 4]]), spec, Path(folder) / "state.pt", books, told)

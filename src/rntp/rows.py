@@ -16,8 +16,8 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.utils import gather_object
 
+from computeledger.actuals.recording.run import PhaseBook, RunLedger
 from rntp.base_model import PLACES, TEXT, read_documents
-from rntp.books import Books, PhaseBook
 from rntp.corpus import Chunk, chunks
 from rntp.lazy import Lazy, Renewed
 from rntp.measures import measure_for
@@ -80,13 +80,13 @@ def select(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook) -> list[
     return found
 
 
-def selection(recipe: Recipe, model: Any, tokenizer: Any, books: Books) -> Selection | None:
+def selection(recipe: Recipe, model: Any, tokenizer: Any, books: RunLedger) -> Selection | None:
     """Choose positions on the books, or read what an earlier attempt chose.
 
     Examples
     --------
-    >>> from rntp.books import Machine
-    >>> selection(Recipe(), None, None, Books(None, None, Machine())) is None
+    >>> from computeledger.actuals.recording.run import RunMachine
+    >>> selection(Recipe(), None, None, RunLedger(None, None, RunMachine())) is None
     True
     """
     if recipe.positions.rule not in MEASURED:

@@ -18,10 +18,10 @@ import torch
 from accelerate import PartialState
 from transformers import PrinterCallback, TrainerCallback
 
+from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
 from rntp.arguments import process_state
 from rntp.base_model import base_tokenizer, make_base
-from rntp.books import Books
 from rntp.checkpoints import last_checkpoint
 from rntp.errors import TrainingError
 from rntp.evaluate import evaluate, places_of
@@ -109,7 +109,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
     is_sharded, asks = os.environ.get("ACCELERATE_USE_FSDP", "") == "true", recipe.positions.rule in MEASURED
     model.to(state.device if asks or not is_sharded else "cpu").eval()
     counted = counted_by(model, recipe.name)
-    books = Books(folder / LEDGER if state.is_main_process else None, counted, machine, run=recipe.name)
+    books = RunLedger(folder / LEDGER if state.is_main_process else None, counted, machine, run=recipe.name)
     with contextlib.closing(books):
         with books.phase("evaluation"):  # chosen before anything is trained: none may be there
             held_out = _held_out_places(recipe, model, tokenizer)
@@ -153,7 +153,7 @@ class _Reference(TrainerCallback):
     What else the machine does then slows both alike, and how far the measurements differ says how sure beta is.
     """
 
-    def __init__(self, recipe: Recipe, rows: Rows, books: Books) -> None:
+    def __init__(self, recipe: Recipe, rows: Rows, books: RunLedger) -> None:
         self._recipe, self._books = recipe, books
         first = rows[: recipe.rl.prompts_per_step]
         self._length = round(sum(len(row["context_ids"]) + len(row["gold_ids"]) for row in first) / len(first))
@@ -184,7 +184,7 @@ class _Reference(TrainerCallback):
 
 
 def _train(
-    recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, books: Books, callbacks: Sequence[TrainerCallback]
+    recipe: Recipe, model: Any, tokenizer: Any, rows: Rows, books: RunLedger, callbacks: Sequence[TrainerCallback]
 ) -> RntpTrainer:
     """RL, from the last whole checkpoint on."""
     folder = Path(recipe.output)
@@ -199,7 +199,7 @@ def _train(
     return trainer
 
 
-def _summary(recipe: Recipe, folder: Path, books: Books) -> dict[str, Any]:
+def _summary(recipe: Recipe, folder: Path, books: RunLedger) -> dict[str, Any]:
     """What a run has learnt, and what it took."""
     kept, metrics = books.summary(), read_metrics(folder)
     pretraining = sum(entry.duration_s for entry in books.entries if entry.workload == "pretraining")

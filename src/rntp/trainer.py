@@ -24,10 +24,10 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
+from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
 from rntp import reward as rewarding
 from rntp.arguments import grpo_config, process_state
-from rntp.books import Books, Machine
 from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
 from rntp.models import marker_id, question_ids
@@ -79,7 +79,7 @@ class RntpTrainer(GuardedTrainer):
         tokenizer: Any,
         rows: Rows,
         recipe: Recipe,
-        books: Books | None = None,
+        books: RunLedger | None = None,
         extras: Extras | None = None,
     ) -> None:
         self.recipe, self.rows, self.extras = recipe, rows, extras or Extras()
@@ -90,7 +90,7 @@ class RntpTrainer(GuardedTrainer):
                   "ema": recipe.reward.scorer == "ema"}  # fmt: skip
         base, ema = (copy.deepcopy(model).eval().requires_grad_(False) if one else None for one in copies.values())
         super().__init__(
-            books or Books(None, None, Machine()), self.extras.callbacks, model=model, processing_class=tokenizer,
+            books or RunLedger(None), self.extras.callbacks, model=model, processing_class=tokenizer,
             args=grpo_config(recipe, process_state(recipe).num_processes), train_dataset=rows.dataset,
             reward_funcs=[_unused],
         )  # fmt: skip

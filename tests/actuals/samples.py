@@ -60,6 +60,26 @@ VERL_FILE = {
     "perf/time_per_step": 1268.4882453735918, "perf/throughput": 524.4886993840887, "prompt_length/mean": 154.83203125,
 }  # fmt: skip
 
+#: NVIDIA-NeMo/RL (Apache-2.0), pull request 1052: an asynchronous step, timers in s
+NEMO_RL = {
+    "exposed_generation": 32.52, "policy_training": 25.05, "policy_and_reference_logprobs": 4.78,
+    "buffer_sampling": 1.38, "logprob_inference_prep": 1.34, "training_prep": 1.06, "data_processing": 0.23,
+    "weight_sync": 0.13,
+}  # fmt: skip
+NEMO_RL_STEP_S = 66.55
+
+#: A run of slime in public notes on its metrics (repository and licence not known): timers in s; its rollout's own
+#: time was not among them and is made up
+SLIME = {
+    "perf/sleep_time": 5.323812961578369, "perf/update_weights_time": 2.5300958156585693,
+    "perf/wake_up_time": 2.575822114944458, "perf/data_preprocess_time": 0.056499481201171875,
+    "perf/train_wait_time": 347.60552525520325, "perf/log_probs_time": 17.18164873123169,
+    "perf/actor_train_time": 46.9120090007782, "perf/train_time": 64.71815633773804,
+    "perf/log_probs_tflops": 24.6083648658699, "perf/step_time": 412.3236815929413,
+    "perf/wait_time_ratio": 0.8430404092054314,
+}  # fmt: skip
+SLIME_ROLLOUT = {"rollout/response_len/mean": 12245.5, "perf/rollout_time": 335.0, "perf/tokens_per_gpu_per_sec": 200.1}
+
 #: SemiAnalysisAI/InferenceX (Apache-2.0), commit 24b02df54323b15ee3b171e8ce3f345c81bdd078,
 #: benchmarks/multi_node/results/gpt-oss-120b/concurrency_128_req_rate_inf_gpus_16_ctx_8_gen_8.json: 16 GPUs
 VLLM = {
@@ -148,6 +168,29 @@ def verl_console(prefix: str = "(main_task pid=13624) ") -> str:
         ]  # fmt: skip
         lines += [f"epoch 8, step {step}", " - ".join(parts), "Passed 0/3 tests, reward=0.0"]
     return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+def nemo_rl_console(steps: int = 4) -> str:
+    """The console of NeMo RL: a heading, results and the timing block of each step."""
+    timing = [f"  \u2022 {name}: {value:.2f}s ({100 * value / NEMO_RL_STEP_S:.1f}%)" for name, value in NEMO_RL.items()]
+    lines = []
+    for step in range(1, steps + 1):
+        lines += [f"{'=' * 25} Step {step}/1000 {'=' * 25}", "Training Results:"]
+        lines += ["  \u2022 Mean Generation Length: 811.0", "Timing:"]
+        lines += [f"  \u2022 Total step time: {NEMO_RL_STEP_S:.2f}s", *timing]
+    return "".join(f"(pid=7) {line}\n" for line in lines)
+
+
+def slime_console(steps: int = 4) -> str:
+    """The console of slime: a line of each rollout, and one of each training step."""
+    lines = []
+    for step in range(steps):
+        lines.append(
+            f"(RolloutManager pid=2) [2026-08-21 10:00:00] rollout_metrics.py:268 - perf {step}: {SLIME_ROLLOUT}"
+        )
+        lines.append(f"(MegatronTrainRayActor pid=3) step {step}: {{'train/loss': 0.1}}")
+        lines.append(f"(MegatronTrainRayActor pid=3) [2026-08-21 10:00:00] utils.py:401 - perf {step}: {SLIME}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def verl_file() -> str:

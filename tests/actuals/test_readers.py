@@ -28,6 +28,8 @@ SAMPLES: dict[str, tuple[str, Hints]] = {
     "run ledger": (LEDGER, FREE),
     "verl log": (samples.verl_console(), FREE),
     "verl log, JSONL": (samples.verl_file(), FREE),
+    "NeMo RL log": (samples.nemo_rl_console(), HINTS),
+    "slime log": (samples.slime_console(), HINTS),
     "Megatron-LM log": (samples.megatron_log(), FREE),
     "torchtitan log": (samples.torchtitan_log(), FREE),
     "trainer_state.json": (samples.trainer_state(), HINTS),
@@ -126,6 +128,34 @@ def test_verl_phases_and_idle_fill_the_step(tmp_path):
         assert mine["log-probs"].duration_s == pytest.approx(times[1] + times[2])
     # the most honest bound on a decode step: generation over the longest response
     assert tally.observed["tpot_s"].least == pytest.approx(13.953 / 362)
+
+
+def test_nemo_rl_phases_and_idle_fill_the_step(tmp_path):
+    entries, tally = read(samples.nemo_rl_console(), tmp_path)
+    assert not tally.damaged and not tally.remarks and {one.step for one in entries} == {1, 2, 3, 4}
+    mine = {one.phase: one for one in entries if one.step == 2}
+    assert sum(one.duration_s for one in mine.values()) == pytest.approx(samples.NEMO_RL_STEP_S)
+    # an asynchronous step waits for rollouts; what has no phase of ours is idle
+    assert {name: one.duration_s for name, one in mine.items()} == pytest.approx({
+        "generation": 32.52, "update": 25.05, "log-probs": 4.78, "data": 0.23, "weight sync": 0.13,
+        "idle": samples.NEMO_RL_STEP_S - 32.52 - 25.05 - 4.78 - 0.23 - 0.13,
+    })  # fmt: skip
+    assert mine["generation"].tokens_by_kind == {"sampled": 4 * 811.0}
+
+
+def test_slime_joins_what_a_rollout_and_its_training_say(tmp_path):
+    entries, tally = read(samples.slime_console(), tmp_path)
+    assert not tally.damaged and {one.step for one in entries} == {0, 1, 2, 3}
+    mine = {one.phase: one.duration_s for one in entries if one.step == 1}
+    times = samples.SLIME
+    moved_s = sum(times[f"perf/{name}_time"] for name in ("sleep", "update_weights", "wake_up"))
+    assert mine["weight sync"] == pytest.approx(moved_s) and mine["update"] == times["perf/actor_train_time"]
+    assert mine["generation"] == 335.0
+    assert sum(mine.values()) == pytest.approx(times["perf/step_time"])
+    # a rollout that ran beside the training: the step holds the part that the trainer waited for
+    ahead = samples.slime_console().replace("'perf/rollout_time': 335.0", "'perf/rollout_time': 900.0")
+    mine = {one.phase: one.duration_s for one in read(ahead, tmp_path)[0] if one.step == 1}
+    assert mine["generation"] == pytest.approx(times["perf/train_wait_time"] - moved_s)
 
 
 def test_verl_file_tells_its_gpus_from_the_throughput(tmp_path):
@@ -325,3 +355,13 @@ def test_corruptions_are_survived(tool, tmp_path):
 @pytest.mark.parametrize("tool", SAMPLES)
 def test_a_thousand_corruptions_are_survived(tool, tmp_path):
     assert sum(survives(tool, seed, tmp_path) for seed in range(1000)) > 0
+
+
+def test_verl_tests_beside_the_step_are_evaluation_and_take_nothing_from_the_step(tmp_path):
+    seen = {"timing_s/step": 100.0, "timing_s/gen": 60.0, "timing_s/update_actor": 38.0, "timing_s/testing": 70.0}
+    sizes = {"perf/total_num_tokens": 1e6, "prompt_length/mean": 100.0, "response_length/mean": 900.0}
+    entries, tally = read(json.dumps({"step": 20, "data": seen | sizes}), tmp_path, Hints(devices=8))
+    assert {one.phase: one.duration_s for one in entries} == {
+        "generation": 60.0, "update": 38.0, "evaluation": 70.0, "idle": 2.0,
+    }  # fmt: skip
+    assert not tally.remarks and not tally.damaged

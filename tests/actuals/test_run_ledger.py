@@ -33,6 +33,7 @@ SCHEMA = json.loads((ROOT / "docs" / "run_ledger.schema.json").read_text("utf-8"
 FULL = Entry(
     run="mine", workload="rl", phase="generation", duration_s=2.5, devices=8, step=3, attempt=1,
     tokens_by_kind={"sampled": 4096.0, "input": 512.0}, flop=1e15, executed_flop=1.1e15, moved_bytes=2e9, energy_j=5e3,
+    sequences=512.0, peak_memory_bytes=6e10,
     device="H200", peak_flop_per_s=989.5e12, peak_source="data sheet", n_params_active=7_000_000_000,
     versions={"torch": "2.13.0"}, started="2026-11-21T12:00:00.000+00:00",
 )  # fmt: skip

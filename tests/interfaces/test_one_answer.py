@@ -25,8 +25,9 @@ from computeledger.physics.training.batch import ACTIVATIONS, MOMENTS, RECIPES, 
 from computeledger.physics.training.optimizers import OPTIMIZERS
 from computeledger.questions.answers.serving.document import serve_figures
 from computeledger.workloads.engines import backends
+from computeledger.workloads.launches import load_templates
 from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
-from computeledger.workloads.pretraining.launches import load_templates
+from computeledger.workloads.pretraining.launches import PACKAGE
 from computeledger.workloads.pretraining.lora import TARGETS
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
@@ -362,7 +363,7 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
     choices = {
         "schedule": (*SCHEDULES, "any"), "sharding": SHARDING, "activation_precision": ACTIVATIONS,
         "moment_precision": MOMENTS, "recipe": RECIPES, "lora_targets": TARGETS, "optimizer": OPTIMIZERS,
-        "emit": ("megatron", *load_templates()),
+        "emit": ("megatron", *load_templates(PACKAGE)),
     }  # fmt: skip
     assert {name: pretrain[name].choices for name in choices} == choices
     controls = {one.name: one for one in PAGE.controls}

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from computeledger.interfaces.web import answers as web
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
 from computeledger.interfaces.web.spec import checked
@@ -45,6 +46,16 @@ def test_the_app_answers_as_the_command_line_does(
     said = computeledger(*shlex.split(view["command"])[1:], "--json", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert answer.json() == json.loads(said.stdout)
+
+
+def test_a_question_is_worked_out_once_for_all_that_is_shown_of_it(client: TestClient) -> None:
+    """View, document, rows and working come from one answer, also where an address spells a default out."""
+    for kept in (web._view_bytes, web._document_bytes, web._worked_out):
+        kept.cache_clear()
+    (default,) = [one.default for page in PAGES if page.name == "serve" for one in page.controls if one.name == "price"]
+    for address in ("view/serve", "api/serve", "csv/serve", "view/serve?working=on", f"view/serve?price={default}"):
+        assert client.get(f"/{address}").status_code == 200
+    assert web._worked_out.cache_info().misses == 1
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

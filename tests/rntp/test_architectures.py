@@ -9,7 +9,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from rntp.books import Books, Machine, ParameterCount, forward_work
+from computeledger.actuals.recording.run import RunLedger, RunMachine
+from computeledger.actuals.recording.work import ParameterCount, forward_work
 from rntp.mixture import mixed_rows
 from rntp.models import counted_by
 from rntp.recipe import ThoughtSpec
@@ -44,7 +45,7 @@ def test_a_model_that_the_planner_does_not_know_is_trained_and_counted_by_its_pa
     looked_up = sum(one.numel() for one in tables if one is not head)
     assert counted.n_params == sum(one.numel() for one in made.parameters()) - looked_up
     assert forward_work(counted, 10.0).flop == 2 * counted.n_params * 10
-    books = Books(None, counted, Machine())
+    books = RunLedger(None, counted, RunMachine())
     rows = mixed_rows(tiny.places(12), {}, {"text": 1.0}, 4)
     recipe = tiny.recipe(tmp_path, steps=1, thought=ThoughtSpec(budget=12, truncation="keep"))
     trainer = RntpTrainer(made, tiny.TOKENIZER, rows, recipe, books)

@@ -12,11 +12,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from computeledger.actuals.recording.power_meter import EnergyCounter
+from computeledger.actuals.recording.run import PhaseBook, RunLedger, RunMachine
 from computeledger.actuals.run_ledger import read_ledger
 from computeledger.errors import InputError
-from rntp.books import Books, Machine, PhaseBook
 from rntp.machine import measure_next_token
-from rntp.meter import EnergyCounter
 
 CONFIG = Qwen3Config(
     vocab_size=1024, hidden_size=128, intermediate_size=384, num_hidden_layers=2, num_attention_heads=4,
@@ -57,7 +57,7 @@ def update(model: Any, page: PhaseBook) -> None:
 
 @pytest.mark.parametrize("phase", [generate, score, update])
 def test_counted_work_is_what_torch_counts(model: Any, phase) -> None:
-    page = PhaseBook(Books(None, CONFIG, Machine()).model)
+    page = PhaseBook(RunLedger(None, CONFIG, RunMachine()).model)
     with FlopCounterMode(display=False) as counter:
         phase(model, page)
     assert page.work.executed_flop == pytest.approx(counter.get_total_flops(), rel=0.02)
@@ -67,7 +67,7 @@ def test_counted_work_is_what_torch_counts(model: Any, phase) -> None:
 def test_phases_and_idle_are_the_wall_time(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     outside = time.perf_counter()
-    with Books(path, CONFIG, Machine(devices=2, processes=2), run="short") as books:
+    with RunLedger(path, CONFIG, RunMachine(devices=2, processes=2), run="short") as books:
         inside = time.perf_counter()
         measure_next_token(books, model, torch.randint(0, 1024, (SEQUENCES, CONTEXT)), repeats=1)
         for step in (1, 2):
@@ -94,7 +94,9 @@ def test_phases_and_idle_are_the_wall_time(model: Any, tmp_path: Path) -> None:
 def test_the_reference_leaves_weights_and_random_state_alone(model: Any) -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
-    measure_next_token(Books(None, CONFIG, Machine()), model, torch.randint(0, 9, (2, 8), generator=torch.Generator()))
+    measure_next_token(
+        RunLedger(None, CONFIG, RunMachine()), model, torch.randint(0, 9, (2, 8), generator=torch.Generator())
+    )
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(value.grad is None for value in model.parameters())
@@ -102,7 +104,7 @@ def test_the_reference_leaves_weights_and_random_state_alone(model: Any) -> None
 
 def test_a_restart_is_one_more_attempt_and_its_repeated_work_is_not_in_beta(tmp_path: Path) -> None:
     def steps(numbers: range) -> dict:
-        with Books(tmp_path / "ledger.jsonl", CONFIG, Machine(), run="killed") as books:
+        with RunLedger(tmp_path / "ledger.jsonl", CONFIG, RunMachine(), run="killed") as books:
             for step in numbers:
                 with books.phase("generation", step) as page:
                     page.generate(np.full(SEQUENCES, THOUGHT), CONTEXT)
@@ -117,7 +119,7 @@ def test_a_restart_is_one_more_attempt_and_its_repeated_work_is_not_in_beta(tmp_
 
 
 def test_a_phase_that_fails_is_written_and_an_unknown_one_is_refused() -> None:
-    books = Books(None, None, Machine())
+    books = RunLedger(None, None, RunMachine())
     with pytest.raises(ZeroDivisionError), books.phase("update", 1):
         _ = 1 / 0
     assert [entry.phase for entry in books.entries if entry.phase != "idle"] == ["update"]

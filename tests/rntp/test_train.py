@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from computeledger.actuals.recording.run import PhaseBook
 from computeledger.errors import InputError
 from rntp import problems as problems_module
-from rntp.books import PhaseBook
 from rntp.checkpoints import last_checkpoint
 from rntp.errors import TrainingError
 from rntp.interfaces.cli import main

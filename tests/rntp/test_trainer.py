@@ -18,10 +18,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from trl import GRPOTrainer
 
+from computeledger.actuals.recording.run import RunLedger, RunMachine
 from computeledger.actuals.run_ledger import PHASES_OF_RUN
 from computeledger.errors import InputError
 from rntp import loop
-from rntp.books import Books, Machine
 from rntp.checkpoints import checkpoints, clear, last_checkpoint
 from rntp.errors import TrainingError
 from rntp.mixture import Problem, Rows, mixed_rows
@@ -174,7 +174,7 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
     task = Task("t", "text", {"answer": word, "scorer": "exact"}, environment="words")
     rows = mixed_rows(tiny.places(12), {"words": [Problem(task, (7, 8, 9))]}, {"text": 1.0, "words": 1.0}, 12, seed=1)
     recipe = tiny.recipe(tmp_path, environments=(EnvironmentSpec(name="words", puzzle="x", answer_tokens=3),))
-    books = Books(None, tiny.model().config, Machine())
+    books = RunLedger(None, tiny.model().config, RunMachine())
     trainer = Answered(tiny.model(), tiny.TOKENIZER, rows, recipe, books)
     trainer.train()
     seen = trainer.seen
@@ -317,7 +317,7 @@ def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_p
     """All of a run: sampling, scoring, and the update with its padding and its head, whose logits are made twice."""
     made = tiny.model()
     made.set_attn_implementation("eager")  # torch counts no FLOP for the fused attention of a CPU
-    books = Books(None, made.config, Machine())
+    books = RunLedger(None, made.config, RunMachine())
     trainer = RntpTrainer(made, tiny.TOKENIZER, text(), tiny.recipe(tmp_path, **given), books, Extras(DOCUMENTS))
     # what torch leaves out: the fused head's gradients are added in place
     added = {torch.ops.aten.addmm_: lambda _to, a, b, **_said: 2 * a[0] * a[1] * b[1]}

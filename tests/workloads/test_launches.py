@@ -14,14 +14,16 @@ from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training.batch import Batch, Stack
+from computeledger.workloads.launches import load_templates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
-from computeledger.workloads.pretraining.launches import launch, load_templates
+from computeledger.workloads.pretraining.launches import PACKAGE, launch
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import with_schedule
 from computeledger.workloads.questions.pretrain import EMITTED
 
 #: Every option of the classes and files that hold them, with their commits.
 OPTIONS = tomllib.loads(Path(__file__).with_name("framework_options.toml").read_text("utf-8"))
+TEMPLATES = load_templates(PACKAGE)
 PIPED = ("megatron-bridge", "torchtitan", "maxtext")
 
 
@@ -60,7 +62,7 @@ def layout_of(framework: str, said: dict[str, str]) -> Layout:
     """The layout that a framework would run."""
     found = {
         option.value.strip("{}"): int(said[option.key])
-        for option in load_templates()[framework].options
+        for option in TEMPLATES[framework].options
         if option.key in said and said[option.key].isdigit()
     }
     tp, cp = found.get("tp", found.get("tp_if_cut", 1)), found.get("cp", found.get("cp_if_cut", 1))
@@ -77,8 +79,8 @@ def layout_of(framework: str, said: dict[str, str]) -> Layout:
 
 
 def test_every_option_of_a_template_is_one_that_its_framework_has() -> None:
-    assert set(load_templates()) == set(OPTIONS) == set(EMITTED) - {"megatron"}
-    for name, template in load_templates().items():
+    assert set(TEMPLATES) == set(OPTIONS) == set(EMITTED) - {"megatron"}
+    for name, template in TEMPLATES.items():
         keys = {option.key for option in template.options}
         assert keys - set(OPTIONS[name]["options"].split()) == set(), name
         assert template.source.split(", ")[0].removeprefix("https://github.com/") in OPTIONS[name]["source"]
@@ -87,15 +89,15 @@ def test_every_option_of_a_template_is_one_that_its_framework_has() -> None:
 @pytest.mark.parametrize(
     ("framework", "model", "layout"),
     [
-        *((name, "llama-3.1-8b", "tp2-dp8") for name in load_templates()),
-        *((name, "llama-3.1-8b", "tp2-dp4-cp2") for name in load_templates()),
+        *((name, "llama-3.1-8b", "tp2-dp8") for name in TEMPLATES),
+        *((name, "llama-3.1-8b", "tp2-dp4-cp2") for name in TEMPLATES),
         *((name, "qwen3-30b-a3b", "tp2-pp2-dp4-ep2") for name in PIPED),
     ],
 )
 def test_a_layout_is_read_back_as_it_was(framework: str, model: str, layout: str) -> None:
     asked = scenario(model, layout, replace(BATCH, sharded_weights="pp" not in layout))
     written = launch(framework, asked, 8)
-    template = load_templates()[framework]
+    template = TEMPLATES[framework]
     said = flat(written.text, template.form)
     assert {key: said[key] for key, _ in written.arguments if key in said}
     assert said.keys() - {"activation_checkpoint:selective"} == {key for key, _ in written.arguments}

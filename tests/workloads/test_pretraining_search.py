@@ -138,7 +138,7 @@ def test_a_larger_domain_never_hurts_and_helps_a_small_batch() -> None:
     here = evaluate(one, candidates(one, 1024, Limits(8)), MACHINE).best(1)[0]
     there = evaluate(one, candidates(one, 1024, Limits(64)), larger_domain(MACHINE, 64)).best(1)[0]
     assert there.step_s < 0.9 * here.step_s
-    assert there.layout.tp > 8
+    assert there.layout.tp * there.layout.cp > 8
 
 
 def test_adapters() -> None:

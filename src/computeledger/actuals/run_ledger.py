@@ -70,6 +70,8 @@ class Entry:
     executed_flop: float | None = None
     moved_bytes: float | None = None
     energy_j: float | None = None
+    sequences: float | None = None
+    peak_memory_bytes: float | None = None
     device: str = ""
     peak_flop_per_s: float | None = None
     peak_source: str = ""
@@ -114,7 +116,7 @@ def _is_plain(entry: Entry) -> bool:
     """Whether an entry is of the kind that readers of large logs make by the million, and as it must be."""
     if not (
         entry.executed_flop is entry.moved_bytes is entry.energy_j is entry.peak_flop_per_s is None
-        and entry.n_params_active is None
+        and entry.sequences is entry.peak_memory_bytes is entry.n_params_active is None
         and entry.device == entry.peak_source == entry.started == ""
         and not entry.versions
         and type(entry.run) is type(entry.workload) is type(entry.phase) is str
@@ -133,7 +135,7 @@ def _is_plain(entry: Entry) -> bool:
 def _numbers(entry: Entry) -> Iterator[tuple[str, object]]:
     names = (
         "duration_s", "devices", "step", "attempt", "flop", "executed_flop", "moved_bytes", "energy_j",
-        "peak_flop_per_s", "n_params_active",
+        "sequences", "peak_memory_bytes", "peak_flop_per_s", "n_params_active",
     )  # fmt: skip
     values = ((name, getattr(entry, name)) for name in names)
     yield from ((name, value) for name, value in values if value is not None or name in ("duration_s", "devices"))
@@ -231,8 +233,12 @@ class LedgerWriter:
         self.path = path
         self._waiting: list[str] = []
         self._problem = OSError()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            why = "not a directory" if isinstance(error, FileExistsError) else (error.strerror or "no file").lower()
+            raise InputError(f"{path}: no ledger can be written there: {why}") from None
         size = os.fstat(self._file).st_size
         self._cut = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 

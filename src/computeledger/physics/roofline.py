@@ -374,7 +374,7 @@ def parse_training_precision(text: str, moe: bool = False) -> Precision:
     Parameters
     ----------
     text : str
-        ``bf16``, ``fp8`` or ``fp4``.
+        ``bf16``, ``fp8`` (``mxfp8``) or ``fp4`` (``nvfp4``).
     moe : bool
         Whether the model has routed experts.
 
@@ -395,6 +395,7 @@ def parse_training_precision(text: str, moe: bool = False) -> Precision:
     computeledger.errors.UnknownIdError: unknown precision of training 'int4': allowed: bf16, fp4, fp8
     """
     name = known_format(text) or text
+    name = "fp8" if name == "mxfp8" else name
     if name not in FLOAT_PRECISIONS:
         raise UnknownIdError(f"unknown precision of training {text!r}: {nearest(text, FLOAT_PRECISIONS)}")
     return parse_precision(name, moe)

@@ -28,7 +28,7 @@ class ReconcileQuestion(Asked):
         "whole", "Sequence length, for logs that do not state it.", least=1, metavar="N", blank="as logged"
     )
     rollouts_per_step: int | None = asked(
-        "whole", "Rollouts of an RL step, for trainer_state.json.", least=1, metavar="N", blank="unknown"
+        "whole", "Rollouts of an RL step, for logs of TRL, NeMo RL and slime.", least=1, metavar="N", blank="unknown"
     )
     duration: float | None = asked(
         "s", "Time covered by vLLM's counters.", unit=None, is_open=True, is_single=True, metavar="TIME",

@@ -188,7 +188,7 @@ def executor_for(
     except ImportError:
         raise InputError("--cluster needs Dask: pip install 'computeledger[cluster]'") from None
     try:
-        client: Any = Client(cluster, timeout="10s", set_as_default=False)  # type: ignore[no-untyped-call]
+        client: Any = Client(cluster, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"--cluster {shown(cluster)}: no scheduler answers ({error})") from None
     try:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from computeledger.actuals.readers import (
     megatron,
+    nemo_rl,
     power,
     run_ledger_lines,
+    slime,
     step_logs,
     torchtitan,
     trainer_state,
@@ -39,7 +41,10 @@ class Reader:
 
 #: The first whose mark is found reads the file.
 READERS: tuple[Reader, ...] = (
-    *(Reader(one.TOOL, one.MARK, one.entries) for one in (run_ledger_lines, verl, megatron, torchtitan, trainer_state)),
+    *(
+        Reader(one.TOOL, one.MARK, one.entries)
+        for one in (run_ledger_lines, verl, nemo_rl, slime, megatron, torchtitan, trainer_state)
+    ),
     *(Reader(f"{form.tool} log", mark, partial(step_logs.entries, form)) for form, mark in step_logs.TOOLS),
     *(
         Reader(f"{engine} benchmark result", mark, partial(benchmark_entries, engine))

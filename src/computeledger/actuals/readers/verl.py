@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from computeledger.actuals.readers.framework_timers import framework_timers, step_times
 from computeledger.actuals.readers.steps import Line, placed
 from computeledger.actuals.readers.tally import ROUNDING, Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
@@ -18,15 +19,8 @@ from computeledger.files import parse_json
 TOOL = "verl log"
 MARK = re.compile(rb"timing_s/\w+")
 
-#: Timer of verl -> phase. ``adv`` holds the reward in versions that have no timer for it.
-PHASE_OF_TIMER: Mapping[str, str] = {
-    "gen": "generation", "gen_max": "generation", "reward": "verification", "adv": "verification",
-    "old_log_prob": "log-probs", "ref": "log-probs", "values": "log-probs",
-    "update_actor": "update", "update_critic": "update", "update_weights": "weight sync",
-    "sync_rollout_weights": "weight sync", "save_checkpoint": "checkpoint", "testing": "evaluation",
-    "dump_rollout_generations": "other", "start_profile": "other", "stop_profile": "other",
-}  # fmt: skip
-
+_TIMERS = framework_timers("verl")
+_PREFIX = "timing_s/"
 
 _CONSOLE = re.compile(r"(?:^|[\s)])step:(\d+) - (.*)$")
 _RANK = re.compile(r"\((\w+)(?: pid=(\d+))?")
@@ -34,7 +28,7 @@ _CONFIG = re.compile(r"'(n_gpus_per_node|nnodes)': (\d+)")
 #: Most of a line is of these, and tells nothing of time or tokens.
 _OTHER_METRICS = ("actor/", "critic/", "reward/", "env/", "val-", "timing_per_token_ms/", "training/")
 _WANTED = frozenset(
-    {*(f"timing_s/{name}" for name in (*PHASE_OF_TIMER, "step")), "perf/total_num_tokens", "perf/throughput",
+    {*_TIMERS.phases, _TIMERS.step_s, "perf/total_num_tokens", "perf/throughput",
      "perf/time_per_step", "global_seqlen/mean", "response_length/mean", "response_length/max", "prompt_length/mean",
      "perf/mfu/actor", "mfu/actor"}
 )  # fmt: skip
@@ -56,7 +50,7 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
             yield Entry(run, "rl", phase, duration_s, int(devices), step, attempt, tokens)
 
 
-_SUMMED = (*dict.fromkeys(PHASE_OF_TIMER.values()), "idle")
+_SUMMED = (*dict.fromkeys(_TIMERS.phases.values()), "idle")
 
 
 def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Line]:
@@ -139,24 +133,16 @@ def _gpus(metrics: Mapping[str, float], world: int | None, hints: Hints) -> int:
 
 def _figures(metrics: Mapping[str, float], devices: int, tally: Tally, number: int) -> tuple[float, ...] | str:
     """Step, GPUs, tokens and the time of each phase; or what is wrong."""
-    step_s = metrics.get("timing_s/step")
-    if not step_s:
-        return "cut off before the time of its step"
-    times = dict.fromkeys(_SUMMED, 0.0)
-    for name, duration_s in metrics.items():
-        timer = name.removeprefix("timing_s/")
-        if timer in PHASE_OF_TIMER and name != timer:
-            times[PHASE_OF_TIMER[timer]] += duration_s
-        elif timer not in (name, "step") and "/" not in timer:
+    found = step_times(_TIMERS, metrics)
+    if isinstance(found, str):
+        return found
+    for name in metrics:
+        if name.startswith(_PREFIX) and name not in (*_TIMERS.phases, _TIMERS.step_s) and name.count("/") == 1:
+            timer = name.removeprefix(_PREFIX)
             tally.remark(f"verl's timer {timer} is none of the phases: its time is not told apart", number)
-    booked = sum(times.values())
-    if metrics.get("timing_s/gen", 0.0) > ROUNDING * step_s or booked > 2 * step_s:
-        return "its phases are longer than its step"
-    if booked > ROUNDING * step_s:
+    if found.overlap:
         tally.remark("phases that overlap: scaled to the time of their step", number)
-    if booked > step_s:
-        times = {phase: duration_s * step_s / booked for phase, duration_s in times.items()}
-    times["idle"] = max(step_s - booked, 0.0)
+    times = {phase: found.by_phase.get(phase, 0.0) for phase in _SUMMED}
     response, prompt = metrics.get("response_length/mean", 0.0), metrics.get("prompt_length/mean", 0.0)
     total = metrics.get("perf/total_num_tokens") or metrics.get("global_seqlen/mean", 0.0) * devices
     if not total or not response:

@@ -186,7 +186,8 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
         "stragglers", "stage", "unique_tokens", "step_jitter", "loss_fraction",
     }),
     "rl": frozenset({
-        "samples", "seed", "search", "scale_up", "levers", "backend", "training_system",
+        "samples", "seed", "search", "scale_up", "levers", "compare_to", "emit", "backend",
+        "training_system",
         "rollout_p50_tokens",
         "rollout_lengths", "verifier", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
     }),

@@ -43,7 +43,7 @@ def training_estimate(setting: Setting) -> tuple[PretrainingResult, str]:
     question, system = setting.asked(PretrainQuestion), setting.machine.system
     n_scale_up = int(system.n_gpus_scale_up.value)
     scenario, limits = read_training(question, setting.model), read_limits(question, n_scale_up)
-    n_gpus, layout = stated_layout(question, setting.model, system.n_gpus or n_scale_up)
+    n_gpus, layout = stated_layout(question, setting.model, system)
     if layout is not None:
         scenario, limits = replace(scenario, layout=layout), replace(limits, layouts=(layout,))
     found, _ = configured_run(scenario, n_gpus, limits, setting.typical)

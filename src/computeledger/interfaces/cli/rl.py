@@ -36,4 +36,10 @@ def rl(**options: Any) -> None:
             raise InputError(f"--{name} is missing (only --published, --reward and --coverage do without)")
     from computeledger.questions.answers.rl.answer import answer_rl
 
-    show_answer(answer_rl(asked_by(RLQuestion, options)), options)
+    question = asked_by(RLQuestion, options)
+    answer = answer_rl(question)
+    beside = (question.levers, question.scale_up, question.search)
+    if answer.launch is not None and not any((options["working"], options["html"], options["as_json"], *beside)):
+        click.echo(answer.launch.text)
+        return
+    show_answer(answer, options)

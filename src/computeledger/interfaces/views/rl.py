@@ -42,11 +42,18 @@ def view(answer: RLAnswer, working: bool) -> View:
         tables=tuple(_tables(document)),
         notes=tuple(_notes(document)),
         warnings=() if document["fits"] else ("does not fit: weights and one longest rollout need more memory",),
+        blocks=_blocks(document),
         grounds=(price_ground(document),),
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="rl",
     )
+
+
+def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The run as a framework takes it."""
+    launch = document.get("launch")
+    return () if launch is None else ((f"Run it with {launch['framework']}", launch["text"]),)
 
 
 def _title(document: Mapping[str, Any]) -> str:
@@ -67,11 +74,15 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+#: Share of runs that samples can tell.
+_MOST_TOLD = 0.99
 #: Idle share from which the headline states it.
 _TOLD = 1e-3
 
 
 def _headline(document: Mapping[str, Any]) -> str:
+    if "comparison" in document:
+        return _verdict(document["comparison"])
     shares = {name: point(one["fraction"]) for name, one in document["phases"].items()}
     largest = max(shares, key=lambda name: shares[name])
     hours, tokens = words(point(document["gpu_hours"]), "GPU-hours"), words(point(document["tokens"]), "tokens")
@@ -81,6 +92,28 @@ def _headline(document: Mapping[str, Any]) -> str:
         f"{hours} for {tokens} sampled; {largest} takes {percent(shares[largest])}, {idle} idles. Beta in GPU-time is "
         f"{words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
     )
+
+
+def _verdict(one: Mapping[str, Any]) -> str:
+    """Whether a measured step is normal, and which of its phases is most of the difference."""
+    step = one["step"]
+    taken, expected = words(step["measured_s"], "s"), step["expected_s"]
+    ends = interval_words(expected, "s") or words(point(expected), "s")
+    share = one["slower_than_fraction"]
+    if one["verdict"] == "within":
+        said = f"{taken} is within what runs like this take ({ends})."
+    else:
+        beyond = share if one["verdict"] == "slower" else 1 - share
+        most = f"{percent(beyond)}" if beyond <= _MOST_TOLD else f"more than {percent(_MOST_TOLD)}"
+        said = f"{taken} is {one['verdict']} than {most} of runs like this ({ends})."
+    if (name := one["differs_most"]) is not None:
+        phase = one["phases"][name]
+        own, expected_s = words(phase["measured_s"], "s"), words(point(phase["expected_s"]), "s")
+        said += f" It differs most in {name}: {own} against {expected_s}."
+    if one["levers"]:
+        best = one["levers"][0]
+        said += f" {best['name'].capitalize()} ({best['why']}) would save most: {words(best['saved_s'], 's')} a step."
+    return said
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
@@ -203,6 +236,8 @@ def _turns(document: Mapping[str, Any]) -> str:
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
     out = [_phases(document), _logged(document), _run(document), _split(document)]
+    if "comparison" in document:
+        out = [*_compared(document["comparison"]), *out]
     if "split_options" in document:
         out.append(_options(document["split_options"]))
     if "levers" in document:
@@ -270,6 +305,27 @@ def _options(options: list[Mapping[str, Any]]) -> Table:
                      format_si(one["verifier_cores"]), one["binding_phase"]])  # fmt: skip
     columns = ("generate #", "train #", "layout", "step #", "GPU-s per 1K kept tokens #", "cores #", "paced by")
     return Table("Best splits of the GPUs (medians)", columns, rows, "step")
+
+
+def _compared(one: Mapping[str, Any]) -> list[Table]:
+    """A measured step beside this one, by phase, and what would make it shorter."""
+    rows = []
+    for name, part in (("step", one["step"]), *one["phases"].items()):
+        ratio = "" if part["ratio"] is None else f"x {part['ratio']:.2f}"
+        said = {True: "inside", False: "outside", None: ""}[part["inside"]]
+        expected, ends = point(part["expected_s"]), interval_words(part["expected_s"], "s")
+        rows.append([name, show(part["measured_s"], "s"), show(expected, "s"), ends, ratio, said])
+    columns = ("phase", "yours #", "expected #", "90 % interval #", "ratio #", "")
+    out = [Table("Your step beside this one", columns, rows, "step", f"yours: {one['source']}")]
+    if one["levers"]:
+        saved = [
+            [each["name"], show(each["saved_s"], "s"), f"x {each['gpu_time_per_token_ratio']:.2f}", each["why"]]
+            for each in one["levers"]
+        ]
+        heads = ("change", "saves a step #", "GPU-time per token #", "what")
+        note = "each alone; what is no phase as expected is taken from the modelled step, in proportion of yours"
+        out.append(Table("What would help most", heads, saved, "step", note))
+    return out
 
 
 def _levers(levers: list[Mapping[str, Any]]) -> Table:

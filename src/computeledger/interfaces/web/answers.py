@@ -19,6 +19,8 @@ from computeledger.questions.answer import Answer as CommandAnswer
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
+#: Answers kept whole, so that document, rows, working and view of one question are worked out once.
+_KEPT_WHOLE = 8
 OK, BAD_INPUT = 200, 422
 
 
@@ -75,10 +77,19 @@ def answered(question: Question) -> Reply:
         return refused(BAD_INPUT, message, blamed(page_named(question.page), message, dict(question.items)))
 
 
+@functools.lru_cache(maxsize=_KEPT_WHOLE)
+def _worked_out(name: str, values: tuple[tuple[str, str], ...]) -> Answer:
+    return page_named(name).answer(dict(values), False)
+
+
+def _answer(page: Page, asked: Mapping[str, str]) -> Answer:
+    """The answer to checked values: addresses that spell a default and those that leave it out ask the same."""
+    return _worked_out(page.name, tuple(checked(page, asked).items()))
+
+
 @functools.lru_cache(maxsize=_KEPT)
 def _document_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
-    page = page_named(name)
-    return _json(page.answer(checked(page, dict(query)), False).document)
+    return _json(_answer(page_named(name), dict(query)).document)
 
 
 @functools.lru_cache(maxsize=_KEPT)
@@ -88,24 +99,22 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     working = asked.get("working") == "on"
     if working:
         del asked["working"]
-    values = checked(page, asked)
-    answer = page.answer(values, working)
+    answer = _answer(page, asked)
     if working:
-        return _json({"working": _working(answer), "command": answer.command})
+        return _json({"working": _working(page, asked, answer), "command": answer.command})
     view = _fields(page.view(answer))
     resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
 
 
-def _working(answer: Answer) -> Any:
+def _working(page: Page, asked: Mapping[str, str], answer: Answer) -> Any:
     if isinstance(answer.source, CommandAnswer):
         return answer.source.view(working=True).working
-    return working_view(answer.document)
+    return working_view(page.answer(checked(page, asked), True).document)
 
 
 def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
-    page = page_named(name)
-    return csv_text(page.answer(checked(page, dict(query)), False).document).encode()
+    return csv_text(_answer(page_named(name), dict(query)).document).encode()
 
 
 #: What each kind of address is answered with, and what that is.

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from computeledger.arrays import Num
 from computeledger.errors import FactError, unknown_id
 from computeledger.facts.load import load_accelerator
@@ -22,6 +24,8 @@ from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.sources import check_date, load_sources
 from computeledger.units import parse_quantity
 
+#: Of a peak that no kernel exceeds (assumption: the best fitted rate is 0.948, of products on TPUs).
+MOST_OF_PEAK = 0.95
 #: Families that training was calibrated on, and the chip that each one's factors are told for.
 REFERENCE_CHIPS = {
     "ampere": "a100-sxm4-80gb",
@@ -148,6 +152,31 @@ training_attention_fraction_tpu, training_attention_fraction_other : float or nd
         value: Num = getattr(self, f"training_gemm_fraction_{family}{suffix}")
         return value
 
+    def sustained(self, chip: Accelerator, fraction: Num) -> Num:
+        """Share of the peak that kernels sustain on a chip, given that of its family's first one.
+
+        Parameters
+        ----------
+        chip : Accelerator
+            With its power and peak.
+        fraction : float or ndarray
+            On the family's first chip [-].
+
+        Returns
+        -------
+        float or ndarray
+            At most :data:`MOST_OF_PEAK`, which a chip reaches whose power is ample [-].
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_accelerator
+        >>> factors = TrainingEfficiency(training_power_exponent=1.0)
+        >>> [float(factors.sustained(load_accelerator(one), 0.7)) for one in ("h100-sxm5-80gb", "h20-sxm5-96gb")]
+        [0.7, 0.95]
+        """
+        most: Num = np.minimum(fraction * self.power_ratio(chip), np.maximum(fraction, MOST_OF_PEAK))
+        return most
+
     def power_ratio(self, chip: Accelerator) -> Num:
         """Rate of a chip against its family's first one: sustained clocks follow power.
 
@@ -234,6 +263,34 @@ def chip_family(chip: Accelerator) -> str:
     return family if family in REFERENCE_CHIPS else "other"
 
 
+def measured_family(chip: Accelerator) -> str:
+    """Name the family whose measurements speak for a chip.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        Any.
+
+    Returns
+    -------
+    str
+        Its family; ``other`` where far more power stands behind its peak than behind that of any measured chip.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> [measured_family(load_accelerator(one)) for one in ("h200-sxm5-141gb", "h20-sxm5-96gb")]
+    ['hopper', 'other']
+    """
+    family = chip_family(chip)
+    if family == "other" or family in _POWER_UNKNOWN:
+        return family
+    share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
+    return family if share <= MOST_POWER_MEASURED else "other"
+
+
+#: Power per peak, over that of a family's first chip, beyond which none was measured (GB300 has 1.26).
+MOST_POWER_MEASURED = 1.5
 #: Tables beside the factors: effects of frameworks and of sources, and errors of slices.
 _BESIDE = ("frameworks", "sources", "slices")
 

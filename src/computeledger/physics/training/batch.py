@@ -109,6 +109,8 @@ class Stack:
         Busiest rank's routed tokens over the mean [-].
     time_ratio : float
         Real over modelled time of a step under this framework, as measured [-].
+    outer_bytes : float
+        What an outer optimizer of local steps keeps of a trained parameter [byte].
     tuning : str
         ``usual``, as people run it, or ``recipe``, as the makers of chip and framework tune it for their own tables.
     """
@@ -139,6 +141,7 @@ class Stack:
     residual_streams: Num = 1.0
     imbalance: Num = 1.0
     time_ratio: float = 1.0
+    outer_bytes: float = 0.0
     tuning: str = DEFAULT_TUNING
 
     def __post_init__(self) -> None:
@@ -291,6 +294,8 @@ def parse_recompute(text: str) -> str:
         return text
     named = [one.strip() for one in text.split(",")]
     for one in named:
+        if one in modes:
+            raise InputError(f"recompute {text!r}: {one} stands alone; {', '.join(RECOMPUTED)} may be joined")
         if one not in RECOMPUTED:
             raise InputError(f"recompute {one!r}: {nearest(one, (*modes, *RECOMPUTED))}")
     return ",".join(one for one in RECOMPUTED if one in named)

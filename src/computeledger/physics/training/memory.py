@@ -186,7 +186,7 @@ def stage_memory(model: Model, batch: Batch, layout: Layout, load: StageLoad) ->
     found = TrainingMemory(
         weights_bytes=weights,
         gradients_bytes=gradients * stack.gradient_bytes * stack.trained_fraction,
-        optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * MASTER_BYTES + moments),
+        optimizer_bytes=stack.trained_fraction * (local.optimizer_shard * (MASTER_BYTES + stack.outer_bytes) + moments),
         activations_bytes=activations,
         logits_bytes=logits,
         workspace_bytes=loose + update,
@@ -209,7 +209,9 @@ def _resident(model: Model, batch: Batch, layout: Layout, local: LocalParams) ->
         # between the microbatches of a pipeline, weights stay gathered and gradients whole
         shard = local.optimizer_shard
         gathered = WEIGHT_BYTES * np.where(piped, held, GATHERED_LAYERS * each + tables)
-        return gathered + WEIGHT_BYTES * shard * stack.separate_master, gathered, np.where(piped, held + shard, shard)
+        # what is trained is its own master copy, unless that is apart; what is frozen stands in 16 bits
+        standing = WEIGHT_BYTES * shard * (1.0 if stack.separate_master else 1 - stack.trained_fraction)
+        return gathered + standing, gathered, np.where(piped, held + shard, shard)
     if stack.sharded_gradients:
         whole = np.where(piped, held / np.maximum(batch.virtual_stages, 1.0), each + tables)
         return held * WEIGHT_BYTES, 0.0, np.minimum(held, whole + local.optimizer_shard)
@@ -274,7 +276,7 @@ def _offloaded(
         else:
             optimizer = shard * MASTER_BYTES
         if batch.sharded_weights and "weights" not in away:
-            weights = weights + local.optimizer_shard * WEIGHT_BYTES
+            weights = weights + shard * WEIGHT_BYTES
     if "weights" in away:
         host = host + local.optimizer_shard * WEIGHT_BYTES
     if "activations" in away:

@@ -12,7 +12,7 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
-from computeledger.physics.calibration.training import chip_family
+from computeledger.physics.calibration.training import measured_family
 from computeledger.physics.collectives import inside_bytes_per_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Operation, Precision, total_s
@@ -136,7 +136,7 @@ def _optimizer_s(model: Model, batch: Batch, layout: Layout, machine: Machine, l
     if not load_optimizer(name).needs_matrices:
         return spent
     layers = trained_layers(model, batch.stack.mtp_layers)
-    rate = chip.peak("bf16") * eff.gemm_fraction(chip, "bf16") * eff.power_ratio(chip)
+    rate = chip.peak("bf16") * eff.sustained(chip, eff.gemm_fraction(chip, "bf16"))
     stride, whole = layout.tp * np.ones_like(layout.ep), np.maximum(layout.tp / layout.ep, 1.0)
     dense = local.dense - local.tables, local.dense_replicas, layout.tp, stride
     experts = local.experts, local.expert_replicas, whole, np.maximum(layout.ep, stride)
@@ -171,7 +171,7 @@ def _host_s(model: Model, batch: Batch, layout: Layout, machine: Machine) -> Num
 
 def _ratio(model: Model, batch: Batch, machine: Machine) -> Num:
     """Real over modelled time: of the class that the question falls in, and of its framework."""
-    name = step_class(model, batch, chip_family(machine.system.accelerator))
+    name = step_class(model, batch, measured_family(machine.system.accelerator))
     ratio: Num = getattr(machine.training, f"training_{name}_ratio")
     return ratio * batch.stack.time_ratio
 
@@ -186,7 +186,7 @@ def step_class(model: Model, batch: Batch, family: str) -> str:
     batch : Batch
         With its stack.
     family : str
-        Of the chip, by :func:`~computeledger.physics.calibration.training.chip_family`.
+        Of the chip, by :func:`~computeledger.physics.calibration.training.measured_family`.
 
     Returns
     -------

@@ -36,6 +36,8 @@ class Framework:
         Its software as people run it.
     sharding : str
         What data-parallel ranks share where nobody says: ``zero-1``, ``zero-2`` or ``zero-3``.
+    selective : str
+        What its selective recomputation is: ``selective`` (attention between its products) or ``selective-op``.
     accumulates : bool
         Whether a rank's sequences are usually split into several microbatches without a pipeline.
     chunk_layers : int
@@ -57,6 +59,7 @@ class Framework:
     words: tuple[str, ...] = ()
     stack: Stack = field(default_factory=Stack)
     sharding: str = "zero-1"
+    selective: str = "selective"
     accumulates: bool = True
     chunk_layers: int = 0
     counts_full_attention: bool = False

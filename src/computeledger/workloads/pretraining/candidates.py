@@ -17,8 +17,9 @@ from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 
-#: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K).
-LEAST_TOKENS_PER_RANK = 4096
+#: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K), and this
+#: many where a batch has fewer sequences than a job has GPUs, which could not all work otherwise.
+LEAST_TOKENS_PER_RANK, LEAST_OF_FEW = 4096, 1024
 #: Largest microbatch that is tried, in sequences, and the largest number of pieces of the model per stage.
 MOST_MICROBATCH, MOST_PIECES = 16, 16
 
@@ -114,7 +115,7 @@ def _legal(model: Model, n_gpus: int, limits: tuple[int, int, int]) -> Iterator[
                         continue
 
 
-def longest_context_parallel(sequence_tokens: float) -> int:
+def longest_context_parallel(sequence_tokens: float, least: int = LEAST_TOKENS_PER_RANK) -> int:
     """Context-parallel degree up to which each rank keeps enough tokens.
 
     Examples
@@ -122,7 +123,7 @@ def longest_context_parallel(sequence_tokens: float) -> int:
     >>> longest_context_parallel(4096), longest_context_parallel(131072), longest_context_parallel(500)
     (1, 32, 1)
     """
-    return int(2 ** max(math.floor(math.log2(max(sequence_tokens / LEAST_TOKENS_PER_RANK, 1.0))), 0))
+    return int(2 ** max(math.floor(math.log2(max(sequence_tokens / least, 1.0))), 0))
 
 
 def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Candidates:
@@ -145,8 +146,10 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     sequence_tokens = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
     layouts = limits.layouts
     if layouts is None:
-        longest = longest_context_parallel(sequence_tokens)
-        layouts = tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest))
+        least = LEAST_OF_FEW if sequences < n_gpus else LEAST_TOKENS_PER_RANK
+        longest = longest_context_parallel(sequence_tokens, least)
+        every = training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest)
+        layouts = tuple(one for one in every if _cuts(int(one.cp), sequence_tokens))
     degrees = np.array([[one.tp, one.pp, one.dp, one.cp, one.ep] for one in layouts], float)
     micro = [limits.microbatch_sequences] if limits.microbatch_sequences else divisors(sequences, MOST_MICROBATCH)
     pieces = [limits.virtual_stages] if limits.virtual_stages else list(range(1, MOST_PIECES + 1))
@@ -164,6 +167,11 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     table = table[(sharded == 0) | ((pp == 1) & (dp * cp > 1))]
     names = [one.name for one in fields(Candidates)]
     return Candidates(**dict(zip(names, np.ascontiguousarray(table.T), strict=True)))
+
+
+def _cuts(cp: int, sequence_tokens: float) -> bool:
+    """Whether a sequence divides into two chunks for each rank; what is short of a power of two is padded."""
+    return cp & (cp - 1) == 0 or sequence_tokens % (2 * cp) == 0
 
 
 def _crossed(table: Columns, choices: list[list[int]]) -> Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from computeledger.facts.schema import System
-from computeledger.physics.calibration.training import chip_family, load_training_tables
+from computeledger.physics.calibration.training import load_training_tables, measured_family
 from computeledger.physics.training.step import step_class
 from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
@@ -41,7 +41,7 @@ def confidence_of(scenario: PretrainingScenario, system: System) -> Confidence:
     >>> [confidence_of(asked, load_system(one)).name for one in ("h100-nvl8", "tpu-v6e-pod", "mi300x-8")]
     ['unseen', 'chip', 'chip']
     """
-    name = step_class(scenario.model, scenario.batch, chip_family(system.accelerator))
+    name = step_class(scenario.model, scenario.batch, measured_family(system.accelerator))
     return Confidence(name, _SENTENCES[name])
 
 
@@ -81,7 +81,7 @@ def measured_alike(scenario: PretrainingScenario, system: System, framework: str
     'dense other'
     """
     kind = "moe" if scenario.model.is_moe else "dense"
-    labels, slices = (kind, chip_family(system.accelerator), framework), load_training_tables()["slices"]
+    labels, slices = (kind, measured_family(system.accelerator), framework), load_training_tables()["slices"]
     for depth in (3, 2, 1):
         name = " ".join(labels[:depth])
         if name in slices:

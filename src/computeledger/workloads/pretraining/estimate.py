@@ -20,7 +20,6 @@ from computeledger.physics.training.counts import layer_counts
 from computeledger.physics.training.host import host_of
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, TrainingMemory, training_memory
 from computeledger.physics.training.sites import OUTER_BYTES, Sites, of_one_site, site_exchange_s
-from computeledger.physics.training.stages import local_params
 from computeledger.physics.training.step import StepTime, step_time
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
@@ -160,8 +159,11 @@ class PretrainingResult(Displayed):
 
     @property
     def utilization_fraction(self) -> Num:
-        """The ledger's ``6 N`` per token over dense bf16 peak: attention out [-]."""
-        return 6 * n_params_active(self.scenario.model) * self.tokens_per_s_per_gpu / self.peak_flop_per_s
+        """The ledger's ``6 N`` per token over dense bf16 peak, ``4 N`` of frozen weights: attention out [-]."""
+        flop, lora = 6.0 * n_params_active(self.scenario.model), self.scenario.lora
+        if lora is not None:
+            flop += 6 * adapter_params(self.scenario.model, lora) - flop / 3
+        return flop * self.tokens_per_s_per_gpu / self.peak_flop_per_s
 
     @property
     def gpu_hours(self) -> Num:
@@ -229,33 +231,31 @@ def estimate_pretraining(scenario: PretrainingScenario, machine: Machine) -> Pre
     >>> bool(0.8 < result.mfu_fraction <= result.hfu_fraction <= 1.0), bool(result.fits)
     (True, False)
     """
-    model, batch, layout = scenario.model, scenario.batch, scenario.layout
+    model, batch = scenario.model, scenario.batch
     flop = training_flop_per_token(model, batch.attended_tokens)
-    linear = 2 * n_params_active(model)
     if scenario.lora is not None:
-        trained = adapter_params(model, scenario.lora)
-        flop = flop - linear + 6 * trained
-        batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained / n_params_total(model)))
+        flop = flop - 2 * n_params_active(model) + 6 * adapter_params(model, scenario.lora)
+    layout, batch = as_run(scenario)
     sites = scenario.sites
-    if sites is not None:
-        layout, batch = of_one_site(sites, layout, batch)
     step = scheduled(step_time(model, batch, layout, scenario.precision, machine), batch, layout)
+    executed = flop + recomputed_flop_per_token(model, batch)
     memory = training_memory(model, batch, layout)
     if sites is not None:
         step = replace(step, sites_s=site_exchange_s(batch.stack.trained_fraction * n_params_total(model), sites))
-    if sites is not None and sites.local_steps > 1:
-        outer = OUTER_BYTES * batch.stack.trained_fraction * local_params(model, batch, layout).optimizer_shard
-        memory = replace(memory, optimizer_bytes=memory.optimizer_bytes + outer)
-    return PretrainingResult(
+    found = PretrainingResult(
         scenario=scenario,
         step=step,
         memory=memory,
         flop_per_token=flop,
-        executed_flop_per_token=flop + recomputed_flop_per_token(model, batch),
+        executed_flop_per_token=executed,
         peak_flop_per_s=machine.bf16_flop_per_s,
         capacity_bytes=TRAINING_HBM_FRACTION * machine.system.accelerator.usable_bytes,
         host_capacity_bytes=host_of(machine.system, layout).bytes,
     )
+    # no draw of an interval is faster than the arithmetic
+    peak = machine.system.accelerator.peak(scenario.precision.name)
+    least = executed * scenario.global_batch_tokens * batch.useful_fraction / scenario.layout.n_gpus / peak
+    return rescaled(found, 1.0, least) if np.any(least > found.step_s) else found
 
 
 def recomputed_flop_per_token(model: Model, batch: Batch) -> Num:
@@ -319,6 +319,39 @@ def rescaled(result: PretrainingResult, factor: Num, least_step_s: Num = 0.0) ->
     return replace(result, step=replace(step, **{name: getattr(step, name) * by for name in parts}))
 
 
+def as_run(scenario: PretrainingScenario) -> tuple[Layout, Batch]:
+    """Layout and batch of one site, with what adapters and local steps make of them.
+
+    Parameters
+    ----------
+    scenario : PretrainingScenario
+        As asked.
+
+    Returns
+    -------
+    tuple of Layout and Batch
+        Of one site: the trained share of the parameters is that of adapters, local steps keep an outer optimizer.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.workloads.pretraining.lora import Lora
+    >>> llama, batch = load_model("llama-3.1-8b"), Batch(4096, 32)
+    >>> adapted = PretrainingScenario(llama, Layout(dp=8), Precision(), batch, lora=Lora(16))
+    >>> round(as_run(adapted)[1].stack.trained_fraction, 4)
+    0.0052
+    """
+    layout, batch, sites = scenario.layout, scenario.batch, scenario.sites
+    if scenario.lora is not None:
+        trained = adapter_params(scenario.model, scenario.lora) / n_params_total(scenario.model)
+        batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained))
+    if sites is None:
+        return layout, batch
+    if sites.local_steps > 1:
+        batch = replace(batch, stack=replace(batch.stack, outer_bytes=OUTER_BYTES))
+    return of_one_site(sites, layout, batch)
+
+
 def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
     """Refuse a global batch that leaves data-parallel ranks without a microbatch, and a schedule that stages lack.
 
@@ -351,7 +384,13 @@ def check_shared(scenario: PretrainingScenario) -> PretrainingScenario:
         raise LayoutError(f"layout {layout}: {held} leaves ranks without a microbatch")
     if scenario.sites is not None:
         of_one_site(scenario.sites, layout, batch)
-    stages = int(np.median(layout.pp))
+    stages, pieces = int(np.median(layout.pp)), int(np.median(batch.virtual_stages))
+    rounds = float(np.median(batch.microbatches(layout)))
+    if pieces > 1 and rounds % stages:
+        raise LayoutError(
+            f"layout {layout}: {pieces} virtual stages run microbatches in multiples of the {stages} stages, not "
+            f"{rounds:g}; leave out virtual stages, or halve dp"
+        )
     if scenario.schedule == "dualpipe" and stages % 2:
         raise LayoutError(f"layout {layout}: dualpipe feeds an even number of stages from both ends, not {stages}")
     return scenario

@@ -6,7 +6,6 @@ Names as its parser has them at commit d98e8a6 of 2026-08-22 (https://github.com
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
@@ -14,34 +13,11 @@ from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.training.batch import BY_OPERATION, RECOMPUTE, REVERSIBLE, Batch
 from computeledger.units import format_count
+from computeledger.workloads.launches import Launch
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
 #: Optimizers that it has: the usual one by another name.
 OPTIMIZERS = ("adamw", "sgd", "lion", "muon", "soap")
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What a framework is told."""
-
-    framework: str
-    script: str
-    arguments: tuple[tuple[str, str], ...]
-    remarks: tuple[str, ...]
-    body: str = ""
-
-    @property
-    def text(self) -> str:
-        """What can be pasted into a shell or a file: remarks as comments, a line each, and the command or the file."""
-        return "\n".join([*(f"# {remark}" for remark in self.remarks), self.command])
-
-    @property
-    def command(self) -> str:
-        """The command, one argument per line, or what stands in the file."""
-        if self.body:
-            return self.body
-        lines = [f"{name} {value}".strip() for name, value in self.arguments]
-        return " \\\n    ".join([f"torchrun $LAUNCH {self.script}", *lines])
 
 
 def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise") -> Launch:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
+from computeledger.facts.schema import System
 from computeledger.facts.shape_rule import shape_rule
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
@@ -40,6 +41,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     >>> run.batch.sequence_tokens, run.batch.global_sequences, run.tokens
     (8192.0, 512.0, 2000000000000.0)
     """
+    _check_model(question, model)
     sequence, framework = median_of(question.sequence_tokens), load_framework(question.framework)
     batch = Batch(
         sequence_tokens=sequence,
@@ -53,7 +55,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
             framework.stack,
             tuning=question.tuning,
             time_ratio=framework_ratio(framework.id),
-            recipe=question.recipe,
+            recipe=question.recipe or _recipe(question.precision),
             mtp_layers=question.mtp_layers or 0,
             activation_precision=question.activation_precision,
             moment_precision=question.moment_precision,
@@ -67,6 +69,26 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
     tokens = median_of(question.tokens)
     return PretrainingScenario(model, Layout(), precision, batch, tokens, lora=lora, sites=_sites(question))
+
+
+def _check_model(question: PretrainQuestion, model: Model) -> None:
+    """Refuse what a model cannot have, and a batch or local steps that a run cannot."""
+    for name in ("expert_imbalance", "capacity_factor"):
+        if not model.is_moe and getattr(question, name) not in (None, 1.0):
+            raise InputError(f"--{name.replace('_', '-')}: {model.id} has no routed experts")
+    if (question.lora_rank or 0) > model.hidden_size:
+        raise InputError(f"--lora-rank {question.lora_rank}: at most {model.hidden_size}, the width of {model.id}")
+    batch, sequence = median_of(question.global_batch_tokens), median_of(question.sequence_tokens)
+    if batch < sequence:
+        raise InputError(f"--global-batch-tokens {batch:.0f}: less than one sequence of {sequence:.0f} tokens")
+    steps = max(int(median_of(question.tokens) / batch), 1)
+    if (question.local_steps or 1) > steps:
+        raise InputError(f"--local-steps {question.local_steps}: the whole run has {steps} steps")
+
+
+def _recipe(precision: str) -> str:
+    """Scales that a format's name says: blocks of MXFP8 and NVFP4."""
+    return "block" if precision.lower().startswith(("mx", "nv")) else "tensor"
 
 
 def _documents(question: PretrainQuestion, sequence_tokens: float) -> Documents | None:
@@ -113,20 +135,24 @@ def context_words(model: Model, sequence_tokens: float) -> str:
     )
 
 
-def stated_layout(question: PretrainQuestion, model: Model, n_gpus_usual: int) -> tuple[int, Layout | None]:
-    """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs.
+def stated_layout(question: PretrainQuestion, model: Model, system: System) -> tuple[int, Layout | None]:
+    """GPUs of the job, and its layout where one is stated: without ``dp`` it fills the GPUs that are counted.
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model
-    >>> asked = PretrainQuestion(model="llama-3.1-8b", system="h100-nvl8", gpus=64, layout="tp2")
-    >>> str(stated_layout(asked, load_model("llama-3.1-8b"), 8)[1])
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> asked = PretrainQuestion(model="llama-3.1-8b", system="8xh100-nvl8", layout="tp2")
+    >>> str(stated_layout(asked, load_model("llama-3.1-8b"), load_system("8xh100-nvl8"))[1])
     'tp2-dp32'
     """
     if question.layout is None:
-        return question.gpus or n_gpus_usual, None
-    layout = filled(parse_layout(question.layout), question.gpus)
+        return question.gpus or system.n_gpus or int(system.n_gpus_scale_up.value), None
+    layout = filled(parse_layout(question.layout), question.gpus or system.n_gpus)
     check_layout(layout, model, question.gpus)
+    if layout.pp == 1 and (question.virtual_stages or 1) > 1:
+        raise InputError(
+            f"--virtual-stages {question.virtual_stages}: layout {layout} has no pipeline; give it pp2 or more"
+        )
     return int(layout.n_gpus), layout
 
 
@@ -138,7 +164,7 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
     >>> read_limits(PretrainQuestion(model="llama-3.1-8b", system="h100-nvl8", sharding="zero-3"), 8).sharded
     (True,)
     """
-    recompute = _recompute(question)
+    recompute, selective = _recompute(question), load_framework(question.framework).selective
     schedules: tuple[str, ...] = SCHEDULES if question.schedule == "any" else (question.schedule,)
     if question.emit is not None:
         schedules = tuple(one for one in schedules if one == "1f1b") or schedules
@@ -146,7 +172,9 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
         n_scale_up=n_gpus_scale_up,
         microbatch_sequences=question.microbatch_sequences,
         virtual_stages=question.virtual_stages,
-        recompute=RECOMPUTE if recompute is None else (recompute,),
+        recompute=tuple(selective if one == "selective" else one for one in RECOMPUTE)
+        if recompute is None
+        else (recompute,),
         sharded=(False, True) if _sharding(question) is None else (_sharding(question) == "zero-3",),
         schedules=schedules,
     )
@@ -161,9 +189,10 @@ def _sharding(question: PretrainQuestion) -> str | None:
 
 def _recompute(question: PretrainQuestion) -> str | None:
     try:
-        return None if question.recompute is None else parse_recompute(question.recompute)
+        asked = None if question.recompute is None else parse_recompute(question.recompute)
     except InputError as error:
         raise InputError(f"--{error}") from None
+    return load_framework(question.framework).selective if asked == "selective" else asked
 
 
 def guessed_ratios(model: Model) -> dict[str, Uncertain]:

@@ -212,7 +212,8 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
             )
         raise DoesNotFitError(
             f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the leanest layout needs "
-            f"{float(swept.memory_bytes.min()) / GIGA:.0f} GB per GPU of {chip.usable_bytes / GIGA:.0f} GB"
+            f"{float(swept.memory_bytes.min()) / GIGA:.1f} GB per GPU, and {swept.capacity_bytes / GIGA:.1f} GB may be "
+            f"filled of its {chip.usable_bytes / GIGA:.1f} GB"
         )
     return swept
 

@@ -32,7 +32,9 @@ class PretrainQuestion(OnSystem):
         "whole", "GPUs of the job.", least=1, metavar="N", label="GPUs", group="What", slider=(8, 32768),
         blank="those of the layout, or one scale-up domain",
     )  # fmt: skip
-    precision: str = asked("text", "bf16, fp8 or fp4.", "bf16", metavar="P", label="Precision", group="How")
+    precision: str = asked(
+        "text", "bf16, fp8 (mxfp8) or fp4 (nvfp4).", "bf16", metavar="P", label="Precision", group="How"
+    )
     framework: str = asked(
         "text", "Training framework: its kernels, what it shards and overlaps, its names of the layout.", USUAL_STACK,
         choices=framework_ids(), label="Framework", group="How",
@@ -115,9 +117,9 @@ class PretrainQuestion(OnSystem):
         "text", "What stays in the host's memory: activations, optimizer, weights.", metavar="WHAT,...",
         label="In host memory", group="How", blank="nothing",
     )  # fmt: skip
-    recipe: str = asked(
-        "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", "tensor",
-        choices=("tensor", "row", "block"), label="Scales of 8-bit products", group="How",
+    recipe: str | None = asked(
+        "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", choices=("tensor", "row", "block"),
+        label="Scales of 8-bit products", group="How", blank="tensor; block for mxfp8 and nvfp4",
     )  # fmt: skip
     expert_imbalance: Uncertain = asked(
         "ratio", "Routed tokens of the busiest rank over the mean; 1 where routing is forced to be balanced.", 1.0,

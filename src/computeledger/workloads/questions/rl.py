@@ -16,6 +16,9 @@ from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framewor
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
+#: Frameworks that a run is written for.
+EMITTED = ("verl", "nemo-rl", "slime", "trl", "skyrl")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RLQuestion(OnSystem):
@@ -223,7 +226,20 @@ class RLQuestion(OnSystem):
     search: bool = asked("switch", "Search the best split of the GPUs under the lag.", False)
     scale_up: bool = asked("switch", "Does it fit a scale-up domain: rollouts, longest trace, largest model.", False)
     levers: bool = asked("switch", "What would bring GPU-time down, one change at a time.", False)
+    compare_to: str | None = asked(
+        "text", "A step of yours beside this one: step=290,generation=180,update=70, or a log of verl, NeMo RL, slime "
+        "or TRL, or a run ledger.", metavar="PHASES|FILE", label="Your step", group="Yours", blank="none",
+        example="step=290,generation=180,update=70",
+    )  # fmt: skip
+    emit: str | None = asked(
+        "text", "Print the command that runs this in a framework, whose defaults it takes.", choices=EMITTED
+    )
     samples: int = asked("whole", "Samples of uncertain inputs.", 512, least=1, most=MOST_SAMPLES)
+
+    @property
+    def stack(self) -> str:
+        """The framework: the one named, or the one that the run is written for."""
+        return self.emit if self.emit is not None and self.framework == USUAL_STACK else self.framework
 
     @property
     def numbers(self) -> dict[str, Uncertain]:
@@ -245,12 +261,12 @@ class RLQuestion(OnSystem):
         ('sglang', 0, 2.0)
         """
         missing = {name: value for name, value in self.from_framework.items() if getattr(self, name) is None}
-        return replace(self, **missing) if missing else self
+        return replace(self, framework=self.stack, **missing) if missing or self.stack != self.framework else self
 
     @property
     def from_framework(self) -> dict[str, Any]:
         """What the framework has for fields that may be left open; GPUs that take turns have no lag."""
-        one = load_rl_framework(self.framework)
+        one = load_rl_framework(self.stack)
         return {"backend": one.engine, "max_lag": one.max_lag, "logprob_passes": one.logprob_passes}
 
     @property
@@ -287,6 +303,11 @@ class RLQuestion(OnSystem):
                 "state --continuation-tokens"
             )
         self._check_turns()
+        if self.emit is not None and self.stack != self.emit:
+            raise InputError(
+                f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
+                f"{self.emit}, or leave it out"
+            )
         if self.in_flight and self.drained:
             raise InputError("--in-flight and --drained exclude one another")
         if self.in_flight and not self.settled.max_lag:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.arrays import median
+from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.physics.roofline import parse_precision
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import search_generation, with_share
+from computeledger.workloads.rl.weight_sync import sync_mechanism
 from computeledger.workloads.serving.search import layouts_that_fit
 
 #: A draft model of the engine's own, as an RL run would use it (assumption).
@@ -76,6 +79,88 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
     if machines.generation.system.n_gpus_scale_up.value < WIDER_GPUS:
         found.append(_wider(best, machines))
     return sorted(found, key=lambda one: one.gpu_time_ratio)
+
+
+#: Levers that change the work of a step, or ask for other hardware: they do not make this step shorter.
+_OTHER_STEPS = ("more concurrency", "larger scale-up domain")
+#: A change that shortens a step by less is left out.
+_LEAST_GAIN = 0.005
+#: Share of GPUs that is added to a side, to see what it is worth.
+_MORE_GPUS = 0.25
+
+
+def step_levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
+    """Try what makes a step shorter: more GPUs for a side, other weight sync, more lag, and what :func:`levers` tries.
+
+    Parameters
+    ----------
+    scenario : RLScenario
+        With single numbers.
+    machines : RLMachines
+        With single numbers as factors.
+
+    Returns
+    -------
+    list of Lever
+        From the shortest step; changes without an effect are left out.
+    """
+    base = estimate_rl(scenario, machines)
+    tried = [*_more_gpus(scenario), *_other_syncs(scenario), *_smaller_changes(scenario)]
+    found = [one for one in levers(scenario, machines) if one.name not in _OTHER_STEPS]
+    for name, why, changed in tried:
+        result = estimate_rl(changed, machines)
+        if np.all(result.fits):
+            found.append(_lever(name, why, result, base))
+    least_s = (1 - _LEAST_GAIN) * median(base.step_s)
+    best: dict[str, Lever] = {}
+    for one in sorted(found, key=lambda one: one.step_s):
+        if one.step_s < least_s:
+            best.setdefault(one.name, one)
+    return list(best.values())
+
+
+def _more_gpus(scenario: RLScenario) -> Iterator[tuple[str, str, RLScenario]]:
+    """A quarter more GPUs for generators, for the trainer, or for both where they share them, in whole replicas."""
+    split, cut = scenario.split, scenario.trainer.layout
+    replica, rank = float(scenario.engine.layout.n_gpus), float(cut.tp * cut.pp * cut.cp)
+    sides = {"GPUs": (1, 1)} if split.is_colocated else {"GPUs that generate": (1, 0), "GPUs that train": (0, 1)}
+    unit = float(np.lcm(int(replica), int(rank))) if split.is_colocated else 0.0
+    for name, (generates, trains) in sides.items():
+        own = unit or (replica if generates else rank)
+        now = float(split.n_generation if generates else split.n_training)
+        added = own * max(round(_MORE_GPUS * now / own), 1)
+        grown = replace(
+            split, n_generation=split.n_generation + generates * added, n_training=split.n_training + trains * added
+        )
+        trainer = with_share(scenario.trainer, grown.n_training)
+        yield f"more {name}", f"{added:.0f} more", replace(scenario, split=grown, trainer=trainer)
+
+
+def _other_syncs(scenario: RLScenario) -> Iterator[tuple[str, str, RLScenario]]:
+    """Every mechanism that hands over weights in this placement."""
+    is_colocated = scenario.split.is_colocated
+    now = sync_mechanism(scenario.weight_sync, is_colocated)
+    for one in sync_mechanisms().values():
+        shares_program = not one.fixed and not one.rate
+        if one.id != now.id and not shares_program and one.needs != ("apart" if is_colocated else "colocated"):
+            yield "other weight sync", f"{one.id} in place of {now.id}", replace(scenario, weight_sync=one.id)
+
+
+def _smaller_changes(scenario: RLScenario) -> Iterator[tuple[str, str, RLScenario]]:
+    """More rollouts decoded at once, fewer optimizer steps, a version more of lag."""
+    engine, algorithm, split = scenario.engine, scenario.algorithm, scenario.split
+    twice = 2 * median(engine.batch)
+    yield (
+        "larger generation batch",
+        f"{twice:.0f} decoded at once",
+        replace(scenario, engine=replace(engine, batch=twice)),
+    )
+    if median(algorithm.optimizer_steps) > 1:
+        fewer = replace(algorithm, optimizer_steps=1.0)
+        yield "fewer optimizer steps", "one in a pass", replace(scenario, algorithm=fewer)
+    if split.max_lag:
+        later = replace(split, max_lag=split.max_lag + 1, is_in_flight=True)
+        yield "more lag", f"{split.max_lag + 1} versions behind", replace(scenario, split=later)
 
 
 def _lever(name: str, why: str, changed: RLResult, base: RLResult) -> Lever:

@@ -14,6 +14,7 @@ from computeledger.facts.load import load_model, load_system
 from computeledger.files import read_lengths
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
+from computeledger.physics.calibration.weight_sync import load_sync_mechanism
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.weights import precision_of
@@ -156,12 +157,14 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
     if training and not generation:
         generation = gpus - training
     layout, trainer = question.layout, question.training_layout
+    sync = question.weight_sync
+    takes_turns = sync is not None and load_sync_mechanism(sync).needs == "colocated"
     return Stated(
         n_gpus=gpus,
         n_generation=generation,
         n_training=training,
         max_lag=question.max_lag or 0,
-        is_separate=load_rl_framework(question.framework).placement == "separate" and gpus > 1,
+        is_separate=load_rl_framework(question.framework).placement == "separate" and gpus > 1 and not takes_turns,
         is_in_flight=question.takes_weights_live,
         generation=check_layout(parse_layout(layout), model) if layout else None,
         trainer=check_layout(parse_layout(trainer), model) if trainer else None,

@@ -27,6 +27,7 @@ _CONTROLS = controls_of(RLQuestion, {
     "drained": {},
     "framework": {},
     "weight_sync": {"kind": "choice", "choices": ("", *sync_mechanisms())},
+    "compare_to": {"help": "Such as step=290,generation=180,update=70: is it normal, and what would help."},
     "backend": {"kind": "choice", "choices": ("", *BACKENDS)},
     "layout": {"help": "Such as tp2; empty: searched."},
     "training_layout": {"help": "Such as tp4-dp16; empty: searched."},

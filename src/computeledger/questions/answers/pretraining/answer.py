@@ -24,13 +24,13 @@ from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.workloads.anchor import spread_of
 from computeledger.workloads.figures import pretraining_figures
+from computeledger.workloads.launches import Launch
 from computeledger.workloads.pretraining.advice import Advice, Remedy, advise, larger_job, remedies, what_binds
 from computeledger.workloads.pretraining.anchor import TrainingAnchoring, anchored_result
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
 from computeledger.workloads.pretraining.launches import launch
 from computeledger.workloads.pretraining.levers import Lever, levers
-from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.run import EffectiveRun, estimate_run
 from computeledger.workloads.pretraining.scaling import (
     GrownPhase,
@@ -214,7 +214,7 @@ def _beside(answer: PretrainAnswer) -> dict[str, Any]:
         out["stages"] = [documents.stage_document(one) for one in answer.stages]
     out["worth"] = documents.worth_document(answer.prices, median(answer.result.scenario.tokens))
     if answer.launch is not None:
-        out["launch"] = documents.launch_document(answer.launch)
+        out["launch"] = answer.launch.to_dict()
     return out
 
 

@@ -28,10 +28,9 @@ from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
 from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnchoring, log_width
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
-from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario
+from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario, as_run
 from computeledger.workloads.pretraining.levers import Lever
 from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
-from computeledger.workloads.pretraining.megatron import Launch
 from computeledger.workloads.pretraining.pipeline import passes
 from computeledger.workloads.pretraining.reading import context_words
 from computeledger.workloads.pretraining.run import EffectiveRun
@@ -86,7 +85,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
         },
-        "memory_stages": [asdict(one) for one in stage_phases(scenario.model, batch, scenario.layout)],
+        "memory_stages": _stages(scenario),
         **_host(result),
         "fits": bool(np.all(result.fits)),
         "anchored": is_anchored,
@@ -102,6 +101,11 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
         }
     return out
+
+
+def _stages(scenario: PretrainingScenario) -> list[dict[str, Any]]:
+    layout, batch = as_run(scenario)
+    return [asdict(one) for one in stage_phases(scenario.model, batch, layout)]
 
 
 def _documents(scenario: PretrainingScenario) -> dict[str, Any]:
@@ -323,17 +327,6 @@ def worth_document(prices: Sequence[Price], tokens: float) -> dict[str, Any]:
         for one in prices
     ]  # fmt: skip
     return {"tokens": quantity(together * tokens, "tokens"), "fraction": quantity(together, ""), "parts": parts}
-
-
-def launch_document(launch: Launch) -> dict[str, Any]:
-    """Arguments of a framework."""
-    return {
-        "framework": launch.framework,
-        "command": launch.command,
-        "arguments": {name.removeprefix("--"): value or True for name, value in launch.arguments},
-        "remarks": list(launch.remarks),
-        "text": launch.text,
-    }
 
 
 def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, Any]:

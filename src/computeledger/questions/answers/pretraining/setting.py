@@ -49,7 +49,7 @@ def read_setting(question: PretrainQuestion) -> Setting:
     model, system = load_model(question.model), load_system(question.system)
     price, price_ground = price_of(system, question.price)
     domain = int(system.n_gpus_scale_up.value)
-    n_gpus, layout = stated_layout(question, model, system.n_gpus or domain)
+    n_gpus, layout = stated_layout(question, model, system)
     stops = _stops(question)
     if (waited := _waited(question, n_gpus)) is not None:
         stops["straggler_fraction"] = waited

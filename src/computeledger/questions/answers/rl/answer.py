@@ -19,15 +19,18 @@ from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.rl import document as documents
+from computeledger.questions.answers.rl.comparison import Comparison, compare_step, comparison_document
 from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_setting
 from computeledger.questions.grounds import working_document
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.units import format_count
+from computeledger.workloads.launches import Launch
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
+from computeledger.workloads.rl.launches import Emitted, rl_launch
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
-from computeledger.workloads.rl.levers import Lever, levers
+from computeledger.workloads.rl.levers import Lever, levers, step_levers
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
@@ -67,6 +70,8 @@ class RLAnswer(Answer):
     environments: Environments | None = None
     horizons: tuple[Horizon, ...] = ()
     grown: str = ""
+    launch: Launch | None = None
+    comparison: Comparison | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -164,6 +169,10 @@ class RLAnswer(Answer):
         if self.environments is not None:
             cores = setting.draws["environment_cores"]
             document["episodes"] = documents.turns_document(run, self.environments, self.horizons, cores)
+        if self.comparison is not None:
+            document["comparison"] = comparison_document(self.comparison)
+        if self.launch is not None:
+            document["launch"] = self.launch.to_dict()
         document["framework"] = documents.framework_document(question, run.result)
         document |= {"price": setting.price_ground, "backend": question.settled.backend}
         document["assumptions"] = _assumptions(question)
@@ -260,7 +269,21 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
         environments=environments_of(run.result, one, machines) if question.turns is not None else None,
         horizons=tuple(longer_horizons(one, machines)) if question.turns is not None else (),
         grown=grown,
+        launch=_launch(question, setting) if question.emit is not None else None,
+        comparison=_comparison(question.compare_to, run, result, setting) if question.compare_to is not None else None,
     )
+
+
+def _comparison(measured: str, run: RunCost, typical: RLResult, setting: Setting) -> Comparison:
+    """A step of the reader's beside the run's, and what would make it shorter."""
+    return compare_step(measured, run, typical, step_levers(setting.run.typical, setting.run.typical_machines))
+
+
+def _launch(question: RLQuestion, setting: Setting) -> Launch:
+    """The run as the framework takes it that the question names."""
+    domain, steps = int(setting.system.n_gpus_scale_up.value), median(setting.medians["steps"])
+    run = Emitted(setting.run.typical, str(question.settled.backend), domain, steps)
+    return rl_launch(str(question.emit), run)
 
 
 #: How often the GPUs are doubled in search of those that hold a run whose scale-up domain is asked about.

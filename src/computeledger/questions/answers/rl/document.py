@@ -92,7 +92,7 @@ def phases_s(run: RunCost) -> dict[str, Num]:
 
 def framework_document(question: RLQuestion, result: RLResult) -> dict[str, Any]:
     """The framework that the question takes its defaults from, which ones, and how weights are handed over."""
-    one, colocated = load_rl_framework(question.framework), result.scenario.split.is_colocated
+    one, colocated = load_rl_framework(question.stack), result.scenario.split.is_colocated
     taken = {name: value for name, value in question.from_framework.items() if getattr(question, name) is None}
     mechanism = sync_mechanism(result.scenario.weight_sync, colocated)
     return {

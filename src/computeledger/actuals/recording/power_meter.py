@@ -27,6 +27,11 @@ class EnergyCounter:
         self._since = clock_s
         self._watts[device] = power_w
 
+    @property
+    def devices(self) -> int:
+        """Devices that have been read [-]."""
+        return len(self._watts)
+
     def energy_j(self, clock_s: float) -> float | None:
         """Energy since the first reading; None before it [J]."""
         if not self._watts:
@@ -52,9 +57,10 @@ class PowerMeter:
             threading.Thread(target=self._follow, args=(self._process.stdout,), daemon=True).start()
 
     @property
-    def works(self) -> bool:
-        """Whether a reading has come."""
-        return self.energy_j() is not None
+    def devices(self) -> int:
+        """Devices that have been read [-]."""
+        with self._lock:
+            return self._counter.devices
 
     def _follow(self, lines: IO[str]) -> None:
         for line in lines:

@@ -1,0 +1,1 @@
+"""Run ledgers written while a run goes on, from any training loop."""

@@ -1,0 +1,204 @@
+"""What rl --emit writes for each framework: options that it has, the run read back, what cannot be expressed said."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.workloads.launches import Launch, load_templates
+from computeledger.workloads.questions.rl import EMITTED
+from computeledger.workloads.rl.launches import PACKAGE, host_gpus
+from computeledger.workloads.rl_frameworks import rl_framework_ids
+
+#: Every option of the files and classes that hold them, with their commits.
+OPTIONS = tomllib.loads(Path(__file__).with_name("rl_framework_options.toml").read_text("utf-8"))
+TEMPLATES = load_templates(PACKAGE)
+MODEL = "llama-3.1-8b"
+COLOCATED = {"gpus": 16, "layout": "tp2", "training_layout": "tp2-dp8"}
+LAGGED = {"gpus": 24, "training_gpus": 8, "max_lag": 2, "layout": "tp2", "training_layout": "tp2-dp4"}
+TURNS = {
+    **LAGGED, "turns": 4, "observation_tokens": 300, "tool_latency": "2s", "environments": 256,
+    "rollout_limit_tokens": 4000,
+}  # fmt: skip
+#: Names by which each framework says GPUs, batch, lengths and parallelism.
+SAID = {
+    "verl": {
+        "train_gpus": ("trainer.nnodes", "trainer.n_gpus_per_node"), "prompts": ("data.train_batch_size",),
+        "group": ("actor_rollout_ref.rollout.n",), "mini": ("actor_rollout_ref.actor.ppo_mini_batch_size",),
+        "tp": ("actor_rollout_ref.actor.megatron.tensor_model_parallel_size",),
+        "engine_tp": ("actor_rollout_ref.rollout.tensor_model_parallel_size",),
+        "generation_gpus": ("actor_rollout_ref.rollout.nnodes", "actor_rollout_ref.rollout.n_gpus_per_node"),
+    },
+    "slime": {
+        "train_gpus": ("--actor-num-nodes", "--actor-num-gpus-per-node"), "prompts": ("--rollout-batch-size",),
+        "group": ("--n-samples-per-prompt",), "tp": ("--tensor-model-parallel-size",),
+        "engine_tp": ("--rollout-num-gpus-per-engine",), "generation_gpus": ("--rollout-num-gpus",),
+    },
+    "skyrl": {
+        "train_gpus": ("trainer.placement.policy_num_nodes", "trainer.placement.policy_num_gpus_per_node"),
+        "prompts": ("trainer.train_batch_size",), "group": ("generator.n_samples_per_prompt",),
+        "mini": ("trainer.policy_mini_batch_size",),
+        "tp": ("trainer.policy.megatron_config.tensor_model_parallel_size",),
+        "engine_tp": ("generator.inference_engine.tensor_parallel_size",),
+        "generation_gpus": ("generator.inference_engine.num_engines",
+                            "generator.inference_engine.tensor_parallel_size"),
+    },
+}  # fmt: skip
+
+
+@functools.cache
+def _launch(framework: str, given: tuple[tuple[str, Any], ...]) -> Launch:
+    found = cl.rl(emit=framework, **dict(given)).launch
+    assert found is not None
+    return found
+
+
+def launch(framework: str, **given: Any) -> Launch:
+    """Of a run that is stated but for what a test is about."""
+    asked = {"model": MODEL, "system": "h100-nvl8", "rollout_tokens": 2000, "samples": 16, **COLOCATED, **given}
+    return _launch(framework, tuple(asked.items()))
+
+
+def product(said: dict[str, str], keys: tuple[str, ...]) -> int:
+    out = 1
+    for key in keys:
+        out *= int(said[key])
+    return out
+
+
+def known(framework: str, is_async: bool = False) -> set[str]:
+    entry = OPTIONS[framework]
+    return set(entry.get("async_options" if is_async else "options", entry["options"]).split())
+
+
+def test_every_option_of_a_template_is_one_that_its_framework_has() -> None:
+    assert set(TEMPLATES) == set(OPTIONS) == set(EMITTED) <= set(rl_framework_ids())
+    for name, template in TEMPLATES.items():
+        keys = {option.key.removeprefix("++") for option in template.options}
+        assert keys - known(name) - known(name, True) == set(), name
+        repository, commit, _ = template.source.removeprefix("https://github.com/").split(", ")
+        assert OPTIONS[name]["source"].startswith(f"{repository} at {commit.removeprefix('commit ')}"), name
+
+
+@pytest.mark.parametrize("framework", EMITTED)
+@pytest.mark.parametrize("mode", ["colocated", "lagged", "turns"])
+def test_what_is_written_are_keys_of_the_run_s_own_kind(framework: str, mode: str) -> None:
+    given = {"colocated": COLOCATED, "lagged": LAGGED, "turns": TURNS}[mode]
+    keys = {key.removeprefix("++") for key, _ in launch(framework, **given).arguments}
+    assert keys <= known(framework, is_async=mode != "colocated")
+
+
+@pytest.mark.parametrize("framework", SAID)
+def test_a_run_is_read_back_as_it_was(framework: str) -> None:
+    names = SAID[framework]
+    for given, train, generate in (({**COLOCATED, "weight_sync": "colocated"}, 16, None), (LAGGED, 8, 16)):
+        batch = {"prompts_per_step": 64, "group_size": 8, "optimizer_steps": 1 if generate else 2}
+        said = dict(launch(framework, **given, **batch).arguments)
+        found = {name: product(said, keys) for name, keys in names.items() if keys[0] in said}
+        assert (found["train_gpus"], found["tp"], found["engine_tp"]) == (train, 2, 2)
+        assert (found["prompts"], found["group"]) == (64, 8)
+        assert found.get("mini", 64 // batch["optimizer_steps"]) == 64 // batch["optimizer_steps"]
+        assert ("--colocate" in said) == (framework == "slime" and not generate)
+        if generate:
+            assert found["generation_gpus"] == generate
+
+
+def test_a_cluster_of_nemo_rl_holds_both_sides() -> None:
+    said = dict(launch("nemo-rl", **LAGGED).arguments)
+    keys = ("cluster.num_nodes", "policy.generation.colocated.resources.num_nodes")
+    assert [int(said[key]) for key in keys] == [3, 2]
+    shared = dict(launch("nemo-rl", **{**LAGGED, "gpus": 8, "training_gpus": 4, "training_layout": "tp2"}).arguments)
+    assert shared["cluster.gpus_per_node"] == "8"
+    assert shared["policy.generation.colocated.resources.gpus_per_node"] == "4"
+    uneven = launch("nemo-rl", **{**LAGGED, "training_gpus": 4, "training_layout": "tp2-dp2"})
+    assert any("whole nodes" in one for one in uneven.remarks)
+
+
+def test_a_lag_is_what_each_framework_means_by_it() -> None:
+    lag = {name: dict(launch(name, **LAGGED).arguments) for name in EMITTED}
+    # verl counts versions that a trajectory spans, its first one included
+    assert lag["verl"]["trainer.v1.sampler.max_off_policy_threshold"] == "3"
+    assert lag["nemo-rl"]["grpo.async_grpo.max_trajectory_age_steps"] == "2"
+    assert lag["skyrl"]["trainer.fully_async.max_staleness_steps"] == lag["trl"]["--max_staleness"] == "2"
+    assert any("2 versions behind" in one for one in launch("slime", **LAGGED).remarks)
+    drained = {**LAGGED, "max_lag": 1, "drained": True}
+    assert "--rollout-function-path" not in dict(launch("slime", **drained).arguments)
+    for name in ("verl", "skyrl"):
+        assert any("drains before" in one for one in launch(name, **drained).remarks)
+
+
+@pytest.mark.parametrize(
+    ("framework", "given", "says"),
+    [
+        ("slime", {"backend": "vllm"}, "it has SGLang"),
+        ("trl", {}, "tensor parallelism of 2"),
+        ("trl", {"weight_sync": "disk", **LAGGED}, "weight sync by disk"),
+        ("verl", {"weight_sync": "nccl-shard", **LAGGED}, "weight sync nccl-shard"),
+        ("skyrl", {"precision": "fp8"}, "rollouts in fp8"),
+        ("skyrl", {"optimizer_steps": 2, **LAGGED}, "train_batch_size is policy_mini_batch_size"),
+        ("verl", {"prompts_per_step": 65, "optimizer_steps": 2}, "do not divide"),
+        ("verl", {"gpus": 8, "training_gpus": 4, "training_layout": "tp2"}, "mode separate"),
+        ("nemo-rl", {"critic_ratio": 1}, "a critic"),
+    ],
+)
+def test_what_cannot_be_expressed_is_said(framework: str, given: dict[str, Any], says: str) -> None:
+    found = launch(framework, **given)
+    assert any(one.startswith("cannot be expressed here: ") and says in one for one in found.remarks)
+    assert all(f"# {one}" in found.text for one in found.remarks)
+
+
+def test_the_run_that_is_written_is_the_framework_s_own() -> None:
+    answer = cl.rl(model=MODEL, system="h100-nvl8", gpus=16, rollout_tokens=2000, samples=16, emit="slime")
+    assert answer.to_dict()["backend"] == "sglang" and answer.to_dict()["framework"]["id"] == "slime"
+    assert [text for _, text in answer.view(working=False).blocks] == [answer.to_dict()["launch"]["text"]]
+    with pytest.raises(InputError, match="those of framework verl: give framework slime"):
+        cl.rl(model=MODEL, system="h100-nvl8", rollout_tokens=2000, emit="slime", framework="verl")
+    with pytest.raises(InputError, match="no RL on text"):
+        cl.rl(model=MODEL, system="h100-nvl8", rollout_tokens=2000, emit="verl", continuation_tokens=100)
+
+
+def test_turns_and_tools_reach_the_frameworks() -> None:
+    said = {name: dict(launch(name, **TURNS).arguments) for name in EMITTED}
+    # episodes twice as long as the mean have twice the calls: 3 for 2,000 tokens, 6 for 4,000
+    assert said["verl"]["actor_rollout_ref.rollout.multi_turn.max_assistant_turns"] == "7"
+    assert said["nemo-rl"]["grpo.max_rollout_turns"] == said["skyrl"]["generator.max_turns"] == "7"
+    assert said["trl"]["--max_tool_calling_iterations"] == "6"
+    assert said["verl"]["data.max_response_length"] == str(4000 + 6 * 300)
+    assert said["trl"]["--max_inflight_tasks"] == said["skyrl"]["environment.skyrl_gym.max_env_workers"] == "256"
+    assert said["slime"]["--custom-generate-function-path"] == "$GENERATE"
+
+
+def test_hosts_are_those_of_the_scale_up_domain() -> None:
+    assert [host_gpus(n) for n in (4, 8, 16, 72)] == [4, 8, 4, 4]
+    assert any("hosts of 4 GPUs are assumed" in one for one in launch("verl", system="gb200-nvl72").remarks)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_trl_takes_what_is_written_for_it(is_async: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trl = pytest.importorskip("trl")
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    given = {**LAGGED, "training_layout": "dp8"} if is_async else {"training_layout": "dp16"}
+    said = {key.removeprefix("--"): value for key, value in launch("trl", **given).arguments}
+    config = pytest.importorskip("trl.experimental.async_grpo").AsyncGRPOConfig if is_async else trl.GRPOConfig
+    fields = {one.name for one in dataclasses.fields(config)}
+    assert set(said) - fields == {"model_name_or_path"}, "the rest is the script's own"
+    said |= {"bf16": "false", "output_dir": str(tmp_path)}  # this machine need not have it
+    words = [word for key in said.keys() & fields for word in (f"--{key}", said[key])]
+    parsed = pytest.importorskip("transformers").HfArgumentParser(config).parse_args_into_dataclasses(words)[0]
+    assert parsed.num_generations == 16 and parsed.max_completion_length == 6000
+    if is_async:
+        assert parsed.max_staleness == 2 and parsed.weight_sync_steps == 1
+    else:  # 2,048 rollouts of a step on 16 GPUs, in this one process a sixteenth of them
+        assert (
+            parsed.steps_per_generation
+            == parsed.gradient_accumulation_steps
+            == 128 // parsed.per_device_train_batch_size
+        )
+        assert parsed.generation_batch_size == 128
