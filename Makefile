@@ -79,6 +79,7 @@ bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/money.py
+	$(BIN)/python benchmarks/recording.py
 	$(BIN)/python benchmarks/rl_on_text.py
 	$(BIN)/python benchmarks/web.py
 

@@ -1,10 +1,12 @@
 """Pages of the Python reference, made from the docstrings while the site is built: one for each room.
 
-They show the source; the search does not find words in it, which would be most of its index.
+They show the source; the search does not find words in it, which would be most of its index. The reference is most of
+the build: with ``SITE_EVERY=8`` every eighth module of a room stands for all.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from mkdocs.structure.pages import Page
 _SOURCE = Path(__file__).resolve().parent.parent / "src"
 _SHOWN = re.compile(r'<details class="mkdocstrings-source">.*?</details>', re.DOTALL)
 _PLACE = re.compile(r"<!-- source (\d+) -->")
-_ROOMS = {
+ROOMS = {
     "ground": ("Ground floor", "computeledger", False),
     "facts": ("Facts", "computeledger/facts", True),
     "physics": ("Physics", "computeledger/physics", True),
@@ -29,13 +31,18 @@ _ROOMS = {
 }
 
 
+def modules_of(room: str) -> list[str]:
+    """Modules that the page of a room documents."""
+    _, folder, is_deep = ROOMS[room]
+    modules = sorted((_SOURCE / folder).glob("**/*.py" if is_deep else "*.py"))
+    names = [".".join(path.relative_to(_SOURCE).with_suffix("").parts) for path in modules if path.stem[0] != "_"]
+    return [one for one in names if "interfaces" not in one]
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each room that exists."""
-    for name, (title, folder, is_deep) in _ROOMS.items():
-        modules = sorted((_SOURCE / folder).glob("**/*.py" if is_deep else "*.py"))
-        names = [".".join(path.relative_to(_SOURCE).with_suffix("").parts) for path in modules if path.stem[0] != "_"]
-        names = [one for one in names if "interfaces" not in one]
-        if names:
+    for name, (title, _, _) in ROOMS.items():
+        if names := modules_of(name)[:: int(os.environ.get("SITE_EVERY", "1"))]:
             text = "\n".join([f"# {title}", "", *(f"::: {one}\n" for one in names)])
             files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files

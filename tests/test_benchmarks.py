@@ -36,6 +36,7 @@ SMALLEST = (
     "invert_coverage.py --made-up --sheets 1 --samples 2000",
     "money.py --repeats 1",
     "readers.py --megabytes 1",
+    "recording.py --steps 3 --rounds 1",
     "rl_on_text.py --steps 3",
     "round_trip.py recipes/tiny_math/config.toml --runs 2 --steps 2",
     "simulate.py --requests 2000",

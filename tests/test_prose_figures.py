@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,3 +93,44 @@ def test_no_page_counts_constants_or_pairs_unheld() -> None:
             if not any(low <= one.start() < high for low, high in spans)
         ]
     assert loose == []
+
+
+_PRINTED = re.compile(r"^```text\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"^```(?!text).*?^```|`[^`]+`|\]\([^)]*\)|https?://\S+", re.DOTALL | re.MULTILINE)
+#: A number of four digits and more that no comma parts, and that no name, option, path or decimal holds.
+_LONG_NUMBER = re.compile(r"(?<![\w.,/=:#@+$-])\d{4,}(?![\w,/:-]|\.\d)")
+#: Where digits are a name: years, tickets and pull requests, chips; and what a shell or a configuration is told.
+_NAMED = re.compile(
+    r"\b(?:19|20)\d\d\b|^ *\d+ and \d+$|\b(?:issue|request|RTX) \d+(?: and)?|^ *\d+(?: |$)|\b[34]090\b|default: \d+"
+)
+_TOLD = re.compile(r"^ *(?:--\S|\w+: |.*\\$|export |\w+=)")
+#: American spellings of what the pages spell as in Britain; optimizer and tokenizer are the field's.
+_AMERICAN = re.compile(
+    r"\b(?:(?:util|parallel|amort|real|organ|normal|initial|serial|synchron|special|quant|recogn|summar|vector|minim|maxim)"
+    r"iz(?:e[ds]?|ing|ations?)|optimize[ds]?|analyze[ds]?|model(?:ed|ing)|label(?:ed|ing)|behaviors?|colors?|favors?|"
+    r"neighbors?|centers?|gray|fibers?|canceled|catalogs?|toward)\b",
+    re.IGNORECASE,
+)
+#: Names of others.
+_THEIRS = ("Data Center", "ai-data-center")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_printed_numbers_above_999_are_parted(page: Path) -> None:
+    """5,218, never 5218: what commands and pages print is read, not typed in again."""
+    lines = [line for block in _PRINTED.findall(page.read_text("utf-8")) for line in block.splitlines()]
+    told = [_NAMED.sub("", line) for line in lines if not _TOLD.match(line)]
+    assert [line.strip() for line in told if _LONG_NUMBER.search(line)] == []
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if one.name != "sources.md"], ids=lambda page: page.name)
+def test_pages_are_spelt_one_way(page: Path) -> None:
+    text = re.sub(r"-\n\s+", "-", _CODE.sub("", page.read_text("utf-8")))  # an option is not parted
+    for name in _THEIRS:
+        text = text.replace(name, "")
+    found = [
+        one[0]
+        for one in _AMERICAN.finditer(text)
+        if text[one.start() - 1] not in "-_./" and text[one.end()] not in "-_("
+    ]
+    assert found == []

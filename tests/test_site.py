@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import logging
 import os
 import re
 import subprocess
@@ -18,33 +19,71 @@ from urllib.parse import unquote
 import pytest
 
 from tests.axe import issues
-from tests.gates import ROOT
+from tests.gates import ROOT, SOURCE, docs_module
 
 _FETCHED = re.compile(
     r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+rel="stylesheet"[^>]+href="(https?:[^"]+)'
 )
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once."""
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
+def built(folder: Path, every: int) -> Path:
+    """The site, with every so many of the modules that the reference documents."""
+    done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(folder)],
-        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=400,
-        check=False,
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_EVERY": str(every)}, capture_output=True,
+        text=True, timeout=400, check=False,
     )  # fmt: skip
-    assert (built.returncode, built.stderr.strip()) == (0, "")
+    assert (done.returncode, done.stderr.strip()) == (0, "")
     return folder
 
 
-def test_the_site_builds_strictly_and_fetches_nothing(site: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once; an eighth of the reference, which is most of the build."""
+    return built(tmp_path_factory.mktemp("site"), 8)
+
+
+def fetched(site: Path) -> set[str]:
+    """Addresses that pages load something from."""
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
-    fetched = {
+    return {
         address for page in pages for pair in _FETCHED.findall(page.read_text("utf-8")) for address in pair if address
     }
-    assert fetched == set()
+
+
+def test_the_site_builds_strictly_and_fetches_nothing(site: Path) -> None:
+    assert fetched(site) == set()
+
+
+@pytest.mark.stress
+def test_the_whole_site_builds_strictly_and_no_link_is_dead(tmp_path: Path) -> None:
+    whole = built(tmp_path / "site", 1)
+    assert (fetched(whole), dead_links(whole)) == (set(), [])
+    reference = "".join(page.read_text("utf-8") for page in (whole / "reference").glob("*.html"))
+    rooms = docs_module("reference")
+    missing = [one for room in rooms.ROOMS for one in rooms.modules_of(room) if f'id="{one}"' not in reference]
+    assert missing == []
+
+
+def test_every_docstring_of_the_reference_is_read_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """What would stop the strict build of the whole reference, without drawing it."""
+    import griffe
+
+    rooms = docs_module("reference")
+    loader = griffe.GriffeLoader(search_paths=[SOURCE], docstring_parser=griffe.Parser.numpy)
+    packages = {name: loader.load(name) for name in ("computeledger", "rntp")}
+    caplog.clear()
+    n_read = 0
+    for name in {one for room in rooms.ROOMS for one in rooms.modules_of(room)}:
+        package, *path = name.split(".")
+        left = [packages[package][".".join(path)] if path else packages[package]]
+        while left:
+            one = left.pop()
+            n_read += one.docstring is not None and len(one.docstring.parsed) > 0
+            left += [part for key, part in one.members.items() if key[0] != "_" and not part.is_alias]
+    assert n_read > 2000
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 def test_the_plots_of_the_book_draw_and_move(site: Path, browser: Any) -> None:
@@ -111,7 +150,7 @@ def test_axe_finds_no_serious_issue_on_the_site(width: int, scheme: str, site: P
     assert found == []
 
 
-def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+def dead_links(site: Path) -> list[tuple[str, str]]:
     """Pages, files and anchors that the site itself should have; addresses elsewhere are not asked."""
     pages = {path: path.read_text("utf-8") for path in site.rglob("*.html") if path.name != "404.html"}
     names = {path: set(re.findall(r'\sid="([^"]+)"', text)) for path, text in pages.items()}
@@ -125,7 +164,11 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
             there = there / "index.html" if there.is_dir() else there
             if not there.is_file() or (anchor and there in names and unquote(anchor) not in names[there]):
                 dead.append((path.name, href))
-    assert dead == []
+    return dead
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    assert dead_links(site) == []
 
 
 def test_formulas_are_drawn_and_the_book_goes_on(site: Path) -> None:

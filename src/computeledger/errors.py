@@ -146,6 +146,19 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     return f"allowed: {shown}" if choices else "nothing is allowed here"
 
 
+def only_one(kind: str, given: str) -> UnknownIdError | None:
+    """Build the error for a list of ids where one is asked for; None where one is given.
+
+    Examples
+    --------
+    >>> str(only_one("system", "2xl40s,h100-nvl8")), only_one("system", "2xl40s")
+    ("system '2xl40s,h100-nvl8': 2 of them, where one is asked for; `sweep --system A,B` takes several", None)
+    """
+    several = len([one for one in given.split(",") if one.strip()])
+    told = f"{several} of them, where one is asked for; `sweep --{kind} A,B` takes several"
+    return UnknownIdError(f"{kind} {shown(given)}: {told}") if several > 1 else None
+
+
 def unknown_id(kind: str, given: str, allowed: Iterable[str]) -> UnknownIdError:
     """Build the error for an id that names nothing.
 

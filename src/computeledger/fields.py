@@ -210,7 +210,7 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
     4000
     >>> read_value(gpus, 0, "--gpus")
     Traceback (most recent call last):
-    computeledger.errors.QuantityError: --gpus 0: expected one whole number, at least 1
+    computeledger.errors.QuantityError: --gpus 0: expected one whole number, at least 1 and at most 10,000,000
     """
     if given is None:
         if one.is_required:
@@ -280,7 +280,9 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
     if isinstance(given, str) and given in one.words:
         return given
     value: float | Range = given  # type: ignore[assignment]
-    if isinstance(given, str):
+    if one.dimension == WHOLE and isinstance(given, str) and re.fullmatch(r"-\d+", given.strip()):
+        value = float(given)  # below every bound, which the message names
+    elif isinstance(given, str):
         try:
             value = parse_quantity(given, "count" if one.dimension == WHOLE else one.dimension, one.unit)
         except InputError as error:
@@ -299,11 +301,10 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
 
 def _whole(one: Field, value: Any, spelt: str) -> int:
     least = int(max(one.least, 0.0))
-    if not isinstance(value, (int, float)) or value % 1 or value < least:
-        words = f"{value:g}" if isinstance(value, (int, float)) else str(value)
-        raise QuantityError(f"{spelt} {words}: expected one whole number, at least {least}")
-    if value > one.largest:
-        raise QuantityError(f"{spelt} {value:g}: at most {one.largest:,.0f}")
+    if not isinstance(value, (int, float)) or value % 1 or not least <= value <= one.largest:
+        words = f"{value:,.12g}" if isinstance(value, (int, float)) else str(value)
+        most = f" and at most {one.largest:,.0f}" if math.isfinite(one.largest) else ""
+        raise QuantityError(f"{spelt} {words}: expected one whole number, at least {least}{most}")
     return int(value)
 
 

@@ -130,6 +130,12 @@ def test_verl_phases_and_idle_fill_the_step(tmp_path):
     assert tally.observed["tpot_s"].least == pytest.approx(13.953 / 362)
 
 
+def test_a_rate_and_a_time_say_how_large_a_step_is(tmp_path):
+    line = "completed step: {}, seconds: 4.6, TFLOP/s/device: 407.0, Tokens/s/device: 7123.0, total_weights: 262144"
+    found, _ = read("\n".join(line.format(step) for step in range(4)), tmp_path, Hints(devices=8))
+    assert found and sum(sum(one.tokens_by_kind.values()) for one in found) == pytest.approx(4 * 7123.0 * 8 * 4.6)
+
+
 def test_nemo_rl_phases_and_idle_fill_the_step(tmp_path):
     entries, tally = read(samples.nemo_rl_console(), tmp_path)
     assert not tally.damaged and not tally.remarks and {one.step for one in entries} == {1, 2, 3, 4}

@@ -65,15 +65,19 @@ def padded(batch: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(value) for name, value in out.items()}
 
 
-class Stop(TrainerCallback):
-    """Breaks a run off within a step."""
+def stop_in_the_fifth_step() -> Any:
+    """A callback that breaks a run off."""
+    made: Any = TrainerCallback()
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def broken_off(_args: Any, state: Any, *_: Any, **_kwargs: Any) -> None:
         if state.global_step == 4:
             raise KeyboardInterrupt
 
+    made.on_pre_optimizer_step = broken_off
+    return made
 
-def trainer(folder: Path, *more: TrainerCallback, **settings: Any) -> Trainer:
+
+def trainer(folder: Path, *more: Any, **settings: Any) -> Trainer:
     args = TrainingArguments(
         str(folder), max_steps=6, per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True,
         report_to=[], disable_tqdm=True, save_steps=3, include_num_input_tokens_seen="non_padding", **settings,
@@ -114,7 +118,7 @@ def test_evaluation_has_its_time_and_its_passes(tmp_path: Path) -> None:
 def test_a_run_that_is_broken_off_leaves_a_ledger_that_the_next_attempt_goes_on_in(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        trainer(tmp_path, Stop()).train()
+        trainer(tmp_path, stop_in_the_fifth_step()).train()
     assert {one.step for one in read_ledger(path).entries if one.phase == "forward-backward"} == {1, 2, 3, 4}
     with path.open("ab") as stream:
         stream.write(line_of(Entry("tiny", "pretraining", "data", 1.0, step=5)).encode()[:40])
@@ -151,7 +155,11 @@ def test_a_ledger_is_begun_anew_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("accumulated", "per_generation"), [(2, 2), (1, 2)])
-def test_grpo_by_phase_is_what_trl_logs(tmp_path: Path, accumulated: int, per_generation: int) -> None:
+def test_grpo_by_phase_is_what_trl_logs(
+    tmp_path: Path, accumulated: int, per_generation: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    monkeypatch.setattr(GRPOTrainer, "_send_telemetry", lambda self: None)
     pad, end = list(CHARACTERS)[:2]
     made = Tokenizer(models.WordLevel(CHARACTERS, unk_token=pad))
     made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -198,6 +206,28 @@ def test_the_road_from_a_plan_over_a_run_to_the_next_plan(tmp_path: Path) -> Non
     again = cl.plan(str(plan), calibration=str(tmp_path / "next.toml"), samples=64)
     reached = again.to_dict()["phases"]["pretraining"]["utilization_fraction"]
     assert reached["p50"] == pytest.approx(took.actual.utilization_fraction, rel=0.1)
+
+
+def test_rl_is_settled_by_phase_as_planned_and_as_logged(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'model = "Qwen/Qwen3-8B"\nsystem = "h100-nvl8"\nprice = "$2/h"\n'
+        '[rl]\ntokens = "10M tokens"\ngpus = 16\nframework = "verl"\nprompts_per_step = 128\ngroup_size = 8\n'
+        'rollout = "900 tokens"\nprompt = "200 tokens"\n[pretraining]\nskip = "-"\n[inference]\nskip = "-"\n'
+    )
+    times = {"gen": 31.0, "old_log_prob": 6.0, "update_actor": 25.0, "update_weights": 3.0, "step": 70.0}
+    with cl.FrameworkLogger(tmp_path / "run.jsonl", "verl", devices=16) as logger:
+        sizes = {"perf/total_num_tokens": 1024 * 1100.0, "prompt_length/mean": 200.0, "response_length/mean": 900.0}
+        for step in range(4):
+            logger.log({f"timing_s/{name}": value for name, value in times.items()} | sizes, step)
+    answer = cl.reconcile(str(plan), [str(tmp_path / "run.jsonl")])
+    one = answer.phases["rl"]
+    assert one.actual.tokens == pytest.approx(4 * 1024 * 900)
+    assert sum(one.planned_parts.values()) == pytest.approx(one.budget.gpu_hours + one.gpu_hours.volume)
+    assert set(one.planned_parts) <= {"generation", "log-probs", "update", "weight sync", "idle", "verification"}
+    (table,) = (table for table in answer.view().tables if "by phase" in table.title)
+    assert {row[0] for row in table.rows} >= {"generation", "log-probs", "update", "weight sync", "idle"}
+    assert answer.to_dict()["phases"]["rl"]["planned_parts"]["update"]["gpu_hours"] == one.planned_parts["update"]
 
 
 def test_verl_metrics_become_what_the_reader_makes_of_verls_log(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_balanced_run_keeps_its_stated_utilisation() -> None:
 
 
 def test_a_layout_that_leaves_gpus_idle_is_refused() -> None:
-    with pytest.raises(LayoutError, match="uses 16 of 1024 GPUs"):
+    with pytest.raises(LayoutError, match="uses 16 of 1,024 GPUs"):
         ledger(pretraining={**BASE["pretraining"], "layout": "tp2-dp8"})
 
 

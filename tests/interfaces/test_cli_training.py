@@ -54,7 +54,7 @@ def test_a_precision_that_the_chip_lacks_is_named(capsys: pytest.CaptureFixture[
 
 def test_sequences_beyond_the_context_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     beyond = ("--gpus", "8", "--sequence-tokens", "262144", "--global-batch-tokens", "4M")
-    assert "exceed the context of meta-llama/Meta-Llama-3.1-8B: 131072" in run(capsys, *beyond)[1].replace("\n", " ")
+    assert "exceed the context of meta-llama/Meta-Llama-3.1-8B: 131,072" in run(capsys, *beyond)[1].replace("\n", " ")
     assert (
         answer(capsys, "--gpus", "8", "--sequence-tokens", "131072", "--global-batch-tokens", "4M")["beyond_context"]
         == ""
@@ -158,8 +158,9 @@ def test_scaling_growing_launch_and_adapters(capsys: pytest.CaptureFixture[str])
     grown = document["growing_batch"]
     assert grown["phases"][-1]["end_tokens"] == 1e12
     assert grown["effective_days"]["larger"] <= grown["effective_days"]["here"]
-    _, text, _ = run(capsys, "--layout", "tp2-dp4", "--levers", "--emit", "megatron")
-    assert "What each lever of memory frees" in text and "--tensor-model-parallel-size" in text
+    _, text, beside = run(capsys, "--layout", "tp2-dp4", "--levers", "--emit", "megatron")
+    assert "What each lever of memory frees" in beside and "What each" not in text
+    assert "--tensor-model-parallel-size" in text and text.startswith("# megatron as of commit")
     layout = document["layout"]
     assert f"tp{document['launch']['arguments']['tensor-model-parallel-size']}-" in f"{layout}-"
     lora = answer(capsys, "--lora-rank", "8", "--tokens", "1G")

@@ -6,9 +6,11 @@ import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import computeledger as cl
 from computeledger.interfaces.cli import main
 from tests.commands import call
 from tests.gates import ROOT
@@ -120,3 +122,14 @@ def test_a_load_says_how_many_replicas_to_start() -> None:
 def test_half_a_draft_cannot_be_launched() -> None:
     done = call(main, [*LLAMA, "--draft-tokens", "2.5", "--tokens-per-step", "2", "--emit", "vllm"], ROOT)
     assert done.returncode == 2 and "a whole number of tokens" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("engine", "off"), [("sglang", "--disable-radix-cache"), ("trtllm", "enable_block_reuse: false"),
+                        ("vllm", "--no-enable-prefix-caching")],
+)  # fmt: skip
+def test_a_prefix_cache_is_left_out_only_where_it_was_asked(engine: str, off: str) -> None:
+    """No cached prefix in the question is no reason to start an engine without its cache."""
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 8, "emit": engine}
+    plain, without = (cl.serve(**asked, **more).to_dict()["launch"]["text"] for more in ({}, {"no_prefix_cache": True}))
+    assert off not in plain and off in without

@@ -131,3 +131,32 @@ def test_a_local_engine_counts_the_file_that_its_users_download(tmp_path: Path) 
     assert not any("counted in" in one for one in named["remarks"])
     mlx = cl.serve(model="gpt-oss-20b", system="1xm4-max", backend="mlx", batch=1).to_dict()
     assert mlx["precision"]["attention"] == "mlx-8bit"
+
+
+@pytest.mark.parametrize("system", ["8xh200-sxm5-141gb", "gb200-nvl72", "8xmi300x"])
+def test_what_is_started_is_what_the_headline_says(system: str) -> None:
+    """Of formats on equally few GPUs, one that can be started leads; a larger one that is started is named."""
+    view = cl.memory(model="deepseek-v3", system=system).view()
+    for title, _ in view.blocks:
+        precision, place = title.removeprefix("Start it in ").split(" on ")
+        count, name = place.split(" of ")
+        assert f"{count} of {name} in {precision}" in view.headline or f"in {precision} on {place}" in view.headline
+
+
+@pytest.mark.parametrize(("field", "given"), [("model", "qwen3-32b,gpt-oss-120b"), ("system", "2xl40s,h100-nvl8")])
+def test_several_where_one_is_asked_for(field: str, given: str) -> None:
+    asked = {"model": "qwen3-8b", "system": "h100-nvl8"} | {field: given}
+    with pytest.raises(InputError, match=rf"^{field} '{given}': 2 of them, where one is asked for; `sweep") as caught:
+        cl.serve(**asked)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["sglang", "vllm", "trtllm"])
+def test_an_engine_that_is_named_keeps_its_own_share(backend: str) -> None:
+    asked = {"model": "gpt-oss-120b", "system": "1xh100-sxm5-80gb", "backend": backend}
+    fits = cl.memory(**asked, context_tokens=5120).fits
+    served = cl.serve(**asked, layout="tp1", batch=1, input_tokens=4096, output_tokens=1024)
+    assert fits[0].engine == backend and fits[0].largest_batch == int(served.result.memory.largest_batch)
+    assert not [one.precision for one in fits if one.precision.startswith("gguf")]
+    with pytest.raises(InputError, match=r"^backend 'vlm': did you mean 'vllm'"):
+        cl.memory(model="qwen3-8b", backend="vlm")

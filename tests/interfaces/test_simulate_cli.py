@@ -84,15 +84,19 @@ def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str],
         cl.simulate_rl(copy, steps=1).to_html(copy)
 
 
-def test_a_lone_request_takes_what_serve_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a queue, the clock and the steady state agree: prompt in one chunk, then steps of batch 1."""
-    lengths = ("--input-tokens", "1024", "--output-tokens", "257")
-    clock = answer(capsys, *SERVE, "--arrivals", "even:0.01", "--requests", "3", *lengths)
+@pytest.mark.parametrize("prompt", ["1024", "16384"])
+@pytest.mark.parametrize("chunk", [(), ("--chunk-tokens", "512"), ("--chunk-tokens", "32768")])
+def test_a_lone_request_takes_what_serve_says(
+    capsys: pytest.CaptureFixture[str], prompt: str, chunk: tuple[str, ...]
+) -> None:
+    """Without a queue, both answers are one, however large the chunk is that a prompt might have filled."""
+    asked = ("--input-tokens", prompt, "--output-tokens", "257", *chunk)
+    clock = answer(capsys, *SERVE, "--arrivals", "even:0.01", "--requests", "3", *asked)
     static = answer(
-        capsys, "serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "1", *lengths
+        capsys, "serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "1", *asked
     )
     assert clock["percentiles"]["tpot_s"]["p50"] == pytest.approx(static["tpot_s"]["p50"], rel=1e-3)
-    assert clock["percentiles"]["ttft_s"]["p50"] == pytest.approx(static["ttft_s"]["p50"], rel=0.25)
+    assert clock["percentiles"]["ttft_s"]["p50"] == pytest.approx(static["ttft_s"]["p50"], rel=0.01)
 
 
 @pytest.mark.parametrize("backend", ["vllm", "sglang", "generic"])

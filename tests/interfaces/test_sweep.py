@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
+from computeledger.interfaces.fitting import Page
+from computeledger.interfaces.tables import new_table
 from computeledger.questions import executors
 
 ASKED = ["sweep", "--model", "llama-3.1-8b,llama-3.1-70b", "--system", "h100-nvl8", "--input-tokens", "1k,4k", "--json"]
@@ -139,3 +142,52 @@ def test_a_sweep_from_python_is_the_command_s() -> None:
         cl.sweep(found.question, input_tokens="1k..2k")
     with pytest.raises(InputError, match=r"^model: needed"):
         cl.sweep(system="h100-nvl8")
+
+
+LISTS = (
+    {"model": "qwen3-32b,gpt-oss-120b,llama-3.1-8b", "system": "8xh100-sxm5-80gb,8xh200-sxm5-141gb", "tables": 3},
+    {"model": "qwen3-32b,gpt-oss-120b,llama-3.1-8b", "system": "8xh200-sxm5-141gb", "tables": 1},
+    {"model": "gpt-oss-120b", "system": "8xh100-sxm5-80gb,8xh200-sxm5-141gb", "tables": 1},
+    {
+        "model": "gpt-oss-120b,nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "system": "8xh200-sxm5-141gb",
+        "tables": 2, "precision": "bf16,fp8",
+    },
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", LISTS)
+def test_the_tables_of_a_sweep_are_whole_at_80_columns(asked: dict[str, Any]) -> None:
+    """A table that goes on below itself repeats its first column: each here is drawn once, and says what it shares."""
+    given = dict(asked)
+    expected = given.pop("tables")
+    view = cl.sweep(**given, input_tokens="1000,8000" if expected == 3 else "1000").view()
+    assert len(view.tables) == expected
+    for table in view.tables:
+        page = Page(file=io.StringIO(), width=80)
+        page.width = 80
+        drawn = new_table("", *table.columns)
+        for row in table.rows:
+            drawn.add_row(*row)
+        page.print(drawn)
+        lines = page.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        assert sum("\u2500\u2500" in line for line in lines) == 1, table.title
+        shared = [one for one in ("model", "system") if one not in table.columns]
+        assert all(str(asked[name]).rpartition("/")[2] in table.title for name in shared if "," not in str(asked[name]))
+
+
+def test_two_batches_and_copies_of_experts_are_asked_everywhere() -> None:
+    """What `serve` is told about experts, a sweep and a simulation hear too."""
+    on: dict[str, Any] = {"model": "deepseek-v3", "system": "h200-nvl8", "two_batches": True, "redundant_experts": 8}
+    lengths: dict[str, Any] = {"input_tokens": 1024, "output_tokens": 128}
+    (best,) = cl.sweep(**on, **lengths).best.values()
+    told = cl.serve(**on, **lengths, layout=str(best.layout), batch=best.batch)
+    assert best.tpot_s == pytest.approx(told.chosen.tpot_s, rel=1e-6)
+    plain = cl.serve(**(on | {"two_batches": False}), **lengths, layout=str(best.layout), batch=best.batch)
+    assert abs(best.tpot_s / plain.chosen.tpot_s - 1) > 0.01
+    lone = {"layout": "tp1-dp8-ep8", **lengths}
+    clock = cl.simulate_serve(**on, **lone, arrivals="even:0.01", requests=3)
+    alone = cl.serve(**on, **lone, batch=1)
+    assert clock.percentiles["tpot_s"]["p50"] == pytest.approx(alone.chosen.tpot_s, rel=1e-3)
+    assert clock.percentiles["ttft_s"]["p50"] == pytest.approx(alone.chosen.ttft_s, rel=0.01)
+    with pytest.raises(InputError, match="without two_batches yet"):
+        cl.sweep(**on, anchor="batch=32,isl=1024,osl=1024,tpot=21ms")

@@ -115,6 +115,25 @@ def test_settings_move_what_they_should_and_no_other_way() -> None:
     assert again == cl.serve(**ON, input_tokens=2048.0 + 4096.0, output_tokens=256.0, layout="tp1", batch=8).chosen
 
 
+def test_the_price_of_input_follows_the_gpu_time_of_a_prompt() -> None:
+    """Beside decodes smaller passes hide more weights' reading; alone there is nothing to join, and they cost more."""
+    on: dict[str, Any] = {"model": "qwen3-32b", "system": "8xh100-sxm5-80gb", "layout": "tp2"}
+    asked = {**on, "input_tokens": 4096.0, "output_tokens": 500.0}
+    beside, alone = (
+        [cl.serve(**asked, batch=batch, chunk_tokens=one).chosen for one in (2048, 8192)] for batch in (32, 1)
+    )
+    assert beside[0].usd_per_mtok_input < beside[1].usd_per_mtok_input and beside[0].ttft_s > beside[1].ttft_s
+    assert beside[0].output_tokens_per_s_per_gpu > beside[1].output_tokens_per_s_per_gpu
+    assert alone[0].usd_per_mtok_input > alone[1].usd_per_mtok_input
+    assert alone[0].output_tokens_per_s_per_gpu < alone[1].output_tokens_per_s_per_gpu
+
+
+@pytest.mark.parametrize("given", [0, -5, "-5", "1.5", 100_000_000])
+def test_bounds_are_told_in_one_sentence(given: object) -> None:
+    with pytest.raises(InputError, match=r": expected one whole number, at least 16 and at most 10,000,000$"):
+        served(chunk_tokens=given)
+
+
 def test_a_small_chunk_takes_as_long_on_the_clock() -> None:
     """A lone prompt in chunks: the simulation reads them one by one, the closed form counts them."""
     lengths, both = {"input_tokens": "4096", "output_tokens": "64"}, []

@@ -76,3 +76,25 @@ def test_an_anchor_is_told_by_the_ratios_before_and_after() -> None:
     assert f"the answer takes {ends['p50']:.3g} ({ends['p05']:.3g} to {ends['p95']:.3g}) times" in said
     assert "throughput and all costs follow" in said and after["ttft_s"] == before["ttft_s"]
     assert after["usd_per_mtok_input"]["p50"] > before["usd_per_mtok_input"]["p50"]
+
+
+def test_what_does_nothing_is_said() -> None:
+    idle = cl.serve(**_ON_H100, layout="tp4", batch=8, two_batches=True, rounds=2, equal_lengths=True, samples=64)
+    said = " ".join(idle.to_dict()["remarks"])
+    assert "--two-batches hides tokens" in said and "--equal-lengths changes nothing on vllm" in said
+    assert not cl.serve(**_ON_H100, layout="tp4", batch=8, samples=64).to_dict()["remarks"]
+
+
+def test_an_anchor_of_another_unit_is_doubted() -> None:
+    asked = {**_ON_H100, "layout": "tp4", "batch": "32"}
+    far, near = (
+        anchor_words(cl.serve(**asked, anchor=f"batch=32,isl=4096,osl=1024,tpot={one}").to_dict()["anchor"])
+        for one in ("200ms", "40ms")
+    )
+    assert "check its unit" in far and "check its unit" not in near
+
+
+def test_a_search_says_within_which_speed() -> None:
+    free, told = (cl.serve(**_ON_H100, **one).view().asked for one in ({}, {"tpot": "50ms"}))
+    assert any("searched within 50" in one and "--tpot" in one for one in free)
+    assert not any("searched" in one for one in told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,23 @@ def test_training_is_judged_by_the_interval_that_pretrain_gives() -> None:
     for row in published("training").rows:
         p05, p50, p95 = (float(row[name]) for name in ("p05", "p50", "p95"))
         assert p95 / p50 == pytest.approx(p50 / p05, rel=0.004)
+
+
+def test_families_are_spelt_once_and_sizes_alone_are_none() -> None:
+    """gemma-4 stood twice, and sizes that stand for a shape were families of one row each."""
+    for workload in ("training", "serving", "rl", "local"):
+        families = {row["family"] for row in published(workload).rows}
+        assert len({one.casefold() for one in families}) == len(families)
+        assert not [one for one in families if re.fullmatch(r"[\d.]+[MBT]", one)]
+
+
+def test_tables_of_one_quantity_say_it_in_their_titles() -> None:
+    view = cl.accuracy(workload="training").view()
+    by = [one for one in view.tables if one.title.startswith("By ")]
+    assert {len(one.columns) for one in by} == {7} and all("step time" in one.title for one in by)
+    assert not [one for one in by if [row[0] for row in one.rows] == ["not stated"]]
+
+
+def test_the_beginning_of_an_id_names_what_begins_so() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'h100-.*' or 'h100-sxm5-80gb'\?$"):
+        cl.accuracy(accelerator="h100")

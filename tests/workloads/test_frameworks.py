@@ -48,8 +48,8 @@ def test_the_answer_writes_the_layout_in_the_framework_s_words() -> None:
     said = cl.pretrain(question(framework="megatron-lm", layout="tp2-dp4", samples=16)).to_dict()["framework"]
     assert said["layout"] == {"--tensor-model-parallel-size": 2}
     assert load_framework("maxtext").written(Layout(tp=4, dp=64)) == {
-        "ici_tensor_parallelism": 4,
-        "ici_fsdp_parallelism": 64,
+        "tensor": 4,
+        "fsdp": 64,
     }
 
 
@@ -83,7 +83,7 @@ def test_what_a_framework_takes_and_whose_job_it_is_are_in_the_answer() -> None:
     assert (usual["interval"]["class"], recipe["interval"]["class"]) == ("unseen", "known")
     assert recipe["step_s"]["p95"] < usual["step_s"]["p95"]
     assert bridge["measured_alike"]["what"] == "dense hopper megatron-bridge"
-    assert cl.pretrain(question(layout="dp8", samples=64, framework="neuron")).to_dict()["measured_alike"]["n"] > 100
+    assert cl.pretrain(question(layout="dp8", samples=64, framework="internevo")).to_dict()["measured_alike"]["n"] > 100
 
 
 def test_gathered_runs_are_asked_and_lie_near() -> None:

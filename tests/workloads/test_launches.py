@@ -16,7 +16,7 @@ from computeledger.physics.roofline import parse_precision
 from computeledger.physics.training.batch import Batch, Stack
 from computeledger.workloads.launches import load_templates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
-from computeledger.workloads.pretraining.launches import PACKAGE, launch
+from computeledger.workloads.pretraining.launches import PACKAGE, Job, launch
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import with_schedule
 from computeledger.workloads.questions.pretrain import EMITTED
@@ -68,7 +68,11 @@ def layout_of(framework: str, said: dict[str, str]) -> Layout:
     tp, cp = found.get("tp", found.get("tp_if_cut", 1)), found.get("cp", found.get("cp_if_cut", 1))
     pp, ep = found.get("pp", 1), found.get("ep", found.get("experts_over", 1))
     if framework == "maxtext":
-        dp = found["ici_data"] * found["ici_fsdp"] * ep * found["slices"]
+        tp, pp, cp, ep, fsdp, data = (
+            int(said[f"ici_{axis}_parallelism"]) * int(said.get(f"dcn_{axis}_parallelism", 1))
+            for axis in ("tensor", "pipeline", "context", "expert", "fsdp", "data")
+        )
+        dp = fsdp * data * ep
     elif framework == "deepspeed":
         dp = found["sequences"] // found["micro"] // found["rounds"]
     elif framework == "megatron-bridge":  # what is left of the GPUs; the microbatches say nothing about it
@@ -96,7 +100,7 @@ def test_every_option_of_a_template_is_one_that_its_framework_has() -> None:
 )
 def test_a_layout_is_read_back_as_it_was(framework: str, model: str, layout: str) -> None:
     asked = scenario(model, layout, replace(BATCH, sharded_weights="pp" not in layout))
-    written = launch(framework, asked, 8)
+    written = launch(framework, asked, Job(8))
     template = TEMPLATES[framework]
     said = flat(written.text, template.form)
     assert {key: said[key] for key, _ in written.arguments if key in said}
@@ -127,45 +131,49 @@ def test_a_layout_is_read_back_as_it_was(framework: str, model: str, layout: str
     ],
 )
 def test_what_cannot_be_expressed_is_said(framework: str, batch: Batch, says: str) -> None:
-    remarks = launch(framework, scenario(batch=batch), 8).remarks
+    remarks = launch(framework, scenario(batch=batch), Job(8)).remarks
     assert any(one.startswith("cannot be expressed here: ") and says in one for one in remarks)
 
 
 def test_stages_and_experts_that_a_framework_lacks_are_said() -> None:
     piped = scenario("qwen3-30b-a3b", "pp2-dp4-ep4")
     for framework in ("deepspeed", "fsdp2"):
-        remarks = " ".join(launch(framework, piped, 8).remarks)
+        remarks = " ".join(launch(framework, piped, Job(8)).remarks)
         assert "2 pipeline stages" in remarks and "experts over 4 ranks" in remarks
     zero_bubble = replace(piped, batch=with_schedule(piped.batch, "zero-bubble"))
-    assert "zero-bubble" in " ".join(launch("megatron-bridge", zero_bubble, 8).remarks)
+    assert "zero-bubble" in " ".join(launch("megatron-bridge", zero_bubble, Job(8)).remarks)
     assert (
-        dict(launch("torchtitan", zero_bubble, 8).arguments)["--parallelism.pipeline_parallel_schedule"]
+        dict(launch("torchtitan", zero_bubble, Job(8)).arguments)["--parallelism.pipeline_parallel_schedule"]
         == "ZBVZeroBubble"
     )
-    assert "as a mesh" in " ".join(launch("maxtext", scenario("qwen3-30b-a3b", "dp16-ep16"), 8).remarks)
+    assert "as a mesh" in " ".join(launch("maxtext", scenario("qwen3-30b-a3b", "tp2-dp8-ep16"), Job(8)).remarks)
 
 
 def test_levers_reach_the_frameworks() -> None:
     away = scenario(
         batch=replace(BATCH, sharded_weights=True, recompute="full", stack=Stack(offload="optimizer,weights"))
     )
-    deepspeed = flat(launch("deepspeed", away, 8).text, "json")
+    deepspeed = flat(launch("deepspeed", away, Job(8)).text, "json")
     assert deepspeed["zero_optimization.stage"] == "3" and deepspeed["zero_optimization.offload_param.device"] == "cpu"
     assert deepspeed["train_batch_size"] == "128" and deepspeed["gradient_accumulation_steps"] == "16"
-    fsdp2 = flat(launch("fsdp2", away, 8).text, "yaml")
+    fsdp2 = flat(launch("fsdp2", away, Job(8)).text, "yaml")
     assert fsdp2["fsdp_config.fsdp_offload_params"] == fsdp2["fsdp_config.fsdp_activation_checkpointing"] == "true"
-    assert "--training.enable_cpu_offload" in dict(launch("torchtitan", away, 8).arguments)
+    assert "--training.enable_cpu_offload" in dict(launch("torchtitan", away, Job(8)).arguments)
     muon = replace(away, batch=replace(away.batch, stack=Stack(optimizer="muon")))
-    assert dict(launch("megatron-bridge", muon, 8).arguments)["optimizer.optimizer"] == "muon"
-    assert dict(launch("maxtext", muon, 8).arguments)["opt_type"] == "muon"
+    assert dict(launch("megatron-bridge", muon, Job(8)).arguments)["optimizer.optimizer"] == "muon"
+    assert dict(launch("maxtext", muon, Job(8)).arguments)["opt_type"] == "muon"
     optimizer = scenario(layout="tp2-dp4", batch=replace(BATCH, stack=Stack(offload="optimizer")))
-    assert dict(launch("megatron", optimizer, 8).arguments)["--optimizer-offload-fraction"] == "1.0"
-    assert "adapters (LoRA)" in " ".join(launch("torchtitan", replace(optimizer, lora=Lora(16)), 8).remarks)
+    assert dict(launch("megatron", optimizer, Job(8)).arguments)["--optimizer-offload-fraction"] == "1.0"
+    assert "adapters (LoRA)" in " ".join(launch("torchtitan", replace(optimizer, lora=Lora(16)), Job(8)).remarks)
 
 
 def test_slices_of_a_mesh_hold_all_chips() -> None:
-    for layout, domain in (("tp4-dp64", 64), ("tp2-pp2-dp16", 8), ("dp512", 256)):
-        said = dict(launch("maxtext", scenario(layout=layout), domain).arguments)
+    for layout, domain in (("tp4-dp64", 64), ("tp2-pp2-dp16", 8), ("dp512", 256), ("tp4-pp3-dp2", 8)):
+        said = dict(
+            launch(
+                "maxtext", scenario(layout=layout, batch=replace(BATCH, global_sequences=512)), Job(domain)
+            ).arguments
+        )
         axes = [int(value) for key, value in said.items() if key.startswith(("ici_", "dcn_"))]
         product = 1
         for axis in axes:
@@ -175,6 +183,6 @@ def test_slices_of_a_mesh_hold_all_chips() -> None:
 
 def test_reversible_layers_and_unknown_frameworks_are_refused() -> None:
     with pytest.raises(InputError, match="no reversible layers"):
-        launch("torchtitan", scenario(batch=replace(BATCH, recompute="reversible")), 8)
+        launch("torchtitan", scenario(batch=replace(BATCH, recompute="reversible")), Job(8))
     with pytest.raises(InputError, match="did you mean 'torchtitan'"):
-        launch("torchtitn", scenario(), 8)
+        launch("torchtitn", scenario(), Job(8))

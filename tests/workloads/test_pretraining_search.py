@@ -23,8 +23,9 @@ from computeledger.workloads.anchor import AnchorKey, parse_anchor
 from computeledger.workloads.pretraining.advice import advise, fits, remedies, what_binds
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences, estimate_pretraining
+from computeledger.workloads.pretraining.launches import Job, launch
 from computeledger.workloads.pretraining.lora import Lora, adapter_params
-from computeledger.workloads.pretraining.megatron import megatron_launch, stage_layout
+from computeledger.workloads.pretraining.megatron import stage_layout
 from computeledger.workloads.pretraining.pipeline import SCHEDULES, bubble_ratio, passes, scheduled, with_schedule
 from computeledger.workloads.pretraining.scaling import counts_around, larger_domain, margins, scale
 from computeledger.workloads.pretraining.search import chosen, evaluate
@@ -222,7 +223,8 @@ seq-length max-position-embeddings micro-batch-size global-batch-size train-samp
 recompute-modules recompute-method recompute-num-layers bf16 fp8-format fp8-recipe fp4-format use-mcore-models
 transformer-impl num-layers hidden-size ffn-hidden-size num-attention-heads group-query-attention num-query-groups
 kv-channels multi-latent-attention q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim normalization
-position-embedding-type disable-bias-linear swiglu untie-embeddings-and-output-weights num-experts moe-router-topk
+position-embedding-type disable-bias-linear attention-dropout hidden-dropout moe-expert-capacity-factor fp4-recipe
+ swiglu untie-embeddings-and-output-weights num-experts moe-router-topk
 moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-layer-freq moe-grouped-gemm moe-token-dispatcher-type
 mtp-num-layers use-precision-aware-optimizer exp-avg-dtype exp-avg-sq-dtype optimizer optimizer-cpu-offload
 optimizer-offload-fraction overlap-cpu-optimizer-d2h-h2d fine-grained-activation-offloading offload-modules"""
@@ -249,7 +251,7 @@ optimizer-offload-fraction overlap-cpu-optimizer-d2h-h2d fine-grained-activation
         (
             "deepseek-v3",
             "pp16-dp8-ep64",
-            {},
+            {"stack": Stack(mtp_layers=1)},
             {"--kv-lora-rank": "512", "--num-experts": "256", "--mtp-num-layers": "1"},
         ),
     ],
@@ -258,10 +260,10 @@ def test_launch_arguments_exist_and_say_the_layout(model, layout, batch, expecte
     one = PretrainingScenario(
         load_model(model), parse_layout(layout), parse_precision("fp8"), Batch(4096.0, 1024.0, **batch), 1e12
     )
-    arguments = dict(megatron_launch(one).arguments)
+    arguments = dict(launch("megatron", one, Job(8)).arguments)
     assert {name.removeprefix("--") for name in arguments} <= set(MEGATRON.split())
     assert arguments.items() >= expected.items()
-    said = " ".join(megatron_launch(one).remarks)
+    said = " ".join(launch("megatron", one, Job(8)).remarks)
     assert "--rotary-base" in said and ("--moe-router-score-function" in said) == ("--num-experts" in arguments)
     world = int(one.layout.tp) * int(one.layout.pp)
     assert int(arguments["--tensor-model-parallel-size"]) * int(arguments["--pipeline-model-parallel-size"]) == world
@@ -269,7 +271,8 @@ def test_launch_arguments_exist_and_say_the_layout(model, layout, batch, expecte
 
 def test_uneven_pipelines_name_every_layer_once() -> None:
     for pieces in (2, 8, 16, 31):
-        text = stage_layout(V3, pieces)
+        text = stage_layout(V3, pieces, 1)
+        assert text.count("m") == 1 and "m" not in stage_layout(V3, pieces)
         assert text.count("t") == V3.n_layers and text.count("|") == pieces - 1
         assert text.startswith("E") and text.endswith("L")
         assert np.ptp([len(part) for part in text.split("|")]) <= 1
@@ -277,4 +280,4 @@ def test_uneven_pipelines_name_every_layer_once() -> None:
 
 def test_a_schedule_that_megatron_lacks_is_refused() -> None:
     with pytest.raises(InputError, match="no zero-bubble schedule"):
-        megatron_launch(piped("zero-bubble"))
+        launch("megatron", piped("zero-bubble"), Job(8))

@@ -240,3 +240,11 @@ def test_a_replica_that_holds_no_rollout_never_ends() -> None:
     sampling = Sampling(lengths_of_mean(1000.0, 3000.0), 200.0)
     made = in_order(engine, sampling, (256.0, 2, np.array([32.0, 4.0])), (machine, RLFactors()), (10.0, 1.0))
     assert np.isfinite(made.wall_s).tolist() == [False, True]
+
+
+def test_an_answer_with_turns_is_shown_whatever_is_a_range() -> None:
+    asked = {**AGENT, "rollout_tokens": "1K..2K", "tool_latency": "2s..8s", "turns": "6..12", "environments": "64..256"}
+    view = rl(**asked, observation_tokens="100..400").view(working=True)
+    facts = dict(view.facts)
+    assert "wait for tools" in facts["Episodes"] and "CPU cores" in facts["Environments that keep pace"]
+    assert "What a longer horizon costs" in [table.title for table in view.tables]

@@ -10,6 +10,7 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model
 from computeledger.physics.transformer import n_params_active, n_params_total
+from computeledger.questions.answers.serving.pools import PoolsAnswer
 from computeledger.workloads.serving.reading import with_copies
 
 GIVEN: dict[str, Any] = {
@@ -54,3 +55,13 @@ def test_copies_of_experts_are_held_and_not_multiplied() -> None:
 def test_what_contradicts_itself_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         cl.serve(**{**GIVEN, **changes})
+
+
+def test_a_decoding_worker_takes_as_many_as_it_was_told() -> None:
+    asked = {"model": "qwen3-32b", "system": "4xh100-nvl8", "mode": "disaggregated"}
+    free, told = cl.serve(**asked), cl.serve(**asked, max_batch=16)
+    assert isinstance(free, PoolsAnswer) and isinstance(told, PoolsAnswer)
+    assert free.chosen.batch > 16 and max(one.batch for one in told.options) <= 16
+    assert told.to_dict()["engine_settings"]["max_batch"]["stated"] == 16
+    with pytest.raises(InputError, match=r"^batch 32: a decoding worker takes at most max_batch 16$"):
+        cl.serve(**asked, max_batch=16, layout="tp2", prefill_layout="tp2", batch=32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -133,7 +134,7 @@ def test_a_log_states_its_layout_and_what_stands_behind_it_wins(tmp_path: Path) 
         ("  hidden_size ............... 8192\n", ",layout=dp8,global_batch=1M", "a width of 8192.*has 4096"),
         ("  num_layers ................ 80\n", ",layout=dp8,global_batch=1M", "80 layers.*has 32"),
         ("  num_experts ............... 64\n", ",layout=dp8,global_batch=1M", "number of experts of 64"),
-        ("", "", "does not state layout and global_batch: say it behind"),
+        ("", "", "does not state layout and sequence: say it behind"),
         ("", ",layout=dp8,global_batch=16M", "faster than the physical limit"),
         ("", ",layout=dp64,global_batch=256K,step=60s", "far above what the model gives"),
     ],
@@ -237,3 +238,29 @@ def test_the_answer_shows_what_the_measurements_taught() -> None:
     assert len(table.rows) == 2 and "residual #" in table.columns
     assert any("carries over" in words for _, words in answer.view().facts)
     assert "Your measurements" in report(answer.view())
+
+
+def test_a_console_in_colours_reads_as_one_without(tmp_path: Path) -> None:
+    text, measures, settings = LOGS["torchtitan"]
+    red, off = "\x1b[31m", "\x1b[39m"
+    coloured = re.sub(r"(step:|loss:|tps:|mfu:)", lambda found: f"{red}{found[1]}", text).replace("\n", f"{off}\n")
+    found = read_step_log(written(tmp_path, coloured))
+    assert found.tool == "torchtitan" and found.measures == pytest.approx(measures)
+    assert {key: found.settings.get(key) for key in settings} == settings
+
+
+def test_a_log_with_a_batch_in_sequences_lacks_their_length(tmp_path: Path) -> None:
+    line = "Training epoch 0, iteration {0}/999 | lr: 3e-04 | global_batch_size: 128 | global_step: {0} | "
+    lines = [line.format(step) + "reduced_train_loss: 9.1 | train_step_timing in s: 9.4" for step in range(20)]
+    with pytest.raises(InputError, match=r"of NeMo does not state sequence: .*,sequence=\.\.\.$"):
+        read_training_anchors([f"{written(tmp_path, chr(10).join(lines))},layout=dp8"])
+
+
+def test_steps_of_two_speeds_say_so(tmp_path: Path) -> None:
+    even, uneven = (
+        read_step_log(
+            written(tmp_path, "\n".join(samples.megatron_line(n, 9500.0 if n % 2 else other) for n in range(1, 60)))
+        ).rule
+        for other in (9600.0, 14000.0)
+    )
+    assert "factor" not in even and uneven.endswith("eight in ten lie within a factor of 1.47: look at it")

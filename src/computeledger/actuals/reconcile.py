@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from computeledger.arrays import Z_95, Num, median
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, Section
+from computeledger.economics.plan.rl import model_rl
 from computeledger.economics.plan.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
 from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import median_of
@@ -38,6 +39,12 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 LEAST_SPREAD, FEW_SPREAD, FEWEST_BLOCKS = 0.03, 0.10, 4
 #: A power log that covers this share of the run's device-time or less, or more, is scaled to it, and said so.
 POWER_COVERAGE = 0.9
+#: Part of a modelled RL step -> phase of a run ledger that tools log it in; what starts a generation is logged in it.
+_ONCE = "once per step"
+_LOGGED_AS: Mapping[str, str] = {
+    "waiting for the longest rollouts": "generation", "waiting for verifiers": "verification", _ONCE: "idle",
+    "generators waiting": "idle", "trainer waiting for rollouts": "idle",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,7 @@ class Settled:
     took: Actual
     utilization_range: tuple[float, float] | None
     measured_energy_j: float | None
+    planned_parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +218,23 @@ def _settled(
     }
     return Settled(
         phase.name, budget, actual, usd, hours, True, inside, took, _utilization_range(took, actual), energy_j,
+        _planned_parts(phase.name, setting, budget, actual.tokens),
     )  # fmt: skip
+
+
+def _planned_parts(name: str, setting: Setting, budget: Money, tokens: float) -> dict[str, float]:
+    """GPU-hours of RL that the plan foresaw for so many tokens, by phase of a run ledger; none of other phases."""
+    if name != "rl" or not budget.tokens:
+        return {}
+    step = model_rl(setting).step
+    spent = {part: median(gpu_s) for part, gpu_s in step.phases_gpu_s.items()}
+    starts = min(median(step.generation_fixed_s * step.scenario.split.n_gpus), spent[_ONCE])
+    shares: dict[str, float] = {"generation": starts}
+    for part, gpu_s in (spent | {_ONCE: spent[_ONCE] - starts}).items():
+        logged = _LOGGED_AS.get(part, part)
+        shares[logged] = shares.get(logged, 0.0) + gpu_s
+    whole = budget.gpu_hours / budget.tokens * tokens / sum(shares.values())
+    return {part: whole * share for part, share in shares.items() if share > 0}
 
 
 def _with_attention(name: str, setting: Setting) -> float | None:

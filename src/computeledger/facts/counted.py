@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from computeledger.errors import InputError, shown
+from computeledger.errors import InputError, only_one, shown
 from computeledger.facts.catalog import normal_id
 from computeledger.facts.editions import load_ownership
 from computeledger.facts.reading import ASSUMPTION
@@ -88,6 +88,8 @@ def read_counted(given: str) -> Counted | None:
     >>> read_counted("2 x L40S").name, read_counted("h100-nvl8")
     ('l40s', None)
     """
+    if several := only_one("system", given):
+        raise several
     found = _COUNTED.fullmatch(normal_id(given))
     if found is None or (found["n"] is None and found["ratio"] is None and found["nics"] is None):
         return None

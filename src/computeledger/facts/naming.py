@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from computeledger.errors import UnknownIdError, nearest, shown
+from computeledger.errors import UnknownIdError, nearest, only_one, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import model_ids, model_index, normal_id, shipped_file
 from computeledger.facts.formats import beside_experts, format_name
@@ -298,7 +298,11 @@ def unknown_model(given: str, names: Iterable[str]) -> UnknownIdError:
     --------
     >>> str(unknown_model("70Q", [])).partition("; ")[2]
     "did you mean '70B'?"
+    >>> str(unknown_model("gpt-oss-20b,gpt-oss-120b", []))
+    "model 'gpt-oss-20b,gpt-oss-120b': 2 of them, where one is asked for; `sweep --model A,B` takes several"
     """
+    if several := only_one("model", given):
+        return several
     words = spelling(given).split()
     close = nearest(given, names)
     if is_size(given):

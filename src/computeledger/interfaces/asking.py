@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,6 +68,20 @@ def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:
     names = {*known, *(alias for one in known.values() for alias in one.aliases)}
     given = {name: value for name, value in options.items() if name in names and value is not None and value != ()}
     return question_from(question, given, lambda one: one.option)
+
+
+def show_launched(answer: Answer, options: Mapping[str, Any], text: str, *, beside: bool) -> None:
+    """Print a launch alone, and tables that were asked for ``beside`` it to standard error.
+
+    A whole answer that was asked for (``--json``, ``--html``, ``--working``) holds the launch.
+    """
+    if not text or options["working"] or options["html"] or options["as_json"]:
+        show_answer(answer, options)
+        return
+    click.echo(text)
+    if beside:
+        with contextlib.redirect_stdout(sys.stderr):
+            show_answer(answer, options)
 
 
 def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:

@@ -106,7 +106,7 @@ def _sheet(result: object) -> Sheet | None:
         return None
     sheet = found(result)
     rows = [(_cut(label), [(_cut(text), _cut(band)) for text, band in cells]) for label, cells in sheet.rows]
-    more = (f"{len(rows) - _MOST_ROWS} further rows are not shown",) if len(rows) > _MOST_ROWS else ()
+    more = (f"{len(rows) - _MOST_ROWS:,} further rows are not shown",) if len(rows) > _MOST_ROWS else ()
     notes = tuple(_cut(one) for one in (*more, *sheet.notes) if one)
     return Sheet(_cut(sheet.title), rows[:_MOST_ROWS], tuple(map(_cut, sheet.columns)), notes)
 

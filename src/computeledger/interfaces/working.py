@@ -38,7 +38,8 @@ def working_view(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _below(document: Mapping[str, Any]) -> list[dict[str, str]]:
     """Constants of a step where it was taken apart, and fitted factors where it was not."""
-    factors = [{"name": name, **one} for name, one in document.get("efficiency", {}).items()]
+    of = "training_" if "mfu_fraction" in document else ""
+    factors = [{"name": name, **one} for name, one in document.get("efficiency", {}).items() if name.startswith(of)]
     rows = document.get("breakdown", {}).get("constants", factors)
     return [
         {

@@ -124,7 +124,7 @@ def check_layout(layout: Layout, model: Model, n_gpus: int | None = None) -> Lay
         raise LayoutError(f"layout {layout}: {problem}")
     world = int(layout.n_gpus)
     if n_gpus is not None and (world > n_gpus or n_gpus % world):
-        raise LayoutError(f"layout {layout} uses {world} GPUs: {n_gpus} GPUs are not a multiple of that")
+        raise LayoutError(f"layout {layout} uses {world:,} GPUs: {n_gpus:,} GPUs are not a multiple of that")
     return layout
 
 

@@ -31,4 +31,5 @@ class MemoryQuestion(EngineMemory):
         slider=(1, 1024),
     )  # fmt: skip
     kv_precision: str = shared(ServeQuestion, "kv_precision")
+    backend: str | None = shared(ServeQuestion, "backend", blank="vllm, llama.cpp for its files and on Macs")
     gpus: int | None = shared(ServeQuestion, "gpus", blank="as few as hold it")

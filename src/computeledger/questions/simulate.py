@@ -36,6 +36,8 @@ class SimulateServeQuestion(EngineRun, Simulated):
     backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
+    two_batches: bool = shared(ServeQuestion, "two_batches")
+    redundant_experts: int = shared(ServeQuestion, "redundant_experts")
     replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
     prefill_replicas: int | None = asked(
         "whole", "Additional replicas that only prefill (disaggregated).", least=1, metavar="N"
@@ -73,7 +75,10 @@ class SimulateServeQuestion(EngineRun, Simulated):
         ServeQuestion, "ttft", help="Time to first token that a good request may take, such as 2s."
     )
     tpot: Uncertain | None = shared(
-        ServeQuestion, "tpot", help="Time per output token that a good request may take, such as 50ms."
+        ServeQuestion,
+        "tpot",
+        help="Time per output token that a good request may take, such as 50ms.",
+        blank="none",
     )
     good_fraction: float = asked(
         "fraction", "Share of requests that must be good.", 0.9, is_open=True, most=1.0, is_single=True, metavar="F",

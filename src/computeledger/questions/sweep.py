@@ -39,6 +39,8 @@ class SweepQuestion(EngineRun):
     backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
+    two_batches: bool = shared(ServeQuestion, "two_batches")
+    redundant_experts: int = shared(ServeQuestion, "redundant_experts")
     workers: int | None = asked("whole", "Local processes.", least=1, metavar="N", blank="as many as pay off")
     cluster: str | None = asked("text", "A Dask scheduler instead (extra: cluster).", metavar="tcp://HOST:PORT")
     parquet: str | None = asked("text", "Write every option (extra: parquet).", metavar="FILE")

@@ -35,7 +35,7 @@ _SPELT = {
     "tokens_per_s": "tokens/s",
 }
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
-            "tpot": "TPOT", "logprob": "log-prob"}  # fmt: skip
+            "tpot": "TPOT", "logprob": "log-prob", "utilization": "utilisation"}  # fmt: skip
 _FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
                "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.
@@ -79,9 +79,11 @@ def words(value: float, unit: str) -> str:
 
     Examples
     --------
-    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split()
-    ('$2/h', ['183', 'days'])
+    >>> words(2.0, "usd_per_hour"), words(15778800.0, "s").split(), words(0.05, "days").split()
+    ('$2/h', ['183', 'days'], ['1.2', 'h'])
     """
+    if unit == "days" and 0 < value < 1:
+        return words(value * DAY_S, "s")
     if unit in ("GPU-hours", "gpu_hours"):
         text = f"{format_si(value)} GPU-hours"
     elif unit in ("", "-", "count", "params", "GPUs"):
@@ -137,8 +139,10 @@ def engine_words(document: Mapping[str, Any]) -> str:
     return f"engine {engine}{of} ({release['month']}){named}"
 
 
-def interval_class_words(sure: Mapping[str, Any]) -> str:
-    """Whose interval an answer carries; the physical limit has none."""
+def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> str:
+    """Whose interval an answer carries, or had before the reader's own measurements; the physical limit has none."""
+    if is_anchored:
+        return f"interval class before your own measurements: {sure['class']} ({sure['n']:,} measurements)"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
@@ -194,12 +198,17 @@ def pools_words(document: Mapping[str, Any]) -> str:
 _RATE = "output_tokens_per_s_per_gpu"
 
 
-#: What measurements of one time alone teach: steps make the price, and a first token waits besides.
+#: What measurements of one time alone teach: what they measured, and all that is made of the same steps.
 _TEACHES = {
-    ("tpot",): "a time per token teaches how fast steps are, so throughput and all costs follow; only a ttft= of yours "
-    "moves the time to first token",
+    ("tpot",): "a time per token teaches how fast steps are, so throughput and all costs follow, and the wait for a "
+    "place; only a ttft= of yours moves the rest of the time to first token",
     ("ttft",): "a time to first token teaches that time alone; only a tpot= of yours moves throughput and costs",
 }
+
+
+#: Times beyond an interval's end from which a measurement is more likely another unit than another deployment
+#: (assumption).
+_FAR = 2.0
 
 
 def anchor_words(anchor: Mapping[str, Any]) -> str:
@@ -215,6 +224,9 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
             f"measured {name.upper()} is {said} times what the model gives there; with it, the answer takes {after} "
             f"times what the model gives here, instead of {before}"
         )
+        low, high = (anchor["interval_before"][name][key] for key in ("p05", "p95"))
+        if any(not low / _FAR <= one <= _FAR * high for one in anchor["measured_over_predicted"][name]):
+            parts.append(f"that is far beyond the 90 % interval of its class ({low:.3g} to {high:.3g}): check its unit")
         if anchor["widened_for_difference"][name] > 1:
             differ = anchor["differ_ratio"][name]
             parts.append(

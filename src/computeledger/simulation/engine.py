@@ -20,7 +20,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin, shared_fraction
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
-from computeledger.simulation.state import MOST_PROMPTS, Limits, Pool, StepTimes
+from computeledger.simulation.state import MOST_PROMPTS, HostTimes, Limits, Pool, StepTimes
 from computeledger.workloads.serving.columns import LARGEST_BATCH
 from computeledger.workloads.serving.estimate import (
     ServingScenario,
@@ -31,7 +31,7 @@ from computeledger.workloads.serving.estimate import (
 )
 
 #: Entries of a table over chunk sizes.
-N_CHUNKS = 25
+N_CHUNKS = 41
 #: Entries of a table over numbers of decoding sequences.
 N_BATCHES = 13
 #: Share of the cache that stays free when a sequence is let in (assumption: what engines are started with).
@@ -54,6 +54,8 @@ class Engine:
         Two contexts between which the workload lies [token].
     reading_ratio : float
         Real over predicted time of a prompt that is read alone, and of what comes before it [-].
+    alone_ratio : float or None
+        Real over modelled time to first token of a request that meets no other; None where it is as beside others [-].
     """
 
     n_replicas: int = 1
@@ -61,6 +63,7 @@ class Engine:
     live: int | None = None
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
     reading_ratio: float = 1.0
+    alone_ratio: float | None = None
 
     def __post_init__(self) -> None:
         check_record(self, n_replicas=AT_LEAST_ONE, chunk_tokens=AT_LEAST_ONE, live=AT_LEAST_ONE)
@@ -74,7 +77,7 @@ class TimedPool:
     """Replicas with their tables."""
 
     pool: Pool
-    host_s: float
+    host_s: HostTimes
     fit_error_fraction: float
     n_gpus_per_replica: int
 
@@ -128,6 +131,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     fresh, later = (estimate_serving(replace(prompts, cached_tokens=cached), central) for cached in (0.0, far))
     reading = engine.reading_ratio
     admission = reading * float(np.mean(central.efficiency.first_token_ratio * central.efficiency.admission_steps))
+    host = _outside_steps(prompts, central, engine, float(np.mean(scenario.input_tokens)))
     joined = replace(prompts, input_tokens=chunks[:, None], batch=beside_batch)
     shape = np.zeros((len(chunks), len(beside_batch)))
     beside_s, beside_later_s = (
@@ -145,12 +149,27 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         shared_fraction=_filled(shared_fraction(fresh.prefill), chunks),
         busiest_prompts=_busiest(int(layout.dp)),
         admission_steps=max(admission - 0.5, 0.0),  # half a step passes on the clock until the one that reads begins
+        admission_s=host.more_beside_s,
     )
-    waits_s = admission / reading * fresh.step_s
-    host_s = reading * max(float(np.mean(fresh.ttft_s - waits_s - fresh.prefill_s)), 0.0)
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
-    return TimedPool(Pool(engine.n_replicas, times, limits), host_s, float(np.max(np.abs(misses))), int(layout.n_gpus))
+    pool = Pool(engine.n_replicas, times, limits)
+    return TimedPool(pool, host, float(np.max(np.abs(misses))), int(layout.n_gpus))
+
+
+def _outside_steps(prompts: ServingScenario, machine: Machine, engine: Engine, mean_tokens: float) -> HostTimes:
+    """What first tokens take outside of steps: of a request that meets no other, and what is more beside others."""
+    sizes = np.unique(np.rint(np.geomspace(1.0, max(engine.contexts_tokens[1], 2.0), N_CHUNKS)))
+    alone = machine
+    if engine.alone_ratio is not None:
+        alone = replace(machine, efficiency=replace(machine.efficiency, first_token_ratio=engine.alone_ratio))
+
+    def outside_s(input_tokens: Num, at: Machine) -> np.ndarray:
+        found = estimate_serving(replace(prompts, input_tokens=input_tokens, batch=1.0), at)
+        return np.asarray(engine.reading_ratio * np.maximum(found.ttft_s - found.prefill_s, 0.0))
+
+    more_s = float(outside_s(mean_tokens, machine) - outside_s(mean_tokens, alone))
+    return HostTimes(tuple(sizes.tolist()), tuple(outside_s(sizes, alone).tolist()), max(more_s, 0.0))
 
 
 def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_s: float | None = None) -> float:
@@ -207,8 +226,8 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
     state_tokens = round(state / per_token)
     if kv_tokens < far + state_tokens:
         raise DoesNotFitError(
-            f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far)} tokens; "
-            f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0)}"
+            f"{scenario.model.id} on {scenario.layout}: no room for one sequence of {int(far):,} tokens; "
+            f"beside the weights a replica holds {max(kv_tokens - state_tokens, 0):,}"
         )
     at_once = int(np.min(largest_batch(scenario, machine)))
     live = engine.live or max(min(at_once, LARGEST_BATCH), 1)

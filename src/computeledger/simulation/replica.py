@@ -35,6 +35,7 @@ from computeledger.simulation.prefix_cache import (
 )
 from computeledger.simulation.state import (
     ADMISSION,
+    ADMISSION_TIME,
     BLOCKED,
     BLOCKED_TIME,
     CONTEXT,
@@ -359,7 +360,7 @@ def _plan(world: World, r: int, most_steps: int) -> None:
             if world.limits[pool, L_STAGES] > 1:  # the other stages go on meanwhile: a prompt's own way is longer
                 clock[r, FIRST_LAG] = max(read_s - beside_s, 0.0)
             read_s = beside_s
-            clock[r, FIRST_LAG] += clock[r, ADMISSION] * first_s
+            clock[r, FIRST_LAG] += clock[r, ADMISSION] * first_s + clock[r, ADMISSION_TIME]
         rep[r, PLANNED] = 1
         is_blocked = is_blocked or chunk[4] > 0
         end_s = now_s + first_s + read_s

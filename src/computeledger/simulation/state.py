@@ -43,7 +43,7 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline.
-NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION = range(8)
+NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION, ADMISSION_TIME = range(9)
 #: Columns of ``World.limits``: see :class:`Limits`.
 L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER = range(8)
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps.
@@ -55,7 +55,7 @@ class StepTimes(NamedTuple):
 
     ``decode = decode_s[B] + context_s[B] x (tokens in the caches of all B sequences)``;
     ``prefill = prefill_s(x) + prefill_context_s(x) x (tokens before the chunk)``, linear between the ``x`` of the
-    table. Beside others a first token waits ``admission_steps`` decode steps more.
+    table. Beside others a first token waits ``admission_steps`` decode steps and ``admission_s`` more.
     """
 
     decode_s: Times
@@ -69,6 +69,43 @@ class StepTimes(NamedTuple):
     shared_fraction: Times
     busiest_prompts: Times
     admission_steps: float = 0.0
+    admission_s: float = 0.0
+
+
+class HostTimes(NamedTuple):
+    """Time of requests outside of steps, straight between inputs; and what a first token takes more beside others."""
+
+    input_tokens: tuple[float, ...] = (1.0,)
+    s: tuple[float, ...] = (0.0,)
+    more_beside_s: float = 0.0
+
+    @property
+    def least_s(self) -> float:
+        """What every request takes before it reaches a replica [s]."""
+        return min(self.s)
+
+    def later(self, more_s: float) -> HostTimes:
+        """The same with a constant more.
+
+        Examples
+        --------
+        >>> HostTimes().later(0.5).least_s
+        0.5
+        """
+        return self._replace(s=tuple(one + more_s for one in self.s))
+
+    def at_s(self, input_tokens: float | Times | Counts) -> Times:
+        """By request.
+
+        Examples
+        --------
+        >>> float(HostTimes((1.0, 101.0), (0.0, 1.0)).at_s(51.0))
+        0.5
+        """
+        return np.asarray(np.interp(input_tokens, self.input_tokens, self.s))
+
+
+NO_HOST_TIMES = HostTimes()
 
 
 class Limits(NamedTuple):
@@ -140,9 +177,10 @@ def make_world(
     rep = np.zeros((n_replicas, 19), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : LAST_KEPT + 1] = -1
-    clock = np.zeros((n_replicas, 8))
+    clock = np.zeros((n_replicas, 9))
     clock[:, INTERRUPT] = np.inf
     clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
+    clock[:, ADMISSION_TIME] = np.repeat([one.times.admission_s for one in pools], sizes)
     leaves = 1 << max(n_replicas - 1, 0).bit_length()
     return World(
         decode=np.stack([_padded(one.times, most_live) for one in pools]),

@@ -154,17 +154,17 @@ def learned(before: Range, ratios: Sequence[float], seen: Seen, prior: Prior) ->
     """
     if not len(ratios):
         return Lesson((), before, before)
-    middle = math.log(median_of(before))
-    shift, sd = posterior(seen, prior)
+    middle, levels = math.log(median_of(before)), _levels(seen, prior)
+    shift, sd = _mixed(levels, seen.at, seen.logs)
     widening = _widening(seen, prior)
     after = _range(middle + shift, sd * widening, prior.tails)
     if widening == 1.0:  # a measurement teaches something or nothing
         after = _within(after, before)
-    fitted = tuple(math.exp(middle + posterior(Seen(seen.logs, seen.rows, row), prior)[0]) for row in seen.rows)
+    fitted = tuple(math.exp(middle + _mixed(levels, row, seen.logs)[0]) for row in seen.rows)
     differ = math.exp(float(np.ptp(seen.logs)))
     constant = np.zeros(seen.rows.shape[1])
     constant[0] = 1.0
-    level = posterior(Seen(seen.logs, seen.rows, constant), prior)[0]
+    level = _mixed(levels, constant, seen.logs)[0]
     said = float(np.mean(seen.logs))
     carried = level / said if abs(said) > _NO_NEWS else 1.0
     return Lesson(tuple(ratios), before, after, carried, differ, widening, fitted)
@@ -194,21 +194,40 @@ def posterior(seen: Seen, prior: Prior) -> tuple[float, float]:
     >>> [round(value, 2) for value in posterior(one, Prior((0.1,), (), 0.1))]
     [0.15, 0.12]
     """
-    parts = np.array([_of_level(seen, prior, level) for level in prior.levels])
-    weight = np.exp(parts[:, 2] - np.max(parts[:, 2]))
+    return _mixed(_levels(seen, prior), seen.at, seen.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What measurements say under one spread of the constant, at any point."""
+
+    gain: NDArray[np.float64]
+    left: NDArray[np.float64]
+    noise: float
+    log_likelihood: float
+
+
+def _levels(seen: Seen, prior: Prior) -> list[_Level]:
+    """For each spread of the constant: how measurements move the columns, what is left, how likely they then are."""
+    found = []
+    for level in prior.levels:
+        before, noise = np.diag(prior.sds(level) ** 2), prior.scatter**2
+        whole = seen.rows @ before @ seen.rows.T + noise * np.eye(len(seen.logs))
+        gain = before @ seen.rows.T @ np.linalg.inv(whole)
+        left = before - gain @ seen.rows @ before
+        likely = -0.5 * (np.linalg.slogdet(whole)[1] + seen.logs @ np.linalg.solve(whole, seen.logs))
+        found.append(_Level(gain, left, noise, float(likely)))
+    return found
+
+
+def _mixed(levels: Sequence[_Level], at: NDArray[np.float64], logs: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean and standard deviation at a point, the spreads weighed by how likely the measurements are under each."""
+    parts = np.array([(float(at @ one.gain @ logs), float(at @ one.left @ at) + one.noise) for one in levels])
+    likely = np.array([one.log_likelihood for one in levels])
+    weight = np.exp(likely - np.max(likely))
     weight /= np.sum(weight)
     mean = float(weight @ parts[:, 0])
     return mean, math.sqrt(float(weight @ (parts[:, 1] + (parts[:, 0] - mean) ** 2)))
-
-
-def _of_level(seen: Seen, prior: Prior, level: float) -> tuple[float, float, float]:
-    """Mean and variance for one spread of the constant, and the logarithm of how likely the measurements then are."""
-    before, noise = np.diag(prior.sds(level) ** 2), prior.scatter**2
-    whole = seen.rows @ before @ seen.rows.T + noise * np.eye(len(seen.logs))
-    gain = before @ seen.rows.T @ np.linalg.inv(whole)
-    left = before - gain @ seen.rows @ before
-    likely = -0.5 * (np.linalg.slogdet(whole)[1] + seen.logs @ np.linalg.solve(whole, seen.logs))
-    return float(seen.at @ gain @ seen.logs), float(seen.at @ left @ seen.at) + noise, float(likely)
 
 
 def _widening(seen: Seen, prior: Prior) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from computeledger.actuals.machine.fit import MachineFit
 from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import factor_dimension
-from computeledger.units import format_percent
+from computeledger.units import format_count, format_percent
 from computeledger.writing import toml_row, toml_text
 
 #: Constant -> kind of measurement whose residual says how well it is known.
@@ -52,7 +52,10 @@ def _residual(name: str, fit: MachineFit) -> str:
     found = fit.residuals.get(kind or "")
     if found is None:
         return "none: one quantity, measured alone"
-    return f"median {format_percent(found.median_abs_error)} over {found.n} cases of {kind}"
+    cases = format_count(found.n, f"case of {kind}").replace(f"case of {kind}s", f"cases of {kind}")
+    if found.median_abs_error is None:
+        return f"not determined: {cases}"
+    return f"median {format_percent(found.median_abs_error)} over {cases}"
 
 
 def _profile(fit: MachineFit, about: About) -> str:
@@ -63,7 +66,7 @@ def _profile(fit: MachineFit, about: About) -> str:
         f"like = {toml_text(about.like)}",
         f"date = {toml_text(about.date)}",
         f"data = {toml_text(about.data)}",
-        f"residual_median = {fit.residual_median:.4f}",
+        *([] if fit.residual_median is None else [f"residual_median = {fit.residual_median:.4f}"]),
         "",
         "[factors]",
     ]
@@ -79,7 +82,8 @@ def _profile(fit: MachineFit, about: About) -> str:
             "p90_abs_error": one.p90_abs_error,
             "bias": one.bias,
         }
-        lines.append(toml_row(toml_text(kind), {key: f"{number:.4g}" for key, number in numbers.items()}))
+        known = {key: f"{number:.4g}" for key, number in numbers.items() if number is not None}
+        lines.append(toml_row(toml_text(kind), known))
     return "\n".join([*lines, ""])
 
 

@@ -35,12 +35,12 @@ _HUBER, _WIDE = 0.1, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """How well the constants describe the measurements of one kind."""
+    """How well the constants describe the measurements of one kind; None where as many constants meet as many cases."""
 
     n: int
-    median_abs_error: float
-    p90_abs_error: float
-    bias: float
+    median_abs_error: float | None
+    p90_abs_error: float | None
+    bias: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MachineFit:
     hbm_bytes_per_s: float
     constants: Mapping[str, float]
     residuals: Mapping[str, Residual]
-    residual_median: float
+    residual_median: float | None
     link: Link | None
     precision: str = "bf16"
 
@@ -138,13 +138,13 @@ def fit_machine(
     constants["overlap_fraction"] = overlap
     constants |= _fit_attention(by_kind, (peaks["bf16"], hbm, overlap), errors)
     constants |= _fit_layer(by_kind, weight_rate, errors)
-    every = [abs(error) for found in errors.values() for error in found]
+    every = [abs(error) for kind, found in errors.items() for error in found if len(found) > n_constants(kind)]
     return MachineFit(
         peak_flop_per_s=peaks,
         hbm_bytes_per_s=hbm,
         constants=constants,
-        residuals={kind: _residual(found) for kind, found in errors.items()},
-        residual_median=statistics.median(every),
+        residuals={kind: _residual(kind, found) for kind, found in errors.items()},
+        residual_median=statistics.median(every) if every else None,
         link=_fit_link(by_kind.get("all-reduce", [])),
         precision=first,
     )
@@ -162,7 +162,20 @@ def _sorted(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]
     return by_kind
 
 
-def _residual(errors: Sequence[float]) -> Residual:
+def n_constants(kind: str) -> int:
+    """Constants that are fitted to the cases of a kind: products have rate, bandwidth and overlap.
+
+    Examples
+    --------
+    >>> [n_constants(kind) for kind in ("gemm fp32", "decode attention", "prefill attention")]
+    [3, 2, 1]
+    """
+    return 3 if kind.startswith("gemm") else 2 if kind == "decode attention" else 1
+
+
+def _residual(kind: str, errors: Sequence[float]) -> Residual:
+    if len(errors) <= n_constants(kind):
+        return Residual(len(errors), None, None, None)
     sizes = np.abs(errors)
     return Residual(
         len(errors), float(np.median(sizes)), float(np.quantile(sizes, 0.9)), float(np.median(errors)) + 1.0

@@ -47,10 +47,14 @@ def _reports(form: Format, lines: Iterable[tuple[int, str]], hints: Hints, tally
             own = settings.whole()
             sequences = figures.get("sequences", own.get("sequences"))
             sequence = own.get("sequence", hints.sequence_tokens)
-            if not sequences or not sequence:
+            devices = known_devices(own.get("gpus"), hints, f"the {form.tool} log")
+            if "step" in figures and "tokens_per_s_per_gpu" in figures and not (sequences and sequence):
+                tokens, step_s = figures["tokens_per_s_per_gpu"] * devices * figures["step"], figures["step"]
+            elif sequences and sequence:
+                tokens = sequences * sequence
+                step_s = figures["step"] if "step" in figures else sequences / figures["samples_per_s"]
+            else:
                 lacks = "--sequence-tokens" if not sequence else "a log that states its global batch"
                 raise InputError(f"the {form.tool} log does not say how large a step is: give {lacks}")
-            devices = known_devices(own.get("gpus"), hints, f"the {form.tool} log")
-            step_s = figures["step"] if "step" in figures else sequences / figures["samples_per_s"]
             step = int(float(found["step"])) if found["step"] else step + 1
-            yield Line(number, step, "", piece, stamp_s(piece[:80]), (step_s, sequences * sequence, float(devices)))
+            yield Line(number, step, "", piece, stamp_s(piece[:80]), (step_s, tokens, float(devices)))

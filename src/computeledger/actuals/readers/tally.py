@@ -12,11 +12,11 @@ from pathlib import Path
 from computeledger.errors import InputError
 from computeledger.files import bounded_lines, open_user_file
 from computeledger.units import HOUR_S, LARGEST, MINUTE_S, SMALLEST
+from computeledger.workloads.pretraining.step_logs import ESCAPES
 
 #: Times that a log prints may be over what they add up to by this much: logs round (assumption).
 ROUNDING = 1.01
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 
 
@@ -104,7 +104,7 @@ def lines_of(path: Path, tally: Tally) -> Iterator[tuple[int, str]]:
                 tally.damage("longer than any line a tool writes", number)
                 continue
             text = raw.decode("utf-8", "replace").rstrip("\r\n")
-            yield number, _ESCAPES.sub("", text) if "\x1b" in text else text
+            yield number, ESCAPES.sub("", text) if "\x1b" in text else text
 
 
 def amount(text: str) -> float | None:

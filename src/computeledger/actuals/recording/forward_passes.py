@@ -24,7 +24,7 @@ class Rows:
     padded_tokens : ndarray
         Width of the batch that it was in [token].
     labelled_tokens : ndarray
-        Tokens that a loss was asked for [token].
+        Tokens that a loss was asked for; 0 where labels are not counted [token].
     """
 
     tokens: NDArray[np.float64]
@@ -35,8 +35,8 @@ class Rows:
 class ForwardPasses:
     """Watch a model: passes that will be trained on, and passes that only score labels; generation is passed by."""
 
-    def __init__(self, torch: Any, model: Any) -> None:
-        self._torch = torch
+    def __init__(self, torch: Any, model: Any, *, labels: bool) -> None:
+        self._torch, self._labels = torch, labels
         self._trained: list[tuple[Any, ...]] = []
         self._scored: list[tuple[Any, ...]] = []
         self._hook = model.register_forward_pre_hook(self._see, with_kwargs=True)
@@ -65,7 +65,8 @@ class ForwardPasses:
         ids = options.get("inputs_embeds") if ids is None else ids
         if getattr(ids, "ndim", 0) < 2:
             return
-        one = ids, options.get("attention_mask"), options.get("position_ids"), labels
+        counted = labels if self._labels else None
+        one = ids, options.get("attention_mask"), options.get("position_ids"), counted
         (self._trained if trains else self._scored).append(_measured(one))
 
 

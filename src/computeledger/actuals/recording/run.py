@@ -198,6 +198,7 @@ class LedgerLines:
         self.path = None if path is None else Path(path)
         self.machine, self.run, self.workload = machine or RunMachine(), run, workload
         self.model = config if isinstance(config, Counted) else counted_model(config, run)
+        self._n_params_active = active_parameters(self.model) if self.model else None
         self._before = read_ledger(self.path).entries if self.path is not None and _has_content(self.path) else ()
         mine = [entry.attempt for entry in self._before if entry.run == run and entry.workload == workload]
         self.attempt = max(mine, default=-1) + 1
@@ -227,7 +228,7 @@ class LedgerLines:
             peak_memory_bytes=book.peak_memory_bytes,
             device=machine.device, peak_flop_per_s=machine.peak_flop_per_s, peak_source=machine.peak_source,
             versions=dict(machine.versions), started=book.started,
-            n_params_active=active_parameters(self.model) if self.model else None,
+            n_params_active=self._n_params_active,
         )  # fmt: skip
         if self._writer is not None:
             self._writer.append(entry)

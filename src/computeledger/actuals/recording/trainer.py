@@ -48,7 +48,7 @@ class _Recording:
             wishes.path, _counted(model), _machine(self.torch, args, model, wishes),
             run=wishes.run or wishes.path.stem, workload="rl" if is_rl else "pretraining", by_step=True,
         )  # fmt: skip
-        self.passes = ForwardPasses(self.torch, model)
+        self.passes = ForwardPasses(self.torch, model, labels=is_rl)
         self.timers = TrlTimers(self.ledger) if is_rl else None
         older = getattr(args, "gradient_checkpointing", False)  # its name until transformers 5
         self.recomputed = bool(getattr(args, "activation_checkpointing", older))

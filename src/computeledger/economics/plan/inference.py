@@ -324,7 +324,7 @@ def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, ServingRe
     how = "searched" if question.batch is None or question.layout is None else "plan"
     if not is_measured_chip(setting.machine.system):
         how += f"; {CHIP}"
-    label = f"{best.layout}, batch {median(batch):.0f} ({how})"
+    label = f"{best.layout}, batch {median(batch):,.0f} ({how})"
     at = replace(drawn, layout=best.layout, batch=batch)
     if question.prefill_layout is None:
         result = estimate_serving(at, setting.machine)

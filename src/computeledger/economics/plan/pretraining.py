@@ -157,7 +157,7 @@ def _check_whole(result: PretrainingResult, setting: Setting) -> None:
     layout, n_gpus = result.scenario.layout, setting.asked(PretrainQuestion).gpus
     if int(layout.n_gpus) != n_gpus:
         raise LayoutError(
-            f"layout {layout} uses {int(layout.n_gpus)} of {n_gpus} GPUs: leave dp out to use all of them"
+            f"layout {layout} uses {int(layout.n_gpus):,} of {n_gpus:,} GPUs: leave dp out to use all of them"
         )
 
 

@@ -117,7 +117,9 @@ def _leaves(usage: Usage, rates: Mapping[str, Rate]) -> dict[str, int]:
             raise InputError(f"{kind} tokens {count}: expected a whole number that is not negative")
     parts = sum(counts[kind] for kind in KINDS[2:])
     if parts > counts["input"]:
-        raise InputError(f"{parts} tokens read from and written to the cache exceed the prompt of {counts['input']}")
+        raise InputError(
+            f"{parts:,} tokens read from and written to the cache exceed the prompt of {counts['input']:,}"
+        )
     for kind, instead in (("cache_write_1h", "cache_write"), ("cache_write", "input"), ("cached_read", "input")):
         if kind not in rates and instead != "input":
             counts[instead] += counts[kind]

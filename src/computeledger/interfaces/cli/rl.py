@@ -8,7 +8,7 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.fields import fields_of
-from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer, show_launched
 from computeledger.interfaces.options import json_option, working_option
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
@@ -38,8 +38,5 @@ def rl(**options: Any) -> None:
 
     question = asked_by(RLQuestion, options)
     answer = answer_rl(question)
-    beside = (question.levers, question.scale_up, question.search)
-    if answer.launch is not None and not any((options["working"], options["html"], options["as_json"], *beside)):
-        click.echo(answer.launch.text)
-        return
-    show_answer(answer, options)
+    beside = question.levers or question.scale_up or question.search
+    show_launched(answer, options, "" if answer.launch is None else answer.launch.text, beside=beside)

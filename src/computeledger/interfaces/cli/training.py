@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_launched
 from computeledger.interfaces.options import json_option, working_option
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
@@ -19,21 +19,12 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 def pretrain(**options: Any) -> None:
     """Pretraining: step time by part, MFU, memory, the best legal layouts, days and GPU-hours with failures.
 
-    What you leave out is searched.
+    What you leave out is searched. --emit prints the arguments or the file alone; tables that were asked for beside it
+    go to standard error.
     """
     from computeledger.questions.answers.pretraining.answer import answer_pretrain
 
     question = asked_by(PretrainQuestion, options)
     answer = answer_pretrain(question)
-    shown = (
-        options["working"],
-        options["html"],
-        options["as_json"],
-        question.scaling,
-        question.growing_batch,
-        question.levers,
-    )
-    if answer.launch is not None and not any(shown):
-        click.echo(answer.launch.text)
-        return
-    show_answer(answer, options)
+    beside = question.scaling or question.growing_batch or question.levers
+    show_launched(answer, options, "" if answer.launch is None else answer.launch.text, beside=beside)

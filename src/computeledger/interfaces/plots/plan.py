@@ -308,9 +308,9 @@ def speed_figure(ledger: Ledger) -> Spec:
         speed = quantity(1 / np.asarray(phase.details[f"{label}: tpot_s"][0]), "tokens/s")
         cost = quantity(phase.details[f"{label}: usd_per_mtok_output"][0], "USD/Mtok")
         data.append(_in_use(speed, cost, color, f"{plain(label)}, in use"))
-        ends.append((x[0], y[0], f"batch {options[0]['batch']}", "right", 12))
+        ends.append((x[0], y[0], f"batch {options[0]['batch']:,}", "right", 12))
         if abs(math.log10(x[-1] / point(speed))) > 0.1:
-            ends.append((x[-1], y[-1], f"batch {options[-1]['batch']}", "left", -16))
+            ends.append((x[-1], y[-1], f"batch {options[-1]['batch']:,}", "left", -16))
     xs, ys = ([value for trace in data for value in trace[axis]] for axis in ("x", "y"))
     layout = parts.layout(
         430,

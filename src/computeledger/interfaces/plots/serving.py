@@ -30,11 +30,11 @@ def pareto_figure(document: Mapping[str, Any]) -> Spec:
     speed, cost = "output_tokens_per_s_per_user", "usd_per_mtok_output"
     curve = document["price_of_speed"]["curve"]
     data = [_line([1 / one["tpot_s"] for one in curve], [one[cost] for one in curve],
-                  [f"batch {one['batch']}" for one in curve], f"{plain(document['layout'])}, every batch",
+                  [f"batch {one['batch']:,}" for one in curve], f"{plain(document['layout'])}, every batch",
                   PHASE_COLORS["inference"])]  # fmt: skip
     if document.get("pareto"):
         front = document["pareto"]
-        texts = [f"{plain(one['layout'])}<br>batch {one['batch']}" for one in front]
+        texts = [f"{plain(one['layout'])}<br>batch {one['batch']:,}" for one in front]
         data.insert(0, _line([one[speed] for one in front], [one[cost] for one in front], texts,
                              "best layout at each speed", NEUTRAL, "dot"))  # fmt: skip
     data.append(_answer(document[speed], document[cost]))

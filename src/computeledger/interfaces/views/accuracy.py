@@ -92,7 +92,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
                 is_sortable=True,
             ),
             *([_beside(*peer)] if peer else []),
-            *(_sliced(answer, column) for column in question.by),
+            *(_sliced(answer, column) for column in question.by if _is_stated(answer, column)),
         ),
         facts=(("Predicted", f"{document['date']}, with the constants that this version ships"),),
         overline="accuracy",
@@ -113,7 +113,7 @@ def _headline(document: Document, name: str, left: str) -> str:
 def _tile(document: Document, name: str) -> Tile:
     one = document[name]
     held, width = _interval(one)
-    band = f"90 % interval holds {held}, factor {width}; n {one['n']}" if width else f"counted; n {one['n']}"
+    band = f"90 % interval holds {held}, factor {width}; n {one['n']:,}" if width else f"counted; n {one['n']:,}"
     said = quantity_words(name)
     return Tile(said[:1].upper() + said[1:], percent(one["median_abs_error"]), band, one["median_abs_error"])
 
@@ -146,13 +146,23 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
         for value, each in ordered
         for name, one in each.items()
     ]
-    return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True)
+    if len(kinds.measured) > 1:
+        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True)
+    (name,) = kinds.measured
+    return Table(
+        f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True
+    )
+
+
+def _is_stated(answer: AccuracyAnswer, column: str) -> bool:
+    """Whether a figure says what it is sliced by."""
+    return any(row[column] for row in answer.table.rows)
 
 
 def _of_kinds(found: Document) -> list[str]:
     """Figures, the errors of steps in full, and of first tokens the median and the interval."""
     steps, first = (_cells(found[name])[1:] if name in found else [""] * 5 for name in ("step", "ttft"))
-    return [str(sum(one["n"] for one in found.values())), *steps, first[0], *first[3:]]
+    return [f"{sum(one['n'] for one in found.values()):,}", *steps, first[0], *first[3:]]
 
 
 def accuracy_address(alike: Document) -> str:
@@ -168,7 +178,7 @@ def alike_table(alike: Document) -> Table:
 
 def _cells(one: Document) -> list[str]:
     errors = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error"))
-    return [str(one["n"]), *errors, f"{one['bias']:.2f}", *_interval(one)]
+    return [f"{one['n']:,}", *errors, f"{one['bias']:.2f}", *_interval(one)]
 
 
 def _interval(one: Document) -> tuple[str, str]:
@@ -183,8 +193,8 @@ def _quantities(document: Document) -> dict[str, Document]:
 
 def _peer_words(tool: str, document: Document) -> str:
     skipped = sum(document["skipped"].values())
-    why = ", ".join(f"{reason} {n}" for reason, n in sorted(document["skipped"].items(), key=lambda pair: -pair[1]))
-    rest = f"; {skipped} rows it cannot answer ({why})" if skipped else ""
+    why = ", ".join(f"{reason} {n:,}" for reason, n in sorted(document["skipped"].items(), key=lambda pair: -pair[1]))
+    rest = f"; {skipped:,} rows it cannot answer ({why})" if skipped else ""
     return (
         f"{tool} {document['version']}, asked on {document['date']}, with its better setting for each quantity{rest}; "
         "its engines are of later releases than most rows, and nothing of it was fitted to them"
@@ -205,4 +215,4 @@ def _pair(name: str, one: Document) -> list[str]:
     ours, theirs = one["ours"], one["theirs"]
     errors, tails = ([percent(each[key]) for each in (ours, theirs)] for key in ("median_abs_error", "p90_abs_error"))
     ratio = f"{ours['median_abs_error'] / theirs['median_abs_error']:.2f}" if theirs["median_abs_error"] else ""
-    return [_SHORT.get(name, quantity_words(name)), str(one["n"]), *errors, ratio, *tails, f"{theirs['bias']:.2f}"]
+    return [_SHORT.get(name, quantity_words(name)), f"{one['n']:,}", *errors, ratio, *tails, f"{theirs['bias']:.2f}"]

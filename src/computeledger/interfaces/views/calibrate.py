@@ -5,20 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from computeledger.actuals.machine.files import factors_document
+from computeledger.actuals.machine.fit import Residual
 from computeledger.interfaces.view import Table, Tile, View
 from computeledger.questions.answers.calibrate import CalibrateAnswer
 from computeledger.units import format_count, format_percent, format_si
+
+_UNKNOWN = "not determined"
 
 
 def view(answer: CalibrateAnswer, _working: bool) -> View:
     """Best rates, then the constants and how well they describe what was measured."""
     kernels, fit = answer.kernels, answer.fit
-    median, spread = format_percent(fit.residual_median), format_percent(answer.spread_fraction)
+    spread = format_percent(answer.spread_fraction)
     folder = answer.question.write
     return View(
         title=f"{answer.about.name}: {answer.about.device_name}",
         asked=(f"{kernels.name} {kernels.version} on {kernels.device}", format_count(kernels.threads, "thread")),
-        headline=f"The constants predict {median} beside what was measured, at the median over all cases.",
+        headline=_headline(fit.residual_median),
         tiles=_tiles(answer),
         tile_heading="best rate",
         warnings=(f"{answer.warning}.".capitalize(),) if answer.warning else (),
@@ -32,6 +35,12 @@ def view(answer: CalibrateAnswer, _working: bool) -> View:
         ),
         overline="calibrate",
     )
+
+
+def _headline(median: float | None) -> str:
+    if median is None:
+        return f"How well the constants predict is {_UNKNOWN}: there are as many of them as cases."
+    return f"The constants predict {format_percent(median)} beside what was measured, at the median over all cases."
 
 
 def _tiles(answer: CalibrateAnswer) -> tuple[Tile, ...]:
@@ -58,9 +67,12 @@ def _constants(answer: CalibrateAnswer) -> Table:
 
 
 def _residuals(answer: CalibrateAnswer) -> Table:
-    rows = [
-        [kind, f"{one.n}", format_percent(one.median_abs_error), format_percent(one.p90_abs_error), f"× {one.bias:.2f}"]
-        for kind, one in answer.fit.residuals.items()
-    ]
+    rows = [[kind, f"{one.n}", *_errors(one)] for kind, one in answer.fit.residuals.items()]
     columns = ("kind", "cases #", "median error #", "90th percentile #", "predicted over measured #")
     return Table("Predicted against measured times", columns, rows)
+
+
+def _errors(one: Residual) -> tuple[str, str, str]:
+    if one.median_abs_error is None or one.p90_abs_error is None or one.bias is None:
+        return _UNKNOWN, "", ""
+    return format_percent(one.median_abs_error), format_percent(one.p90_abs_error), f"× {one.bias:.2f}"

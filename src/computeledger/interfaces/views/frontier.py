@@ -241,7 +241,7 @@ def _sites(document: Document) -> View:
         title="Sites",
         headline="Facility power and H100-equivalents over time.",
         tiles=(
-            Tile("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows)} dates with capacity",
+            Tile("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows):,} dates with capacity",
                  key=key),
             Tile("Largest now", words(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}",
                  key=key),
@@ -271,7 +271,7 @@ def _site_table(rows: list[Document]) -> Table:
         found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
         shown.append([row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, remark])
     hidden = len(rows) - len(shown)
-    note = f"{hidden} earlier rows are not shown; --site NAME or --json" if hidden else ""
+    note = f"{hidden:,} earlier rows are not shown; --site NAME or --json" if hidden else ""
     columns = ("site", "date", "facility #", "published H100e #", "recomputed #", "remark")
     return Table("Sites", columns, shown, "sites.facility_w", note)
 
@@ -318,7 +318,7 @@ def _growth(document: Document) -> View:
         if one["name"] in ("run_flop", "site_w", "site_usd", "h100e_per_usd")
     )  # fmt: skip
     figures = [
-        Plot(one["name"], _heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']} points, {one['first']} to "
+        Plot(one["name"], _heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']:,} points, {one['first']} to "
              f"{one['last']}.", plots.growth_figure(document, one["name"], GROWTH_WORDS[one["name"]][1]),
              f"growth.{one['name']}")
         for one in rows

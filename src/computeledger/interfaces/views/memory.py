@@ -30,7 +30,7 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title=f"{document['model']}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
-        headline=_headline(best),
+        headline=_headline(best, started),
         tiles=_tiles(best) if best else (),
         tile_heading="",
         plots=(_plot(best),) if best else (),
@@ -41,14 +41,15 @@ def view(answer: Answer, working: bool) -> View:
         ),
         grounds=tuple(assumed_words(document)),
         notes=_unstarted(best),
-        blocks=((f"Start it in {started['precision']} on {started['system']}", started["launch"]),) if started else (),
+        blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
         working=tuple(working_view(document)) if working else (),
         overline="memory",
     )
 
 
-def _size(one: Mapping[str, Any]) -> tuple[float, float]:
-    return one["n_gpus"], one["memory_bytes"]["capacity"]
+def _size(one: Mapping[str, Any]) -> tuple[float, float, bool]:
+    """Fewest GPUs, of those the smallest, of those one that can be started."""
+    return one["n_gpus"], one["memory_bytes"]["capacity"], not one["launch"]
 
 
 def _unstarted(best: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -58,11 +59,16 @@ def _unstarted(best: Mapping[str, Any] | None) -> tuple[str, ...]:
     return (f"no launch command for {best['precision']} with {best['engine']}: {best['launch_problem']}",)
 
 
-def _headline(best: Mapping[str, Any] | None) -> str:
+def _where(one: Mapping[str, Any]) -> str:
+    return f"in {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
+
+
+def _headline(best: Mapping[str, Any] | None, started: Mapping[str, Any] | None) -> str:
     if best is None:
         return "It fits none of them: a narrower format, more GPUs, a shorter context or a smaller batch may."
     n, name = best["n_gpus"], best["precision"]
-    return f"Fewest: {format_count(n, 'GPU')} of {best['system']} in {name}, {best['layout']}."
+    more = f" Fewest that can be started: {_where(started)}." if started is not None and started is not best else ""
+    return f"Fewest: {format_count(n, 'GPU')} of {best['system']} in {name}, {best['layout']}.{more}"
 
 
 def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
@@ -98,7 +104,7 @@ def _parts(one: Mapping[str, Any]) -> Table:
         ["activations, libraries, graphs", words(rest, "B"), fitted],
         ["room for the cache", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
     ]
-    title = f"{one['precision']} on {one['system']}, {one['n_gpus']} x: what is exact and what is fitted"
+    title = f"{one['precision']} on {one['system']}, {one['n_gpus']:,} x: what is exact and what is fitted"
     return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 

@@ -276,7 +276,7 @@ def _details(ledger: Ledger) -> list[Table]:
             engine = "" if label == name else f"{label}: "
             dear = f"{floor} per token, {words(curve.fast_mode_costs_ratio, '')} times the cost"
             saves = f"{plateau}: going slower saves at most {percent(curve.slow_mode_saves_fraction)}"
-            rows += [(f"{engine}batch 1", dear), (f"{engine}batch {curve.options[-1].batch}, the largest", saves)]
+            rows += [(f"{engine}batch 1", dear), (f"{engine}batch {curve.options[-1].batch:,}, the largest", saves)]
         title = f"{PHASE_NAMES[name]}: {model_words(phase.model)} on {phase.accelerator}"
         out.append(Table(title, ("", "median and 90 % interval #"), rows))
     return out

@@ -163,7 +163,8 @@ def _alike_words(document: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    out = [f"{document['interval']['why']}{_alike_words(document)}"]
+    narrowed = "; your measurements moved and narrowed it, as said below" if document["anchored"] else ""
+    out = [f"{document['interval']['why']}{_alike_words(document)}{narrowed}"]
     if "lora" in document:
         lora = document["lora"]
         trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"

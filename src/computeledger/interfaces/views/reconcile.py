@@ -38,7 +38,7 @@ def view(answer: ReconcileAnswer, _working: bool) -> View:
         warnings=tuple(f"Contradicts physics: {_contradiction(one)}" for one in answer.result.contradictions),
         plots=(*(plot for one in answer.phases.values() for plot in _plots(one)), _parts(answer)),
         tables=(
-            *(table for one in answer.phases.values() for table in (_quantities(one), _variance(one))),
+            *(table for one in answer.phases.values() for table in (_quantities(one), _variance(one), *_by_part(one))),
             *([_gap(answer.gap)] if answer.gap is not None else []),
             *_calibration(answer.calibration, answer.result.ledger.plan.name),
             _files(answer.files),
@@ -131,11 +131,32 @@ def _variance(one: Settled) -> Table:
     )  # fmt: skip
 
 
+def _by_part(one: Settled) -> Iterator[Table]:
+    """GPU-hours as planned and as they were, by phase of the run ledger; the largest difference first."""
+    if not one.planned_parts:
+        return
+    took = {name: seconds / HOUR_S for name, seconds in one.took.gpu_s_by_phase.items()}
+    pairs = [(name, one.planned_parts.get(name, 0.0), took.get(name, 0.0)) for name in {**one.planned_parts, **took}]
+    rows = [
+        [name, show(planned, "GPU-hours"), show(actual, "GPU-hours"), f"× {actual / planned:.3g}" if planned else "",
+         signed(actual - planned, "GPU-hours")]
+        for name, planned, actual in sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))
+    ]  # fmt: skip
+    columns = ("phase", "planned #", "actual #", "actual / planned #", "difference #")
+    yield Table(
+        f"{PHASE_NAMES[one.name]} by phase, in GPU-hours", columns, rows,
+        note="Planned: the plan's GPU-time per token for the tokens of the run, divided as its modelled step is. "
+        "What waits for the longest rollouts is generation, as logs count it.",
+    )  # fmt: skip
+
+
 def _step_time(gap: Gap) -> str:
     """Measured against modelled, and the part of the gap whose fix gains most, or that there is no gap."""
     step = f"{words(gap.measured_s, 's')} measured, {words(gap.modelled_s, 's')} modelled"
     if gap.best is None or gap.total_s < AS_PREDICTED_FRACTION * gap.modelled_s:
-        return f"{step}: no part takes much more than it should"
+        if gap.best is None:
+            return f"{step}: no part takes much more than modelled"
+        return f"{step}: {gap.best.name} takes {words(gap.best.excess_s, 's')} more than modelled, other parts less"
     share = percent(gap.best.excess_s / gap.total_s)
     fix = f": {gap.best.fix}" if gap.best.fix else ""
     return f"{step}; {share} of the difference comes from {gap.best.name}{fix}"
@@ -143,9 +164,10 @@ def _step_time(gap: Gap) -> str:
 
 def _gap(gap: Gap) -> Table:
     """Every part of the gap; what a GPU did is told where a profile was given."""
+    is_apart = gap.total_s >= AS_PREDICTED_FRACTION * gap.modelled_s
     rows = [
         [one.name, _amount(one.modelled_s or None, "s"), _amount(one.measured_s, "s"), signed(one.excess_s, "s"),
-         percent(one.excess_s / gap.total_s).replace("-", "\u2212") if gap.total_s else "",
+         percent(one.excess_s / gap.total_s).replace("-", "\u2212") if is_apart else "",
          one.fix if one.excess_s > WORTH_A_FIX_FRACTION * gap.measured_s else ""]
         for one in gap.parts
     ]  # fmt: skip

@@ -164,7 +164,7 @@ def _episodes(one: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What episodes with turns wait for and need."""
     needed = one["environments"]
     turns, calls = (format_si(point(one[name])) for name in ("turns_per_episode", "calls_per_step"))
-    spent, waits = (show(one[name], "s") for name in ("episode_s", "waiting_s"))
+    spent, waits = (show(point(one[name]), "s") for name in ("episode_s", "waiting_s"))
     busy, at_once = (format_si(round(point(needed[name]))) for name in ("busy", "calls_at_once"))
     pace, cores = (format_si(needed[name]) for name in ("keep_pace", "cores"))
     reused = percent(point(one["reused_cache_fraction"]))

@@ -43,7 +43,7 @@ def _run_row(one: dict[str, Any]) -> list[str]:
     parts = ", ".join(f"{name} {format_si(value)}" for name, value in largest)
     return [
         one["model"],
-        f"{one['hardware']} x {one['n_gpus']:.0f}",
+        f"{one['hardware']} x {one['n_gpus']:,.0f}",
         f"{one['mode']}, {one['precision']}",
         f"{one['mean_tokens']:.0f}",
         words(one["step_s"], "s"),

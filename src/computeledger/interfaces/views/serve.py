@@ -12,6 +12,7 @@ from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
+from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import OperationKind
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
@@ -93,8 +94,10 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     lengths = [f"{words(point(document[f'{name}_tokens']), '')} {name}" for name in ("input", "cached", "output")]
     each = format_count(document["n_gpus_per_replica"], "GPU")
     replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
-    idle = f", {document['n_idle_gpus']} idle" if document.get("n_idle_gpus") else ""
-    return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document)
+    idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
+    aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
+    searched = [f"searched within {words(aim, 's')} per output token, as no --tpot says otherwise"] if aim else []
+    return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document), *searched
 
 
 def _headline(document: Mapping[str, Any]) -> str:
@@ -125,7 +128,7 @@ def _waits(document: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    out = [interval_class_words(document["interval"])]
+    out = [interval_class_words(document["interval"], "anchor" in document)]
     out += [alike_words(document["measured_alike"])] if "measured_alike" in document else []
     out += [anchor_words(document["anchor"])] if "anchor" in document else []
     out += list(document.get("remarks", ()))
@@ -157,7 +160,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if document.get("aggregated"):
         one = document["aggregated"]
         rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
-        out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']}: {rate} per GPU"))
+        out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
     if "fleet" in document:
@@ -188,7 +191,9 @@ def _speed(document: Mapping[str, Any]) -> str:
     times = f", {format_times(speed['fast_mode_costs_ratio'])} the cost of batch {_batch(full)}"
     times = times if point(full["batch"]) > 1 else ""
     saves = f"going slower saves at most {share}" if speed["slow_mode_saves_fraction"] else "nothing is cheaper"
-    return f"floor {floor} per token at batch 1{times}; plateau {plateau} at the largest batch: {saves}"
+    alone = "; the engine was measured one request at a time: other batches are extrapolated"
+    beyond = alone if document["backend"] in local_engines() else ""
+    return f"floor {floor} per token at batch 1{times}; plateau {plateau} at the largest batch: {saves}{beyond}"
 
 
 def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
@@ -200,7 +205,7 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load"
     default, fastest = assumed.get("slowest_tpot_s_of_the_search"), assumed.get("choice_of_the_search")
     taken = f"no more than {words(default, 's')} per token, as no --tpot says otherwise" if default else fastest
-    paced = taken or "within the limits that were stated"
+    paced = taken or "the limits that were stated"
     return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
 
 

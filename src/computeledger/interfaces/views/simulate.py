@@ -32,7 +32,7 @@ def view(answer: Answer, working: bool) -> View:
 
 def _serving(document: Mapping[str, Any]) -> View:
     load = document["load"]
-    layouts = " + ".join(f"{n} x {one}" for n, one in zip(document["replicas"], document["layouts"], strict=True))
+    layouts = " + ".join(f"{n:,} x {one}" for n, one in zip(document["replicas"], document["layouts"], strict=True))
     arriving = "all at once" if load["requests_per_s"] is None else f"{load['requests_per_s']:.3g} requests/s"
     lengths = " and ".join(f"{words(load[f'mean_{name}_tokens'], '')} {name}" for name in ("input", "output"))
     kind = "from beginning to end" if document["steady"] is None else "steady state"
@@ -197,7 +197,7 @@ def _rl(document: Mapping[str, Any]) -> View:
         title=f"RL of {document['model']}, {format_count(document['n_steps'], 'step')}",
         asked=(
             where,
-            f"{generation['replicas']} x {generation['layout']} to generate",
+            f"{generation['replicas']:,} x {generation['layout']} to generate",
             f"{document['rollouts_per_step']:,} rollouts per step, policy lag at most {document['max_lag']}",
         ),
         headline=f"A step takes {mean} on average{rest}; GPUs work {percent(document['busy_fraction'])} of the time.",
@@ -219,7 +219,7 @@ def _rl_tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
         Tile("Step", words(document["step_s"], "s"), full, document["step_s"]),
         Tile("GPUs at work", percent(busy), f"utilisation {percent(document['utilization_fraction'])}", busy),
         Tile("Staleness", f"{stale['mean']:.3g} steps", f"{stale['max']} at most", stale["mean"]),
-        Tile("Verifiers busy", percent(verifiers["busy_fraction"]), f"{verifiers['n']} of them",
+        Tile("Verifiers busy", percent(verifiers["busy_fraction"]), f"{verifiers['n']:,} of them",
              verifiers["busy_fraction"]),
         Tile("Cost of a step", words(document["usd_per_step"], "USD"), "on average", document["usd_per_step"]),
     )  # fmt: skip

@@ -49,7 +49,7 @@ def view(answer: ValidateAnswer | PriceCheckAnswer, working: bool) -> View:
     quantities = [name for name in comparison.measured if document[name]["n"]]
     return View(
         title="Predicted against measured",
-        asked=(f"{len(comparison.rows)} rows of {question.data or 'the shipped measurements'}",),
+        asked=(f"{len(comparison.rows):,} rows of {question.data or 'the shipped measurements'}",),
         headline=_headline(document, quantities),
         notes=(_MEANING, *([_FITTED] if working else []), *_anchor_words(document)),
         tiles=tuple(_tile(name, document[name]) for name in quantities),
@@ -172,7 +172,7 @@ def _skipped(document: Document) -> tuple[Table, ...]:
     if not skipped:
         return ()
     rows = [(reason, str(n)) for reason, n in skipped]
-    return (Table(f"Not predicted: {sum(n for _, n in skipped)} rows", ("reason", "rows #"), rows),)
+    return (Table(f"Not predicted: {sum(n for _, n in skipped):,} rows", ("reason", "rows #"), rows),)
 
 
 def _anchor_words(document: Document) -> list[str]:
@@ -209,7 +209,7 @@ def _prices(document: Document) -> View:
     errors = [Tile(f"median error, {said}", f"x{10 ** document[key]:.2f}") for key, said in _PRICE_ERRORS.items()]
     width = Tile("median width of the 90 % interval", f"x{10 ** document['median_width_log10_90']:.1f}")
     return View(
-        headline=f"Size from price on {document['n']} models, each left out in turn",
+        headline=f"Size from price on {document['n']:,} models, each left out in turn",
         tiles=(*inside, *errors, width),
         overline="validate --prices",
         tile_heading="",

@@ -259,14 +259,17 @@ def best_of_n_mean(mean: Num, standard_deviation: Num, n_samples: Num) -> Num:
     >>> best_of_n_mean(0.0, 1.0, np.array([2, 10, 100, 10_000])).round(4)
     array([0.5642, 1.5388, 2.5076, 3.8516])
     """
-    n = np.asarray(n_samples, float)[..., None]
-    if not np.all(n >= 1):
-        raise QuantityError(f"n = {float(np.min(n)):g}: at least one draw is needed")
+    asked = np.asarray(n_samples, float)
+    if not np.all(asked >= 1):
+        raise QuantityError(f"n = {float(np.min(asked)):g}: at least one draw is needed")
+    # each count once: thousands of ways to share GPUs have few counts of replicas
+    counts, places = np.unique(asked, return_inverse=True)
+    n = counts[:, None]
     step, above = _normal_tail()
     # the integrand is even, so that the trapezoid rule converges faster than any power of the step
     integrand = -np.expm1(n * np.log1p(-above)) - above**n
-    gain: NDArray[np.float64] = step * (integrand.sum(axis=-1) - integrand[..., 0] / 2)
-    return mean + standard_deviation * gain
+    gain: NDArray[np.float64] = step * (integrand.sum(axis=-1) - integrand[:, 0] / 2)
+    return mean + standard_deviation * gain[places].reshape(asked.shape)
 
 
 @functools.cache

@@ -104,7 +104,9 @@ def _check(question: AccuracyQuestion, table: Published) -> None:
         known = values_of(table, name)
         for value in getattr(question, name):
             if value not in known:
-                raise InputError(f"--{name} {shown(value)}: no published figure has it; {nearest(value, known)}")
+                begun = " or ".join(repr(one) for one in known if one.startswith(value))
+                meant = f"did you mean {begun}?" if begun else nearest(value, known)
+                raise InputError(f"--{name} {shown(value)}: no published figure has it; {meant}")
 
 
 def values_of(table: Published, name: str) -> Sequence[str]:

@@ -247,6 +247,7 @@ def _phase_document(found: Reconciliation, one: Settled) -> dict[str, Any]:
             name: {"gpu_hours": seconds / HOUR_S, "fraction": seconds / whole_s if whole_s else 0.0}
             for name, seconds in sorted(took.gpu_s_by_phase.items(), key=lambda pair: -pair[1])
         },
+        "planned_parts": {name: {"gpu_hours": hours} for name, hours in one.planned_parts.items()},
         "unplanned_gpu_hours": took.unplanned_gpu_hours,
         "utilization_interval": list(one.utilization_range) if one.utilization_range else None,
         "runs": list(took.runs),

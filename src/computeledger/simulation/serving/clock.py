@@ -19,6 +19,7 @@ from computeledger.simulation.state import (
     DECODE_BUSY,
     INTERRUPT,
     LOST_TIME,
+    NO_HOST_TIMES,
     POOL,
     PREFILL_BUSY,
     Q_ADMITTED,
@@ -33,6 +34,7 @@ from computeledger.simulation.state import (
     Q_UNREAD,
     Q_WRITTEN,
     Counts,
+    HostTimes,
     Pool,
     Times,
     World,
@@ -70,8 +72,8 @@ class ServingClock:
         By pool [-].
     routing : str
         One of :data:`~computeledger.simulation.serving.loop.ROUTINGS`.
-    host_s : float
-        Before a request reaches a replica [s].
+    host_s : HostTimes
+        Of a request outside of steps: what all take before they reach a replica, what is more with the first token [s].
     handover_s, handover_s_per_token : float
         To move a cache between pools: once [s], and per token of the prompt [s/token].
     uses_prefixes : bool
@@ -85,7 +87,7 @@ class ServingClock:
     pools: tuple[Pool, ...]
     n_gpus_per_replica: tuple[int, ...] = (1,)
     routing: str = "least-requests"
-    host_s: float = 0.0
+    host_s: HostTimes = NO_HOST_TIMES
     handover_s: float = 0.0
     handover_s_per_token: float = 0.0
     uses_prefixes: bool = True
@@ -141,9 +143,16 @@ class ServingClockResult(Displayed):
     @property
     def times_s(self) -> dict[str, Times]:
         """Time to first token, per further token and end to end of every measured request [s]."""
-        measured = self.measured
+        measured, late_s = self.measured, self._late_s
         found = measures.latencies(self.world, self.trace.arrival_s)
-        return {name: values[measured] for name, values in found.items()}
+        later = {name: found[name] + late_s for name in ("ttft_s", "end_to_end_s")}
+        return {name: values[measured] for name, values in (found | later).items()}
+
+    @property
+    def _late_s(self) -> Times:
+        """What each request's own prompt takes outside of steps, beyond what all of them take before."""
+        req, host = self.world.req, self.scenario.host_s
+        return host.at_s(req[:, Q_PROMPT] - req[:, Q_CACHED]) - host.least_s
 
     @property
     def percentiles(self) -> dict[str, dict[str, float]]:
@@ -235,10 +244,12 @@ class ServingClockResult(Displayed):
         """Every request as columns."""
         measured = self.measured
         req, when, times = self.world.req[measured], self.world.when[measured], self.times_s
+        late_s = self._late_s[measured]
         return {
             "arrival_s": self.trace.arrival_s[measured],
             "input_tokens": req[:, Q_PROMPT], "output_tokens": req[:, Q_OUTPUT], "cached_tokens": req[:, Q_CACHED],
-            "admitted_s": when[:, Q_ADMITTED], "first_token_s": when[:, Q_FIRST], "finished_s": when[:, Q_FINISHED],
+            "admitted_s": when[:, Q_ADMITTED], "first_token_s": when[:, Q_FIRST] + late_s,
+            "finished_s": when[:, Q_FINISHED] + late_s,
             **times, "replica": req[:, Q_REPLICA], "preemptions": req[:, Q_PREEMPTIONS],
         }  # fmt: skip
 
@@ -326,7 +337,7 @@ def _check(one: ServingClock, trace: Trace) -> None:
     for pool in one.pools:
         if total[longest] + pool.limits.state_tokens > pool.limits.kv_tokens:
             raise DoesNotFitError(
-                f"request {longest + 1}: {total[longest]} tokens, a replica's cache holds {pool.limits.kv_tokens}"
+                f"request {longest + 1}: {total[longest]:,} tokens, a replica's cache holds {pool.limits.kv_tokens:,}"
             )
 
 
@@ -341,13 +352,13 @@ def _prepared(one: ServingClock, trace: Trace, rng: np.random.Generator) -> Serv
         n_ids = max((int(ids.max()) for ids in blocks[0] if len(ids)), default=0) + 1
         if n_ids * sum(sizes) > _MOST_BLOCKS:
             raise QuantityError(f"{n_ids} prefix blocks on {sum(sizes)} replicas are too many: use part of the trace")
-    ready_s = trace.arrival_s + one.host_s
+    ready_s = trace.arrival_s + one.host_s.least_s
     world = make_world(pools, ready_s, trace.input_tokens, trace.output_tokens, blocks)
     world.window_s[:2] = float(trace.arrival_s[n // 2]), float(trace.arrival_s[-1])
     moves = n if len(pools) > 1 else 1
     run = serving_loop.plain_run(world, one.routing, rng.random(n) if one.routing == "random" else np.zeros(n))
     return run._replace(
-        fleet=_fleet(one, run.fleet, ready_s, rng, world),
+        fleet=_fleet(one, run.fleet, float(trace.arrival_s[0]), rng, world),
         n_first=sizes[0],
         handover_s=np.asarray(one.handover_s + one.handover_s_per_token * trace.input_tokens, np.float64),
         moves_s=np.zeros(moves),
@@ -356,10 +367,9 @@ def _prepared(one: ServingClock, trace: Trace, rng: np.random.Generator) -> Serv
 
 
 def _fleet(
-    one: ServingClock, fleet: serving_loop.Fleet, ready_s: Times, rng: np.random.Generator, world: World
+    one: ServingClock, fleet: serving_loop.Fleet, begin_s: float, rng: np.random.Generator, world: World
 ) -> serving_loop.Fleet:
     """Failures and scaling, where they are asked for."""
-    begin_s = float(ready_s[0]) - one.host_s
     fleet.on_since_s[:] = begin_s
     fleet.on_s[:] = begin_s
     n = len(world.rep)

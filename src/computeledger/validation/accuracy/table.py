@@ -12,7 +12,8 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -60,6 +61,8 @@ _PLACES = (0.0, 0.05, 0.1, 0.5, 0.9, 0.95, 1.0)
 _SIZE = re.compile(
     r"[-_ ](?:a?\d+(?:\.\d+)?x?\d*[bmt]\b|fp8|nvfp4|instruct|base|chat|hf|v0\.\d|a\d+b|\d+e\b).*", re.IGNORECASE
 )
+#: A model of which a source says the size alone, and what such models are called together.
+_BARE, UNNAMED = re.compile(r"\d+(?:\.\d+)?[MBT]", re.IGNORECASE), "shape from its size"
 _HOME = "computeledger.validation.accuracy"
 
 
@@ -69,11 +72,18 @@ def family_of(model: str) -> str:
 
     Examples
     --------
-    >>> [family_of(one) for one in ("meta-llama/Meta-Llama-3.1-405B", "nvidia/Qwen3.6-27B-NVFP4", "gpt-oss-20b")]
-    ['Llama-3.1', 'Qwen3.6', 'gpt-oss']
+    >>> [family_of(one) for one in ("meta-llama/Meta-Llama-3.1-405B", "nvidia/Qwen3.6-27B-NVFP4", "gpt-oss-20b", "5B")]
+    ['Llama-3.1', 'Qwen3.6', 'gpt-oss', 'shape from its size']
     """
     name = model.rpartition("/")[2].removeprefix("Meta-")
-    return _SIZE.sub("", name)
+    return UNNAMED if _BARE.fullmatch(name) else _SIZE.sub("", name)
+
+
+def _families(models: Iterable[str]) -> dict[str, str]:
+    """Family by model, each spelt as most of the models spell it."""
+    found = Counter(map(family_of, models))
+    usual = {one.casefold(): one for one, _ in reversed(found.most_common())}
+    return {model: usual[family_of(model).casefold()] for model in models}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +153,9 @@ def read_part(text: str) -> Published:
     lines = csv.reader(io.StringIO(table, newline=""))
     columns = next(lines)
     rows = [said["shared"] | dict(zip(columns, line, strict=True)) for line in lines]
+    families = _families([row["model"] for row in rows])
     for row in rows:
-        row[FAMILY] = family_of(row["model"])
+        row[FAMILY] = families[row["model"]]
     return Published(rows, said["date"])
 
 

@@ -25,7 +25,7 @@ def _commands(one: Launch) -> list[str]:
     options += [f"--mem-fraction-static {one.static_fraction:.2f}"]
     options += ["--quantization fp8"] if one.online_fp8 else []
     options += ["--kv-cache-dtype fp8_e4m3"] if one.kv == "fp8" else []
-    options += ["--disable-radix-cache"] if not one.cached else []
+    options += ["--disable-radix-cache"] if one.no_prefix_cache else []
     options += ["--disable-cuda-graph"] if one.eager else []
     if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
         options.append(f"--speculative-algorithm {'EAGLE' if one.is_drafted_by_mtp else 'EAGLE3'}")

@@ -15,7 +15,7 @@ def _commands(one: Launch) -> list[str]:
     options += [f"--ep-size {layout.ep}"] if layout.ep > 1 else []
     options += [f"--max-running-requests {one.per_rank * layout.dp}", f"--context-length {one.context_tokens}"]
     options += [f"--chunked-prefill-size {one.chunk_tokens}", f"--mem-fraction-static {one.static_fraction:.2f}"]
-    options += ["--disable-radix-cache"] if not one.cached else []
+    options += ["--disable-radix-cache"] if one.no_prefix_cache else []
     notes = on_several_hosts(layout, "--nnodes, --node-rank and --dist-init-addr")
     return [*notes, *shell("python3 -m sgl_jax.launch_server", options)]
 

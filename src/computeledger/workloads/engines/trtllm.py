@@ -26,7 +26,7 @@ def _commands(one: Launch) -> list[str]:
     settings = [f"enable_attention_dp: {'true' if layout.dp > 1 else 'false'}", "enable_chunked_prefill: true"]
     settings += ["kv_cache_config:", f"  dtype: {'fp8' if one.kv == 'fp8' else 'auto'}"]
     settings += [
-        f"  enable_block_reuse: {'true' if one.cached else 'false'}",
+        f"  enable_block_reuse: {'false' if one.no_prefix_cache else 'true'}",
         f"  free_gpu_memory_fraction: {one.cache_fraction:g}",
     ]
     options = [f"--tp_size {layout.n_gpus_per_stage}", f"--pp_size {layout.pp}", f"--ep_size {layout.ep}"]

@@ -46,6 +46,8 @@ class Framework:
         Whether the FLOP of its own logs count attention as if nothing were masked.
     vendors : tuple of str
         Makers of the chips that it runs on alone; empty where it runs on most.
+    splits_experts : bool
+        Whether experts have an axis of their own, so that its data axes hold the ranks beside them.
     follows : str
         Id of the framework that it grew out of, whose effect on the time of a step is its own as well; empty for none.
     degrees : mapping of str to str
@@ -64,6 +66,7 @@ class Framework:
     chunk_layers: int = 0
     counts_full_attention: bool = False
     vendors: tuple[str, ...] = ()
+    splits_experts: bool = False
     follows: str = ""
     degrees: Mapping[str, str] = field(default_factory=dict)
     source: str = "assumption"
@@ -82,6 +85,8 @@ class Framework:
         {'--tensor-model-parallel-size': 4, '--pipeline-model-parallel-size': 2}
         """
         values = {name: int(getattr(layout, name)) for name in self.degrees}
+        if self.splits_experts and "dp" in values:
+            values["dp"] = max(int(layout.dp) // int(layout.ep), 1)
         return {self.degrees[name]: value for name, value in values.items() if value > 1}
 
 

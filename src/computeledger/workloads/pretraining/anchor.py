@@ -194,7 +194,8 @@ def _of_log(text: str, log: StepLog, said: Said) -> TrainingAnchor:
     if not MEASURES.keys() & said.keys():
         out |= _measure(log, out)
     lacks = [] if {"gpus", "layout"} & out.keys() else ["layout"]
-    lacks += ["global_batch"] if "global_batch" not in out and not {"tokens_per_s_per_gpu", "mfu"} & out.keys() else []
+    if "global_batch" not in out and not {"tokens_per_s_per_gpu", "mfu"} & out.keys():
+        lacks.append("sequence" if "sequences" in own else "global_batch")
     if lacks:
         behind = ",".join(f"{name}=..." for name in lacks)
         raise InputError(

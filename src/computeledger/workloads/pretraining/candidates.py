@@ -15,6 +15,7 @@ from computeledger.physics.parallelism import Layout, check_layout
 from computeledger.physics.training.batch import RECOMPUTE, RECOMPUTE_CHOICES
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.pretraining.expressible import expressible
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 
 #: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K), and this
@@ -28,7 +29,7 @@ Columns = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a search may choose from; None leaves it free."""
+    """What a search may choose from; None leaves it free. A ``launcher`` narrows it to what its launch can state."""
 
     n_scale_up: int
     layouts: tuple[Layout, ...] | None = None
@@ -37,6 +38,7 @@ class Limits:
     recompute: tuple[str, ...] = RECOMPUTE
     schedules: tuple[str, ...] = ("1f1b",)
     sharded: tuple[bool, ...] = (False, True)
+    launcher: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
         least = LEAST_OF_FEW if sequences < n_gpus else LEAST_TOKENS_PER_RANK
         longest = longest_context_parallel(sequence_tokens, least)
         every = training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest)
-        layouts = tuple(one for one in every if _cuts(int(one.cp), sequence_tokens))
+        layouts = tuple(one for one in every if divides_sequence(int(one.cp), sequence_tokens))
     degrees = np.array([[one.tp, one.pp, one.dp, one.cp, one.ep] for one in layouts], float)
     micro = [limits.microbatch_sequences] if limits.microbatch_sequences else divisors(sequences, MOST_MICROBATCH)
     pieces = [limits.virtual_stages] if limits.virtual_stages else list(range(1, MOST_PIECES + 1))
@@ -166,11 +168,19 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     _, pp, dp, cp, _, _, _, _, sharded, _ = table.T
     table = table[(sharded == 0) | ((pp == 1) & (dp * cp > 1))]
     names = [one.name for one in fields(Candidates)]
-    return Candidates(**dict(zip(names, np.ascontiguousarray(table.T), strict=True)))
+    columns = dict(zip(names, np.ascontiguousarray(table.T), strict=True))
+    legal = Candidates(**columns)
+    return legal.take(np.flatnonzero(expressible(limits.launcher, scenario, columns))) if limits.launcher else legal
 
 
-def _cuts(cp: int, sequence_tokens: float) -> bool:
-    """Whether a sequence divides into two chunks for each rank; what is short of a power of two is padded."""
+def divides_sequence(cp: int, sequence_tokens: float) -> bool:
+    """Tell whether a sequence divides into two chunks for each rank; what is short of a power of two is padded.
+
+    Examples
+    --------
+    >>> divides_sequence(3, 8192.0), divides_sequence(3, 9216.0), divides_sequence(4, 8190.0)
+    (False, True, True)
+    """
     return cp & (cp - 1) == 0 or sequence_tokens % (2 * cp) == 0
 
 

@@ -1,27 +1,37 @@
 """The arguments of Megatron-LM that launch a configuration.
 
-Names as its parser has them at commit d98e8a6 of 2026-08-22 (https://github.com/NVIDIA/Megatron-LM).
+Names as its parser has them at :data:`COMMIT` (https://github.com/NVIDIA/Megatron-LM).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.physics.attention import mixer_of
-from computeledger.physics.training.batch import BY_OPERATION, RECOMPUTE, REVERSIBLE, Batch
+from computeledger.physics.training.batch import RECOMPUTE, Batch
 from computeledger.units import format_count
 from computeledger.workloads.launches import Launch
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 
 #: Optimizers that it has: the usual one by another name.
 OPTIMIZERS = ("adamw", "sgd", "lion", "muon", "soap")
+#: Where the names are from.
+COMMIT = "commit d98e8a6, 2026-08-22"
+#: Arguments of 8- and 4-bit products, by what they are scaled over.
+PRODUCTS = {
+    "bf16": {},
+    "fp8 per tensor": {"--fp8-format": "hybrid", "--fp8-recipe": "tensorwise"},
+    "fp8 per block": {"--fp8-format": "e4m3", "--fp8-recipe": "blockwise"},
+    "fp8 per block of 32": {"--fp8-format": "e4m3", "--fp8-recipe": "mxfp8"},
+    "fp4 per block": {"--fp4-format": "e2m1", "--fp4-recipe": "nvfp4"},
+}
 
 
-def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise") -> Launch:
-    """Write a configuration as arguments of Megatron-LM.
+def megatron_launch(scenario: PretrainingScenario, said: Mapping[str, str], missing: Sequence[str] = ()) -> Launch:
+    """Write a configuration as arguments of Megatron-LM; remarks end with what is ``missing``.
 
     Examples
     --------
@@ -30,44 +40,46 @@ def megatron_launch(scenario: PretrainingScenario, fp8_recipe: str = "blockwise"
     >>> from computeledger.physics.roofline import Precision
     >>> from computeledger.physics.training.batch import Batch
     >>> scenario = PretrainingScenario(load_model("llama-3.1-8b"), Layout(tp=2, dp=4), Precision(), Batch(8192, 128))
-    >>> dict(megatron_launch(scenario).arguments)["--tensor-model-parallel-size"]
+    >>> from computeledger.workloads.pretraining.launches import Job, values
+    >>> dict(megatron_launch(scenario, values(scenario, Job(8))).arguments)["--tensor-model-parallel-size"]
     '2'
     """
     if scenario.schedule != "1f1b":
         raise InputError(
             f"--emit megatron: Megatron-LM has no {scenario.schedule} schedule; it runs 1f1b and interleaved"
         )
-    if scenario.batch.recompute in (REVERSIBLE, BY_OPERATION):
-        has = "reversible layers" if scenario.batch.recompute == REVERSIBLE else "checkpointing by operation"
-        raise InputError(f"--emit megatron: Megatron-LM has no {has}; it recomputes none, selective or full")
     if scenario.batch.stack.optimizer not in OPTIMIZERS:
         known = ", ".join(OPTIMIZERS)
         raise InputError(f"--emit megatron: Megatron-LM has no {scenario.batch.stack.optimizer}; it has {known}")
-    arguments = [*_parallel(scenario), *_batch(scenario), *_recompute(scenario), *_precision(scenario, fp8_recipe)]
-    arguments += _shape(scenario.model)
-    return Launch("megatron", "pretrain_gpt.py", tuple(arguments), tuple(_remarks(scenario)))
+    arguments = [*_parallel(scenario, said), *_batch(said), *_recompute(scenario), ("--bf16", "")]
+    arguments += PRODUCTS.get(said["products"], {}).items()
+    arguments += _shape(scenario.model, scenario.batch.stack.mtp_layers)
+    if said["capacity"]:
+        arguments.append(("--moe-expert-capacity-factor", said["capacity"]))
+    remarks = (f"megatron as of {COMMIT}", *_remarks(scenario, said), *missing)
+    return Launch("megatron", "pretrain_gpt.py", tuple(arguments), remarks)
 
 
 Arguments = Iterator[tuple[str, str]]
 
 
-def _parallel(scenario: PretrainingScenario) -> Arguments:
-    layout, batch, model = scenario.layout, scenario.batch, scenario.model
-    tp, pp, cp, ep = (int(median(one)) for one in (layout.tp, layout.pp, layout.cp, layout.ep))
+def _parallel(scenario: PretrainingScenario, said: Mapping[str, str]) -> Arguments:
+    batch, model = scenario.batch, scenario.model
+    tp, pp, cp = (int(said[name]) for name in ("tp", "pp", "cp"))
     pieces = int(median(batch.virtual_stages))
     yield "--tensor-model-parallel-size", str(tp)
     if tp > 1:
         yield "--sequence-parallel", ""
     yield "--pipeline-model-parallel-size", str(pp)
     if pp > 1 and model.n_layers % (pp * pieces):
-        yield "--pipeline-model-parallel-layout", f"'{stage_layout(model, pp * pieces)}'"
+        yield "--pipeline-model-parallel-layout", f"'{stage_layout(model, pp * pieces, batch.stack.mtp_layers)}'"
     elif pieces > 1:
         yield "--num-virtual-stages-per-pipeline-rank", str(pieces)
     if cp > 1:
         yield "--context-parallel-size", str(cp)
     if model.is_moe:
-        yield "--expert-model-parallel-size", str(ep)
-        yield "--expert-tensor-parallel-size", str(max(tp // ep, 1))
+        yield "--expert-model-parallel-size", said["experts_over"]
+        yield "--expert-tensor-parallel-size", said["experts_cut"]
     if batch.sharded_weights or batch.stack.sharded_gradients:
         yield "--use-megatron-fsdp", ""
         shared = "optim_grads_params" if batch.sharded_weights else "optim_grads"
@@ -97,16 +109,18 @@ def _away(batch: Batch) -> Arguments:
         yield "--offload-modules", "core_attn attn_proj"
 
 
-def stage_layout(model: Model, n_pieces: int) -> str:
+def stage_layout(model: Model, n_pieces: int, n_mtp_layers: int = 0) -> str:
     """Spread layers over pieces as evenly as they go: the embedding and the output head count as a layer each.
+
+    Multi-token-prediction modules (``m``) stand before the head, as many as are trained.
 
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> stage_layout(load_model("deepseek-v3"), 16)
+    >>> stage_layout(load_model("deepseek-v3"), 16, 1)
     'Ettt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|ttmL'
     """
-    units = "E" + "t" * model.n_layers + "m" * model.n_mtp_layers + "L"
+    units = "E" + "t" * model.n_layers + "m" * n_mtp_layers + "L"
     short, longer = divmod(len(units), n_pieces)
     sizes = [short + (place < longer) for place in range(n_pieces)]
     cut, parts = 0, []
@@ -116,15 +130,13 @@ def stage_layout(model: Model, n_pieces: int) -> str:
     return "|".join(parts)
 
 
-def _batch(scenario: PretrainingScenario) -> Arguments:
-    batch = scenario.batch
-    sequence = f"{median(batch.sequence_tokens):.0f}"
-    yield "--seq-length", sequence
-    yield "--max-position-embeddings", sequence
-    yield "--micro-batch-size", f"{median(batch.microbatch_sequences):.0f}"
-    yield "--global-batch-size", f"{median(batch.global_sequences):.0f}"
-    if median(scenario.tokens) > 0:
-        yield "--train-samples", f"{median(scenario.tokens) / median(batch.sequence_tokens):.0f}"
+def _batch(said: Mapping[str, str]) -> Arguments:
+    yield "--seq-length", said["sequence"]
+    yield "--max-position-embeddings", said["sequence"]
+    yield "--micro-batch-size", said["micro"]
+    yield "--global-batch-size", said["sequences"]
+    if said["samples"]:
+        yield "--train-samples", said["samples"]
 
 
 def _recompute(scenario: PretrainingScenario) -> Arguments:
@@ -140,17 +152,7 @@ def _recompute(scenario: PretrainingScenario) -> Arguments:
         yield "--recompute-num-layers", "1"
 
 
-def _precision(scenario: PretrainingScenario, fp8_recipe: str) -> Arguments:
-    yield "--bf16", ""
-    name = scenario.precision.name
-    if name == "fp8":
-        yield "--fp8-format", "e4m3"
-        yield "--fp8-recipe", fp8_recipe
-    elif name == "fp4":
-        yield "--fp4-format", "e2m1"
-
-
-def _shape(model: Model) -> Arguments:
+def _shape(model: Model, n_mtp_layers: int) -> Arguments:
     mixer, part = model.layers[-1].attention, model.layers[-1].feed_forward
     dense = next((group.feed_forward for group in model.layers if group.feed_forward.width), part)
     yield "--use-mcore-models", ""
@@ -163,13 +165,16 @@ def _shape(model: Model) -> Arguments:
     yield "--normalization", "RMSNorm"
     yield "--position-embedding-type", "rope"
     yield "--disable-bias-linear", ""
+    # its own default is 0.1 of either, whose masks take memory
+    yield "--attention-dropout", "0.0"
+    yield "--hidden-dropout", "0.0"
     if part.n_matrices == 3:
         yield "--swiglu", ""
     if not model.tied_embeddings:
         yield "--untie-embeddings-and-output-weights", ""
     yield from _moe(model, part)
-    if model.n_mtp_layers:
-        yield "--mtp-num-layers", str(model.n_mtp_layers)
+    if n_mtp_layers:
+        yield "--mtp-num-layers", str(n_mtp_layers)
 
 
 def _mixer(mixer: Attention) -> Arguments:
@@ -216,7 +221,7 @@ _LEFT_OUT_EXPERTS = (
 )
 
 
-def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
+def _remarks(scenario: PretrainingScenario, said: Mapping[str, str]) -> Iterator[str]:
     gpus = format_count(median(scenario.layout.n_gpus), "GPU")
     yield f"$LAUNCH holds torchrun's own arguments for {gpus}, such as --nnodes and --nproc-per-node"
     yield "data, tokenizer, learning rate, initialisation and checkpoints are not part of a layout: add them"
@@ -226,13 +231,16 @@ def _remarks(scenario: PretrainingScenario) -> Iterator[str]:
     mixers = [mixer_of(group.attention) for group in scenario.model.layers]
     kinds = {mixer.kind for mixer in mixers}
     windows = {group.attention.window for group in scenario.model.layers}
-    if scenario.batch.stack.activation_precision == "fp8":
-        yield "8-bit activations: Transformer Engine keeps what fp8 products need in 8 bits; dispatch in bf16 stays"
     if len(kinds) > 1 or len(windows) > 1 or not all(mixer.attends for mixer in mixers):
         yield f"{scenario.model.id} mixes or uses kinds of layers that these arguments do not describe: check its shape"
     if "weights" in scenario.batch.offloaded:
         yield "cannot be expressed here: weights in host memory"
     if "activations" in scenario.batch.offloaded:
         yield "cannot be expressed here: all activations in host memory: --offload-modules names some"
+    if said["products"] not in PRODUCTS:
+        allowed = ", ".join(one for one in PRODUCTS if one != "bf16")
+        yield f"cannot be expressed here: products {said['products']}, so they stay in bf16; it has {allowed}"
+    if said["packing"] in ("masked", "padded"):
+        yield f"cannot be expressed here: documents {said['packing']} in sequences of {said['sequence']} tokens"
     if scenario.lora is not None:
         yield "Megatron-LM has no LoRA of its own: adapters come from Megatron Bridge or NeMo"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from computeledger.arrays import Range, Uncertain
@@ -19,9 +20,10 @@ from computeledger.physics.training.documents import Documents
 from computeledger.physics.training.host import parse_offload
 from computeledger.physics.training.sites import Sites
 from computeledger.workloads.frameworks import USUAL_STACK, load_framework
-from computeledger.workloads.pretraining.candidates import Limits
+from computeledger.workloads.pretraining.candidates import Limits, divides_sequence
 from computeledger.workloads.pretraining.documents import PACKINGS, read_documents
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
+from computeledger.workloads.pretraining.expressible import stated
 from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
@@ -42,7 +44,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
     (8192.0, 512.0, 2000000000000.0)
     """
     _check_model(question, model)
-    sequence, framework = median_of(question.sequence_tokens), load_framework(question.framework)
+    sequence, framework = median_of(question.sequence_tokens), load_framework(question.stack)
     batch = Batch(
         sequence_tokens=sequence,
         global_sequences=float(batch_sequences(median_of(question.global_batch_tokens), sequence)),
@@ -124,13 +126,13 @@ def context_words(model: Model, sequence_tokens: float) -> str:
     --------
     >>> from computeledger.facts.load import load_model
     >>> context_words(load_model("qwen3-8b"), 500_000)
-    'sequences of 500000 tokens exceed the context of Qwen/Qwen3-8B: 40960; timed as if it were extended'
+    'sequences of 500,000 tokens exceed the context of Qwen/Qwen3-8B: 40,960; timed as if it were extended'
     """
     longest = model.max_context_tokens
     if not longest or sequence_tokens <= longest:
         return ""
     return (
-        f"sequences of {sequence_tokens:.0f} tokens exceed the context of {model.id}: {longest}; "
+        f"sequences of {sequence_tokens:,.0f} tokens exceed the context of {model.id}: {longest:,}; "
         "timed as if it were extended"
     )
 
@@ -145,15 +147,33 @@ def stated_layout(question: PretrainQuestion, model: Model, system: System) -> t
     >>> str(stated_layout(asked, load_model("llama-3.1-8b"), load_system("8xh100-nvl8"))[1])
     'tp2-dp32'
     """
+    _check_chips(question, system)
     if question.layout is None:
         return question.gpus or system.n_gpus or int(system.n_gpus_scale_up.value), None
     layout = filled(parse_layout(question.layout), question.gpus or system.n_gpus)
     check_layout(layout, model, question.gpus)
+    sequence, cp = median_of(question.sequence_tokens), int(layout.cp)
+    if not divides_sequence(cp, sequence):
+        near = max(round(sequence / (2 * cp)), 1) * 2 * cp
+        raise InputError(
+            f"layout {layout}: a sequence of {sequence:.0f} tokens does not divide into {2 * cp} chunks, two for each "
+            f"of {cp} context-parallel ranks; nearest: --sequence-tokens {near}, or cp{2 ** round(math.log2(cp))}"
+        )
     if layout.pp == 1 and (question.virtual_stages or 1) > 1:
         raise InputError(
             f"--virtual-stages {question.virtual_stages}: layout {layout} has no pipeline; give it pp2 or more"
         )
     return int(layout.n_gpus), layout
+
+
+def _check_chips(question: PretrainQuestion, system: System) -> None:
+    """Refuse a framework on chips that it does not run on."""
+    framework, vendor = load_framework(question.stack), system.accelerator.vendor
+    if framework.vendors and vendor not in framework.vendors:
+        raise InputError(
+            f"--framework {framework.id}: {framework.name} does not run on {system.accelerator.id} of {vendor}; it "
+            f"runs on chips of {', '.join(framework.vendors)}"
+        )
 
 
 def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
@@ -164,10 +184,7 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
     >>> read_limits(PretrainQuestion(model="llama-3.1-8b", system="h100-nvl8", sharding="zero-3"), 8).sharded
     (True,)
     """
-    recompute, selective = _recompute(question), load_framework(question.framework).selective
-    schedules: tuple[str, ...] = SCHEDULES if question.schedule == "any" else (question.schedule,)
-    if question.emit is not None:
-        schedules = tuple(one for one in schedules if one == "1f1b") or schedules
+    recompute, selective = _recompute(question), load_framework(question.stack).selective
     return Limits(
         n_scale_up=n_gpus_scale_up,
         microbatch_sequences=question.microbatch_sequences,
@@ -176,8 +193,21 @@ def read_limits(question: PretrainQuestion, n_gpus_scale_up: int) -> Limits:
         if recompute is None
         else (recompute,),
         sharded=(False, True) if _sharding(question) is None else (_sharding(question) == "zero-3",),
-        schedules=schedules,
+        schedules=_schedules(question),
+        launcher=question.launcher,
     )
+
+
+def _schedules(question: PretrainQuestion) -> tuple[str, ...]:
+    """Schedules that are asked for, of those that the framework runs."""
+    asked = SCHEDULES if question.schedule == "any" else (question.schedule,)
+    known = stated(question.launcher).get("schedule", SCHEDULES)
+    if not set(asked) & set(known):
+        raise InputError(
+            f"--schedule {question.schedule}: {load_framework(question.stack).name} has no {question.schedule} "
+            f"schedule; it runs {', '.join(known)}, interleaved with --virtual-stages"
+        )
+    return tuple(one for one in asked if one in known)
 
 
 def _sharding(question: PretrainQuestion) -> str | None:
@@ -192,7 +222,7 @@ def _recompute(question: PretrainQuestion) -> str | None:
         asked = None if question.recompute is None else parse_recompute(question.recompute)
     except InputError as error:
         raise InputError(f"--{error}") from None
-    return load_framework(question.framework).selective if asked == "selective" else asked
+    return load_framework(question.stack).selective if asked == "selective" else asked
 
 
 def guessed_ratios(model: Model) -> dict[str, Uncertain]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,9 +59,13 @@ class Swept:
 
     def best(self, top: int, fitting: bool = True) -> list[PretrainingOption]:
         """List the fastest candidates."""
+        return list(itertools.islice(self.ranked(fitting), top))
+
+    def ranked(self, fitting: bool = True) -> Iterator[PretrainingOption]:
+        """Give the candidates from the fastest on, each made when it is asked for."""
         cost = np.where(self.fits, self.step_s, np.inf) if fitting else self.step_s
-        order = np.argsort(cost, kind="stable")[:top]
-        return [self.option(int(row)) for row in order if np.isfinite(cost[row])]
+        order = np.argsort(cost, kind="stable")
+        return (self.option(int(row)) for row in order if np.isfinite(cost[row]))
 
     def option(self, row: int) -> PretrainingOption:
         """Give one candidate by its row."""
@@ -174,6 +179,25 @@ def search_pretraining(
     >>> str(best.layout), best.recompute
     ('tp2-dp8', 'none')
     """
+    return list(itertools.islice(ranked_pretraining(scenario, layouts, machine), top))
+
+
+def ranked_pretraining(
+    scenario: PretrainingScenario, layouts: Iterable[Layout], machine: Machine
+) -> Iterator[PretrainingOption]:
+    """Give all that :func:`search_pretraining` evaluates and that fits, from the fastest on, made as it is asked for.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.physics.training.batch import Batch
+    >>> from computeledger.workloads.pretraining.candidates import training_layouts
+    >>> model, machine = load_model("llama-3.1-8b"), Machine(load_system("h100-nvl8"))
+    >>> asked = PretrainingScenario(model, Layout(dp=8), Precision(), Batch(8192, 128)), training_layouts(model, 16, 8)
+    >>> next(ranked_pretraining(*asked, machine)) == search_pretraining(*asked, machine, top=1)[0]
+    True
+    """
     tried = tuple(layouts)
     limits = Limits(
         n_scale_up=int(machine.system.n_gpus_scale_up.value),
@@ -183,7 +207,7 @@ def search_pretraining(
         schedules=(scenario.schedule,),
     )
     every = candidates(scenario, int(tried[0].n_gpus), limits)
-    return require_fit(scenario, every, machine, (int(tried[0].n_gpus), limits)).best(top)
+    return require_fit(scenario, every, machine, (int(tried[0].n_gpus), limits)).ranked()
 
 
 def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machine, asked: tuple[int, Limits]) -> Swept:
@@ -207,11 +231,11 @@ def require_fit(scenario: PretrainingScenario, every: Candidates, machine: Machi
         chip = machine.system.accelerator
         if np.isinf(swept.memory_bytes).all():
             raise DoesNotFitError(
-                f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the memory of their hosts does not hold "
-                f"{scenario.batch.stack.offload.replace(',', ' and ')}"
+                f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the memory of their hosts does not "
+                f"hold {scenario.batch.stack.offload.replace(',', ' and ')}"
             )
         raise DoesNotFitError(
-            f"{scenario.model.id} does not train on {n_gpus} x {chip.id}: the leanest layout needs "
+            f"{scenario.model.id} does not train on {n_gpus:,} x {chip.id}: the leanest layout needs "
             f"{float(swept.memory_bytes.min()) / GIGA:.1f} GB per GPU, and {swept.capacity_bytes / GIGA:.1f} GB may be "
             f"filled of its {chip.usable_bytes / GIGA:.1f} GB"
         )
@@ -224,7 +248,7 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     if "1f1b" not in limits.schedules and n_gpus == 1:
         return f"a {limits.schedules[0]} schedule needs a pipeline: at least 2 GPUs"
     if scenario.sites is not None and n_gpus % scenario.sites.n:
-        return f"{n_gpus} GPUs do not divide over {scenario.sites.n} sites, which share the data-parallel ranks"
+        return f"{n_gpus:,} GPUs do not divide over {scenario.sites.n} sites, which share the data-parallel ranks"
     layouts = limits.layouts or tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up))
     least = micro * min(int(one.dp) for one in layouts)
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
@@ -236,9 +260,9 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
     elif near is not None:
         advice = f"try a global batch of {near * each:.0f} tokens ({format_count(near, 'sequence')})"
     else:  # a batch is a round number of sequences
-        advice = f"try {2 ** int(math.log2(n_gpus))} GPUs"
+        advice = f"try {2 ** int(math.log2(n_gpus)):,} GPUs"
     held = f"global batch of {sequences * each:.0f} tokens ({format_count(sequences, 'sequence')})"
-    return f"{held}: no layout of {n_gpus} GPUs divides it{given}{pieces}; {advice}"
+    return f"{held}: no layout of {n_gpus:,} GPUs divides it{given}{pieces}; {advice}"
 
 
 def _nearest_batch(sequences: int, unit: int, sequence_tokens: float) -> int | None:

@@ -20,8 +20,14 @@ from computeledger.errors import InputError
 from computeledger.files import bounded_lines, open_user_file
 from computeledger.units import KILO, PERCENT
 
+#: Colours of a terminal, as consoles write them into a log.
+ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Lines of a log that are warm-up: the first ten, or the first fifth where there are fewer than fifty.
 WARM_UP_LINES, WARM_UP_FRACTION = 10, 0.2
+
+
+#: Factor between the first and the ninth tenth of steady steps beyond which a log is worth a look (assumption).
+MOST_SPREAD = 1.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,10 @@ _SHAPE = re.compile(r"ModelArgs\(.*?\bdim=(\d+), n_layers=(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class StepLog:
-    """What a log says: of which tool, its settings by key, and of its steady steps the median of each measure."""
+    """What a log says: of which tool, its settings by key, and of its steady steps the median of each measure.
+
+    ``spread`` is the ninth tenth of the steady steps' time or rate over the first.
+    """
 
     tool: str
     settings: Mapping[str, float] = field(default_factory=dict)
@@ -61,6 +70,7 @@ class StepLog:
     measures: Mapping[str, float] = field(default_factory=dict)
     n_lines: int = 1
     n_warm_up: int = 0
+    spread: float = 1.0
 
     @property
     def rule(self) -> str:
@@ -68,7 +78,8 @@ class StepLog:
         if not self.n_warm_up:
             return "its one step" if self.n_lines == 1 else f"the median of {self.n_lines} lines"
         kept = self.n_lines - self.n_warm_up
-        return f"the median of {kept} of {self.n_lines} lines, the first {self.n_warm_up} dropped as warm-up"
+        apart = f"; eight in ten lie within a factor of {self.spread:.3g}: look at it" * (self.spread > MOST_SPREAD)
+        return f"the median of {kept} of {self.n_lines} lines, the first {self.n_warm_up} dropped as warm-up{apart}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,8 @@ def log_of(lines: Iterable[str]) -> StepLog | None:
     settings = Settings()
     steps: dict[str, dict[str, dict[str, float]]] = {}
     forms = FORMATS
-    for line in lines:
+    for raw in lines:
+        line = ESCAPES.sub("", raw) if "\x1b" in raw else raw
         one = next(((form, found) for form in forms if (found := form.line.search(line))), None)
         if one is None:
             if forms is FORMATS:  # settings stand above the steps
@@ -178,7 +190,8 @@ def _summed(tool: str, steps: list[dict[str, float]], settings: Settings) -> Ste
     named = dict.fromkeys(name for one in kept for name in one)
     medians = {name: float(np.median([one[name] for one in kept if name in one])) for name in named}
     own = settings.whole() | ({"sequences": medians.pop("sequences")} if "sequences" in medians else {})
-    return StepLog(tool, own, settings.words, medians, len(steps), len(steps) - len(kept))
+    low, high = np.quantile([next(iter(one.values())) for one in kept], (0.1, 0.9))
+    return StepLog(tool, own, settings.words, medians, len(steps), len(steps) - len(kept), float(high / low))
 
 
 def measured(found: Mapping[str, str | None]) -> dict[str, float]:

@@ -191,6 +191,16 @@ class PretrainQuestion(OnSystem):
         "text", "Print the arguments or the file that tells a framework the layout.", choices=tuple(EMITTED)
     )
 
+    @property
+    def stack(self) -> str:
+        """The framework that the job runs on: the one that is named, else the one that a launch is written for."""
+        return EMITTED[self.emit] if self.emit is not None and self.framework == USUAL_STACK else self.framework
+
+    @property
+    def launcher(self) -> str:
+        """Whose options bound the search: ``--emit``'s, else the framework's own; empty where none is written."""
+        return self.emit or next((name for name, framework in EMITTED.items() if framework == self.framework), "")
+
     def check(self) -> None:
         """Refuse fields that contradict one another."""
         if self.layout is not None and self.objective == "gpu-hours":

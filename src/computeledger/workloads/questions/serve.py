@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("max_batch", "requests_per_s", "kv_tiers")
+_OF_ONE_POOL = ("requests_per_s", "kv_tiers")
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
 
 
@@ -107,7 +107,7 @@ class ServeQuestion(EngineRun, OnSystem):
     )  # fmt: skip
     tpot: Uncertain | None = asked(
         "s", "Longest acceptable time per output token, such as 50ms.", unit=None, is_open=True, metavar="T",
-        label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none",
+        label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
     )  # fmt: skip
     mode: str = asked(
         "text", "One pool of replicas, or prefill and decode apart.", "aggregated",
@@ -207,6 +207,8 @@ class ServeQuestion(EngineRun, OnSystem):
             )
         if self.batch and not self.layout:
             raise InputError("--batch is of a decoding worker: state --prefill-layout and --layout too")
+        if self.batch and self.max_batch and self.batch > self.max_batch:
+            raise InputError(f"--batch {self.batch}: a decoding worker takes at most --max-batch {self.max_batch}")
         for name in (*_OF_ONE_POOL, *_OF_HOST):
             if getattr(self, name):
                 option = name.replace("_", "-")

@@ -177,7 +177,7 @@ def _trainer(run: RLScenario, stated: Stated, n_gpus: int, machine: Machine) -> 
         question = TrainerQuestion(run.engine.model, stated.precision, n_gpus, stated.recompute)
         return search_trainer(question, run, machine)
     if stated.trainer.n_gpus > n_gpus:
-        raise LayoutError(f"training layout {stated.trainer} takes {int(stated.trainer.n_gpus)} of {n_gpus} GPUs")
+        raise LayoutError(f"training layout {stated.trainer} takes {int(stated.trainer.n_gpus):,} of {n_gpus:,} GPUs")
     pack = PACK_TOKENS if stated.pack_tokens is None else stated.pack_tokens
     modes = (stated.recompute,) if stated.recompute else RECOMPUTE
     for mode in modes:

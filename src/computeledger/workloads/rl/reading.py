@@ -133,9 +133,9 @@ def _remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
             place_run(run, replace(free, n_gpus=n), RLMachines(sides[0], sides[1], machines.factors))
         except InputError:
             continue
-        other = "in another layout or split" if n == stated.n_gpus else f"on {n} GPUs"
+        other = "in another layout or split" if n == stated.n_gpus else f"on {n:,} GPUs"
         return f"it would fit {other}"
-    return f"nor does it on {n} GPUs: shorter rollouts or a smaller model may"
+    return f"nor does it on {n:,} GPUs: shorter rollouts or a smaller model may"
 
 
 def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLMachines:
@@ -151,7 +151,7 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
     if (generation or 1) + (training or 1) > gpus and (generation or training):
         given = {"--generation-gpus": generation, "--training-gpus": training}
         said = " and ".join(f"{name} {n}" for name, n in given.items() if n)
-        raise InputError(f"{said}: of {gpus} GPUs some must generate, and some train")
+        raise InputError(f"{said}: of {gpus:,} GPUs some must generate, and some train")
     if generation and not training:
         training = gpus - generation
     if training and not generation:
@@ -313,8 +313,8 @@ def _check_context(model: Model, run: RLScenario) -> None:
     held = max(median(run.longest_sequence_tokens), prompt + with_text)
     if model.max_context_tokens and held > model.max_context_tokens:
         raise InputError(
-            f"prompt and longest rollout of {held:.0f} tokens exceed the context of {model.id}: "
-            f"{model.max_context_tokens}; state --rollout-limit-tokens"
+            f"prompt and longest rollout of {held:,.0f} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens:,}; state --rollout-limit-tokens"
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from computeledger.progress import counted, stage
 from computeledger.units import format_count
 from computeledger.workloads.pretraining.candidates import training_layouts
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, power_of_two
-from computeledger.workloads.pretraining.search import search_pretraining
+from computeledger.workloads.pretraining.search import ranked_pretraining
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl.generation import generate, in_order
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
@@ -116,14 +117,16 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     if not layouts:
         held, each = format_count(power, "GPU"), format_count(sequences, "sequence")
         raise DoesNotFitError(f"{question.model.id}: no layout of {held} trains on {each} a step")
-    options = search_pretraining(asked, layouts, machine, top=_MOST_OPTIONS)
-    modes = {None, question.recompute}
+    options = (
+        one
+        for one in ranked_pretraining(asked, layouts, machine)
+        if question.recompute in (None, one.recompute)
+        and (question.pack_tokens is None or one.microbatch_sequences == 1)
+    )
     found = [
         Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute)
-        for one in options
-        if (question.recompute is None or one.recompute in modes)
-        and (question.pack_tokens is None or one.microbatch_sequences == 1)
-    ][:_TRIED]
+        for one in itertools.islice(options, _TRIED)
+    ]
     if not found:
         raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
     # what is fastest with full sequences need not be so with rollouts of every length
@@ -135,8 +138,8 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     return with_share(best, float(question.n_gpus))
 
 
-#: Context-parallel degrees that a search tries, options it looks through, and those that it times with rollouts.
-_LONGEST_CP, _MOST_OPTIONS, _TRIED = 8, 100_000, 40
+#: Context-parallel degrees that a search tries, and options that it times with rollouts.
+_LONGEST_CP, _TRIED = 8, 40
 
 
 def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
@@ -204,7 +207,7 @@ def _colocated(
     engine = replace(scenario.engine, layout=stack_layouts(layouts, trailing_axes=0))
     one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, n_gpus))
     result = estimate_rl(one, machines)
-    return _best(result, [split] * len(layouts), layouts, trainer_fits(one, machines.training) | (not is_held))
+    return _best(result, lambda _place: split, layouts, trainer_fits(one, machines.training) | (not is_held))
 
 
 def _separate(
@@ -218,8 +221,12 @@ def _separate(
     engine = replace(scenario.engine, layout=stack_layouts([pair[0] for pair in pairs], trailing_axes=0))
     one = replace(scenario, split=split, engine=engine, trainer=with_share(scenario.trainer, training))
     result = estimate_rl(one, machines)
-    splits = [replace(split, n_generation=g, n_training=n_gpus - g) for g in generation.tolist()]
-    return _best(result, splits, [pair[0] for pair in pairs], trainer_fits(one, machines.training) | (not is_held))
+    shares = generation.tolist()
+
+    def split_at(place: int) -> Split:
+        return replace(split, n_generation=shares[place], n_training=n_gpus - shares[place])
+
+    return _best(result, split_at, [pair[0] for pair in pairs], trainer_fits(one, machines.training) | (not is_held))
 
 
 def trainer_bytes(scenario: RLScenario) -> Num:
@@ -266,23 +273,27 @@ def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
 
 
 def _best(
-    result: RLResult, splits: Sequence[Split], layouts: Sequence[Layout], trains: NDArray[np.bool_]
+    result: RLResult, split_at: Callable[[int], Split], layouts: Sequence[Layout], trains: NDArray[np.bool_]
 ) -> list[SplitOption]:
     """The cheapest option of each number of generating GPUs."""
-    n = len(splits)
+    n = len(layouts)
     cost = result.gpu_s_per_step / result.kept_tokens
     legal = np.broadcast_to(result.fits & trains, (n,))
     columns = [np.broadcast_to(np.asarray(one, float), (n,)) for one in (result.step_s, cost, cores_needed(result))]
+    shares = np.broadcast_to(np.asarray(result.scenario.split.n_generation, float), (n,))
     bounds = np.broadcast_to(pace_bound(result), (n,))
-    best: dict[float, SplitOption] = {}
+    best: dict[float, int] = {}
     for place in np.flatnonzero(legal & np.isfinite(columns[1])).tolist():
+        share = float(shares[place])
+        if share not in best or columns[1][place] < columns[1][best[share]]:
+            best[share] = place
+    found = []
+    for place in best.values():
         step_s, token_s, cores = (float(column[place]) for column in columns)
-        trainer = with_share(result.scenario.trainer, float(splits[place].n_training))
-        one = SplitOption(splits[place], layouts[place], trainer, step_s, token_s, cores, str(bounds[place]))
-        key = float(one.split.n_generation)
-        if key not in best or token_s < best[key].gpu_s_per_token:
-            best[key] = one
-    return list(best.values())
+        split = split_at(place)
+        trainer = with_share(result.scenario.trainer, float(split.n_training))
+        found.append(SplitOption(split, layouts[place], trainer, step_s, token_s, cores, str(bounds[place])))
+    return found
 
 
 def cores_needed(result: RLResult) -> Num:

@@ -155,7 +155,7 @@ def search_pools(
         )
     columns = join_columns(parts)
     if not columns["batch"].size:
-        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:.0f}")
+        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:,.0f}")
     matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
         raise DoesNotFitError(
@@ -242,6 +242,10 @@ def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -
     load = np.maximum(load * batch / np.maximum(before.decode_batch, 1e-9), 1.0)  # those not yet decoding come on top
     load = np.floor(np.minimum(load, 2 * n_decode * batch) + 0.5)
     result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+    over = result.decode_batch / scenario.settings.max_batch
+    if np.any(over > 1):  # a worker never decodes more than it was told to
+        load = np.where(over > 1, np.maximum(np.floor(load / over), 1.0), load)
+        result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
     columns = (
         load,
         result.decode_batch,

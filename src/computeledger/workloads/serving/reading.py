@@ -204,13 +204,13 @@ def check_request(scenario: ServingScenario) -> None:
     >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", input_tokens="500K")
     >>> check_request(read_serving(asked, lengths_of(asked), 2.0))
     Traceback (most recent call last):
-    computeledger.errors.InputError: 501024 tokens per request exceed the context of Qwen/Qwen3-8B: 40960; ...
+    computeledger.errors.InputError: 501,024 tokens per request exceed the context of Qwen/Qwen3-8B: 40,960; ...
     """
     model = scenario.model
     if not fits_context(scenario):
         raise InputError(
-            f"{int(scenario.held_tokens)} tokens per request exceed the context of {model.id}: "
-            f"{model.max_context_tokens}; --context-tokens states a longer one (YaRN)"
+            f"{int(scenario.held_tokens):,} tokens per request exceed the context of {model.id}: "
+            f"{model.max_context_tokens:,}; --context-tokens states a longer one (YaRN)"
         )
 
 
@@ -355,7 +355,7 @@ def search_options(
     held = np.ravel(room(scenario, layouts, machine))
     best = int(np.argmax(held))
     raise InputError(
-        f"--batch {question.batch}: does not fit; the largest batch that fits is {int(held[best])} ({layouts[best]})"
+        f"--batch {question.batch}: does not fit; the largest batch that fits is {int(held[best]):,} ({layouts[best]})"
     )
 
 
@@ -381,6 +381,6 @@ def choose_option(question: ServeQuestion, found: Sequence[ServingOption]) -> Se
     limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
     best_option = cheapest(found, limit)
     if best_option.tpot_s > limit and question.tpot is not None:
-        words = f"{best_option.layout} at batch {best_option.batch} takes {format_si(best_option.tpot_s, 's')}"
+        words = f"{best_option.layout} at batch {best_option.batch:,} takes {format_si(best_option.tpot_s, 's')}"
         raise InputError(f"--tpot {format_si(limit, 's')}: the fastest layout is slower: {words}")
     return best_option

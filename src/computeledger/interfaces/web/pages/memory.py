@@ -13,7 +13,8 @@ _CONTROLS = controls_of(MemoryQuestion, {
     "model": choices(model_ids, model_name, "meta-llama/Llama-3.3-70B-Instruct"),
     "system": {"default": "2xrtx-4090,1xm4-max,h100-nvl8",
                "help": "Ids, or N x CHIP such as 2xl40s, with commas; empty: domains of several generations."},
-    "precision": {"help": "Such as bf16,int4,gguf-q4_k_m; empty: as stored and narrower ones."},
+    "precision": {"help": "Such as bf16,int4,gguf-q4_k_m; empty: as stored, and of fp8, int4 and gguf-q4_k_m what is "
+                          "narrower.", "blank": "as stored and narrower ones"},
     "gpus": {"is_power": True},
     "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8", "int8", "q8_0", "q4_0")},
 })  # fmt: skip

@@ -548,7 +548,7 @@ function paintRest(after_ms) {
     if (!next || asking) return;
     paintNow(next);
     paintRest(0);
-  }), after_ms);
+  }, { timeout: SETTLED_MS }), after_ms); // a machine that is never idle draws them all the same
 }
 
 function paintNow(canvas, sized = {}, look = theme()) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from computeledger.workloads.pretraining.advice import Advice, Remedy, advise, l
 from computeledger.workloads.pretraining.anchor import TrainingAnchoring, anchored_result
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingResult, PretrainingScenario, estimate_pretraining
-from computeledger.workloads.pretraining.launches import launch
+from computeledger.workloads.pretraining.launches import Job, launch
 from computeledger.workloads.pretraining.levers import Lever, levers
 from computeledger.workloads.pretraining.run import EffectiveRun, estimate_run
 from computeledger.workloads.pretraining.scaling import (
@@ -151,10 +151,10 @@ class PretrainAnswer(Answer):
         document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
         document |= documents.pretrain_document(self.run, self.anchored is not None)
         document["multiplied_in"] = multiplied_in(system.accelerator, [document["precision"]])
-        document["framework"] = documents.framework_document(self.question.framework, self.layout)
+        document["framework"] = documents.framework_document(self.question.stack, self.layout)
         batch = self.result.scenario.batch
-        document["memory_ratio"] = documents.memory_ratio_document(batch, self.question.framework)
-        document |= documents.confidence_document(self.result.scenario, system, self.question.framework)
+        document["memory_ratio"] = documents.memory_ratio_document(batch, self.question.stack)
+        document |= documents.confidence_document(self.result.scenario, system, self.question.stack)
         if self.anchored is not None:
             document["anchor"] = documents.anchor_document(self.anchored)
         document |= _routing(self) | _beside(self)
@@ -277,7 +277,7 @@ def answer_pretrain(question: PretrainQuestion) -> PretrainAnswer:
         scaling=_scaling(setting) if question.scaling else {},
         growing_batch=_growing(setting) if question.growing_batch else None,
         levers=tuple(levers(scenario, setting.typical)) if question.levers else (),
-        launch=_launch(setting, question.emit) if question.emit is not None else None,
+        launch=_launch(setting, question) if question.emit is not None else None,
         stages=stages,
         prices=tuple(prices(question, scenario, stages)),
     )
@@ -337,7 +337,21 @@ def _growing(setting: Setting) -> GrowingBatch:
     return GrowingBatch(tuple(grow(setting.scenario, setting.n_gpus, phases, around, larger)), domain, larger)
 
 
-def _launch(setting: Setting, framework: str) -> Launch:
-    system = setting.machine.system
-    recipe = "mxfp8" if "fp4" in system.accelerator.peak_flop_per_s else "blockwise"
-    return launch(framework, setting.scenario, int(system.n_gpus_scale_up.value), recipe)
+def _launch(setting: Setting, question: PretrainQuestion) -> Launch:
+    chip = setting.machine.system.accelerator
+    job = Job(
+        n_scale_up=int(setting.machine.system.n_gpus_scale_up.value),
+        vendor=chip.vendor,
+        has_mx="fp4" in chip.peak_flop_per_s,
+        capacity_factor=None if question.capacity_factor is None else median_of(question.capacity_factor),
+        left_out=tuple(_left_out(question)),
+    )
+    return launch(str(question.emit), setting.scenario, job)
+
+
+def _left_out(question: PretrainQuestion) -> Iterator[str]:
+    """Parts of a run that are not its main part, whose configuration is written."""
+    if question.stage:
+        yield f"stages of the run ({' '.join(f'--stage {one}' for one in question.stage)}): this is the rest of it"
+    if question.growing_batch:
+        yield "a batch that grows (--growing-batch): each phase has a layout and a batch of its own"

@@ -46,6 +46,7 @@ from computeledger.questions.answers.serving.setting import (
     engine_remarks,
     host_memory_document,
     host_memory_remarks,
+    idle_options,
     interval_document,
     model_document,
     read_setting,
@@ -155,7 +156,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out = model_document(question, setting.at_median.model)
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
-    out["remarks"] += engine_remarks(question, setting.system)
+    out["remarks"] += engine_remarks(question, setting.system) + idle_options(question, answer.layout)
     out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import compared_systems, system_ids
 from computeledger.facts.counted import read_counted
@@ -144,6 +145,8 @@ def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryA
 
 def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """Answer ``computeledger memory``."""
+    if question.backend is not None and question.backend not in engines():
+        raise InputError(f"--backend {shown(question.backend)}: {nearest(question.backend, engines())}")
     model = load_model(question.model)
     systems = {one: load_system(one) for one in question.system or compared_systems("model_weights")}
     most = {one: question.gpus or _most_gpus(one, system) for one, system in systems.items()}
@@ -179,10 +182,13 @@ def _formats(question: MemoryQuestion, model: Model, chip: Accelerator) -> tuple
     """The formats asked for; else the stored one and the usual ones that are narrower, of no file that is at hand."""
     if question.precision or model.stored is not None:
         return question.precision or (None,)
-    engine = default_engine(chip)
+    engine = question.backend or default_engine(chip)
     first = default_file(engine, model)
-    now, usual = precision_on(engine, model, None), _USUAL_FILES if engines()[engine].own_files else _USUAL
-    kept = [text for text in usual if not question.unknown_settings(_engine(model, text, chip).id)]
+    now = precision_on(engine, model, None)
+    usual: tuple[str, ...] = _USUAL_FILES if engines()[engine].own_files else _USUAL
+    if question.backend is not None and not engines()[engine].own_files:
+        usual = tuple(text for text in usual if not mix_named(text))
+    kept = [text for text in usual if not question.unknown_settings(_engine(model, text, chip, question.backend).id)]
     bits = {text: _width(model, precision_of(model, text)) for text in kept}
     return (first, *(text for text, each in bits.items() if each < _width(model, now)))
 
@@ -205,7 +211,7 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     question, most = asked
     precision = precision_of(model, text, question.kv_precision)
     name = text or _stored_name(model)
-    engine = _engine(model, name, system.accelerator)
+    engine = _engine(model, name, system.accelerator, question.backend)
     question.check_settings(engine.id)
     kept = HostMemory(buffers=buffers_asked(question, engine.id))
     load = Load(model, precision, float(question.batch), float(question.context_tokens), kept)
@@ -228,8 +234,10 @@ def _fit(asked: tuple[MemoryQuestion, int], model: Model, text: str | None, syst
     )
 
 
-def _engine(model: Model, name: str, chip: Accelerator) -> Engine:
-    """llama.cpp for GGUF files, else what people run on such a chip."""
+def _engine(model: Model, name: str, chip: Accelerator, asked: str | None) -> Engine:
+    """The one asked for; else llama.cpp for GGUF files, and what people run on such a chip."""
+    if asked is not None:
+        return engines()[asked]
     is_file = model.id.endswith(".gguf") or mix_named(name)
     return engines()["llama.cpp" if is_file else default_engine(chip)]
 

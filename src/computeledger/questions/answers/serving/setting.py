@@ -20,13 +20,14 @@ from computeledger.physics.calibration.serving import (
     calibrated_engines,
     load_calibration,
 )
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.units import format_si
 from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
-from computeledger.workloads.engines import constants_of
+from computeledger.workloads.engines import constants_of, reads_prompts_first
 from computeledger.workloads.engines.releases import release_at
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
@@ -221,6 +222,16 @@ def engine_remarks(question: ServeQuestion, system: System) -> list[str]:
             f"no public recipe on {chip.name} was fitted: steps are as fast as recipes on other chips make them, and "
             "the interval is that of other people's deployments"
         )
+    return out
+
+
+def idle_options(question: ServeQuestion, layout: Layout) -> list[str]:
+    """Options that do nothing, or only harm, at this layout and on this engine."""
+    out = []
+    if question.two_batches and int(layout.ep) == 1:
+        out.append(f"--two-batches hides tokens that travel to their experts: on {layout} none do, it only costs time")
+    if question.equal_lengths and not reads_prompts_first(question.engine):
+        out.append(f"--equal-lengths changes nothing on {question.engine}, which reads prompts beside its decodes")
     return out
 
 

@@ -34,7 +34,7 @@ from computeledger.workloads.questions.serve import serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import layouts_of_engine
+from computeledger.workloads.serving.reading import interval_asked, layouts_of_engine
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
@@ -108,7 +108,7 @@ class SimulateServeAnswer(Answer):
                     "kv_tokens_per_replica": limits.kv_tokens,
                     "largest_batch": limits.live,
                     "chunk_tokens": limits.chunk_tokens,
-                    "host_s": fleet.clock.host_s,
+                    "host_s": float(np.mean(fleet.clock.host_s.at_s(self.result.trace.input_tokens))),
                     "efficiency": f"medians of the factors of {question.engine}",
                 },
             }
@@ -239,8 +239,8 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     longest = int(np.argmax(total))
     if model.max_context_tokens and total[longest] > model.max_context_tokens:
         raise InputError(
-            f"request {longest + 1}: {total[longest]} tokens exceed the context of {model.id}: "
-            f"{model.max_context_tokens}"
+            f"request {longest + 1}: {total[longest]:,} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens:,}"
         )
     return load, trace
 
@@ -257,7 +257,7 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
     trace = load(question.requests or DEFAULT_REQUESTS, arrivals.requests_per_s)
     beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
     if beyond > CUT_FRACTION:
-        raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context} tokens")
+        raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context:,} tokens")
     return replace(load, longest_tokens=int(context))
 
 
@@ -270,6 +270,8 @@ def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> F
         reading = setting.anchoring.lessons["ttft"].shift
         of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
         machine = replace(machine, efficiency=of_class)
+    of_one = interval_asked(replace(setting.question, batch=1), model, machine.system)
+    alone = None if of_one is None or question.prefill_replicas is not None else median_of(of_one.ttft)
     layout = _layout(scenario, machine, question)
     sizes = [(question.replicas, layout)]
     if question.prefill_replicas is not None:
@@ -282,14 +284,14 @@ def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> F
     timed = [
         timed_pool(
             replace(scenario, layout=one), machine,
-            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading),
+            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone),
         )
         for n, one in sizes
     ]  # fmt: skip
     rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
     clock = ServingClock(
         tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), question.routing,
-        timed[0].host_s + (0.0 if question.prefill_replicas is None else float(machine.efficiency.transfer_s)),
+        timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(machine.efficiency.transfer_s)),
         handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), machine, rate),
         uses_prefixes=not question.no_prefix_cache, autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),
