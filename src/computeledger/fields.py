@@ -280,8 +280,8 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
     if isinstance(given, str) and given in one.words:
         return given
     value: float | Range = given  # type: ignore[assignment]
-    if one.dimension == WHOLE and isinstance(given, str) and re.fullmatch(r"-\d+", given.strip()):
-        value = float(given)  # below every bound, which the message names
+    if one.dimension == WHOLE and one.least > 1 and isinstance(given, str) and re.fullmatch(r"-\d+", given.strip()):
+        value = float(given)  # not the sign is wrong: the message names both bounds
     elif isinstance(given, str):
         try:
             value = parse_quantity(given, "count" if one.dimension == WHOLE else one.dimension, one.unit)

@@ -77,12 +77,12 @@ def stop_in_the_fifth_step() -> Any:
     return made
 
 
-def trainer(folder: Path, *more: Any, **settings: Any) -> Trainer:
+def trainer(folder: Path, *more: Any, ledger: Any = None, **settings: Any) -> Trainer:
     args = TrainingArguments(
         str(folder), max_steps=6, per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True,
         report_to=[], disable_tqdm=True, save_steps=3, include_num_input_tokens_seen="non_padding", **settings,
     )  # fmt: skip
-    callback = cl.trainer_callback(folder / "run.jsonl", run="tiny")
+    callback = ledger or cl.trainer_callback(folder / "run.jsonl", run="tiny")
     given: dict[str, Any] = {"train_dataset": rows(24), "eval_dataset": rows(4), "data_collator": padded}
     return Trainer(model(), args, callbacks=[callback, *more], **given)
 
@@ -146,11 +146,7 @@ def test_only_the_first_process_writes(tmp_path: Path) -> None:
 def test_a_ledger_is_begun_anew_where_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text(line_of(Entry("older", "pretraining", "step", 1.0)) + "\n")
-    real = trainer(tmp_path)
-    real.remove_callback(type(real.callback_handler.callbacks[-1]))
-    real.callback_handler.callbacks = [one for one in real.callback_handler.callbacks if "Ledger" not in str(type(one))]
-    real.add_callback(cl.trainer_callback(path, overwrite=True))
-    real.train()
+    trainer(tmp_path, ledger=cl.trainer_callback(path, overwrite=True)).train()
     assert {one.run for one in read_ledger(path).entries} == {"run"}
 
 

@@ -59,7 +59,7 @@ BAD_COMMANDS = {
     "negative input": ((*SERVE, "--input-tokens", "-5"), "-5"),
     "reversed range": ((*SERVE, "--output-tokens", "2K..1K"), "2K..1K"),
     "wrong unit": ((*SERVE, "--tpot", "5 tokens"), "tokens"),
-    "context exceeded": ((*SERVE, "--input-tokens", "1M"), "131072"),
+    "context exceeded": ((*SERVE, "--input-tokens", "1M"), "131,072"),
     "unknown precision": ((*SERVE, "--precision", "fp6"), "fp6"),
     "unknown kv precision": ((*SERVE, "--kv-precision", "fp5"), "fp5"),
     "layout part": ((*SERVE, "--layout", "tp8-zz2"), "zz2"),

@@ -33,8 +33,9 @@ from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.scenario import VERIFIER_CORES
-from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import interval_class, interval_of
+from computeledger.workloads.serving.settings import LIVE_LIMIT
 from tests.commands import call
 
 SAMPLES = 32

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+import computeledger as cl
 from computeledger.interfaces import tables
 from computeledger.interfaces.fitting import Page
+from computeledger.interfaces.render.terminal import print_view
 from tests.gates import ROOT
 
 #: Beside those of the README: one of every command whose tables are its own.
@@ -93,3 +95,15 @@ def test_piped_output_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch
     assert Page(file=io.StringIO()).width == 80
     monkeypatch.delenv("COLUMNS")
     assert Page(file=io.StringIO()).width == 120
+
+
+@pytest.mark.parametrize("layout", ["tp1", "tp8"])
+def test_what_a_step_takes_stays_in_one_table(
+    layout: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What binds an operation stands beside it, not in a table of its own below."""
+    monkeypatch.setenv("COLUMNS", "80")
+    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": layout}
+    print_view(cl.serve(**asked, batch=16, samples=64).view(working=True))
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" operation ")]
+    assert len(heads) == 2 and all("bound" in line for line in heads)

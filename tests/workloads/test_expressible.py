@@ -209,6 +209,10 @@ def test_selective_of_torchtitan_is_by_operation() -> None:
         ({"system": "16xtpu-v5p", "framework": "megatron-lm"}, "does not run on tpu-v5p of Google"),
         ({"system": "16xtpu-v5p", "framework": "primus"}, "it runs on chips of AMD"),
         ({"system": "16xtpu-v5p", "emit": "megatron-bridge"}, "it runs on chips of NVIDIA"),
+        (
+            {"model": "llama-3.1-405b", "system": "gb200-nvl72", "gpus": 576, "emit": "maxtext"},
+            "maxtext can state no layout",
+        ),
         ({"layout": "tp2-cp3"}, "8192 tokens does not divide into 6 chunks"),
         ({"layout": "tp2-cp8", "sequence_tokens": 8200, "emit": "megatron"}, "nearest: sequence_tokens 8192"),
         ({"layout": "dp24", "microbatch_sequences": 1, "emit": "megatron"}, "it takes multiples of 24"),

@@ -121,6 +121,28 @@ def test_a_cluster_of_nemo_rl_holds_both_sides() -> None:
     assert any("whole nodes" in one for one in uneven.remarks)
 
 
+def test_stages_of_an_engine_ask_nemo_rl_for_its_asynchronous_engine() -> None:
+    """Its vLLM refuses pipeline stages without it."""
+    said = dict(launch("nemo-rl", layout="tp2-pp2").arguments)
+    assert said["policy.generation.vllm_cfg.async_engine"] == "true"
+    assert said["policy.generation.vllm_cfg.pipeline_parallel_size"] == "2"
+
+
+def test_engines_are_searched_on_what_their_framework_runs() -> None:
+    """On its own the search takes pipeline stages here, which verl and TRL have not."""
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "gpus": 32, "rollout_tokens": 4000}
+    asked |= {"prompts_per_step": 256, "samples": 16, "levers": True}
+    free = cl.rl(**asked)
+    assert free.setting.run.typical.engine.layout.pp > 1
+    for name in ("verl", "trl"):
+        held = cl.rl(**asked, framework=name)
+        assert held.setting.run.typical.engine.layout.pp == 1
+        assert not any("pp" in lever.why for lever in held.levers if lever.name == "another layout")
+        assert not any("pipeline stages" in one for one in held.remarks)
+    staged = cl.rl(**asked, framework="verl", layout="tp2-pp2")
+    assert any("verl runs no pipeline stages in generation" in one for one in staged.remarks)
+
+
 def test_a_lag_is_what_each_framework_means_by_it() -> None:
     lag = {name: dict(launch(name, **LAGGED).arguments) for name in EMITTED}
     # verl counts versions that a trajectory spans, its first one included
@@ -146,6 +168,8 @@ def test_a_lag_is_what_each_framework_means_by_it() -> None:
         ("verl", {"prompts_per_step": 65, "optimizer_steps": 2}, "do not divide"),
         ("verl", {"gpus": 8, "training_gpus": 4, "training_layout": "tp2"}, "mode separate"),
         ("nemo-rl", {"critic_ratio": 1}, "a critic"),
+        ("verl", {"layout": "tp2-pp2"}, "2 pipeline stages, which it does not run"),
+        ("skyrl", {"model": "qwen3-30b-a3b", "layout": "tp4-ep2", "training_layout": "tp2-dp8-ep8"}, "2 of 4 GPUs"),
     ],
 )
 def test_what_cannot_be_expressed_is_said(framework: str, given: dict[str, Any], says: str) -> None:

@@ -33,9 +33,9 @@ def test_a_request_alone_decodes_as_if_its_prompt_had_been_cached() -> None:
 
 
 def test_the_replica_still_pays_for_the_prompt_of_a_request_alone() -> None:
-    """Over a cycle of one request: its prefill, then its output tokens, and nothing else."""
+    """Over a cycle of one request: its first token, then the others, and nothing else."""
     alone = estimate_serving(LONG, H100)
-    assert 1 / float(alone.requests_per_s) == pytest.approx(float(alone.prefill_s + 256 * alone.decode_s))
+    assert 1 / float(alone.requests_per_s) == pytest.approx(float(alone.ttft_s + 255 * alone.tpot_s))
     paid = 120_000 * alone.usd_per_mtok_input + 256 * alone.usd_per_mtok_output
     assert float(paid) / 1e6 == pytest.approx(8 * 2.0 / 3600 / float(alone.requests_per_s))
 
@@ -68,7 +68,7 @@ def test_a_burst_waits_as_the_simulation_says(name: str) -> None:
     found = simulate_serving(ServingClock((timed.pool._replace(times=whole),)), trace).times_s["ttft_s"]
     waits = found - found.min()
     waited = {"mean": waits.mean(), "median": np.median(waits), "p90": np.quantile(waits, 0.9)}[name]
-    longest_s = (n - 1) * packed_prefill_s(asked, H100)
+    longest_s = (n - 1) * packed_prefill_s(asked, H100)[0]
     assert float(start_wait_s(longest_s, 1.0, name)) == pytest.approx(float(waited), rel=0.1)
 
 
@@ -94,6 +94,7 @@ def test_the_result_gives_every_statistic_and_the_scenario_chooses_one() -> None
     assert mean.ttft_statistic_s("median") < mean.ttft_s / 3, "half of the requests meet no burst"
 
 
+<<<<<<< HEAD
 def test_a_request_of_one_burst_meets_half_of_the_others_prompts() -> None:
     """Each decodes while those behind it are read: on average half of them, as the simulation says."""
     n, out = 32, 64
@@ -106,3 +107,26 @@ def test_a_request_of_one_burst_meets_half_of_the_others_prompts() -> None:
     trace = Trace(np.zeros(n), np.full(n, 8192), np.full(n, out))
     simulated = simulate_serving(ServingClock((timed.pool,)), trace).times_s["tpot_s"]
     assert float(found.tpot_s) == pytest.approx(float(np.mean(simulated)), rel=0.1)
+=======
+@pytest.mark.parametrize(
+    ("model", "layout", "prompt"), [("llama-3.1-8b", Layout(), 1024.0), ("llama-3.1-70b", Layout(tp=8), 8192.0)]
+)
+def test_requests_in_flight_are_rate_times_time(model: str, layout: Layout, prompt: float) -> None:
+    """Little's law from one output token on, and never more requests for longer outputs."""
+    output = np.array([1.0, 2.0, 3.0, 8.0, 32.0, 128.0, 1000.0])
+    batch = np.array([[1.0], [8.0], [32.0], [256.0]])
+    found = estimate_serving(ServingScenario(load_model(model), layout, Precision(), prompt, output, batch), H100)
+    in_flight = found.requests_per_s * (found.ttft_s + (output - 1) * found.tpot_s)
+    assert np.all(np.abs(in_flight / batch - 1) < 0.02)
+    assert np.all(np.diff(found.requests_per_s, axis=1) < 0)
+
+
+@pytest.mark.parametrize("rounds", [1.0, 2.0, 8.0])
+def test_a_burst_yields_its_tokens_over_its_own_time(rounds: float) -> None:
+    asked = replace(LONG, input_tokens=1024.0, output_tokens=512.0, batch=32.0, rounds=rounds)
+    found = estimate_serving(asked, H100)
+    own_s = found.ttft_statistic_s("mean") + 511 * found.tpot_s
+    assert 8 * float(found.output_tokens_per_s_per_gpu) == pytest.approx(32 * 512 / float(own_s), rel=1e-6)
+    paid = 1024 * found.usd_per_mtok_input + 512 * found.usd_per_mtok_output
+    assert float(paid) / 1e6 == pytest.approx(8 * 2.0 / 3600 * float(own_s) / 32)
+>>>>>>> main

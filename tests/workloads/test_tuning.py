@@ -11,6 +11,8 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
+from computeledger.questions.wording import alike_words
+from computeledger.validation.accuracy.table import kinds_of
 from computeledger.workloads.engines.releases import release_month, releases
 from computeledger.workloads.serving.intervals import CHIP, interval_at, interval_of
 
@@ -102,3 +104,14 @@ def test_the_answer_names_the_measurements_that_are_most_like_it() -> None:
     found = cl.serve(**ASKED).to_dict()["measured_alike"]
     assert found["what"].startswith("usual vllm") and found["n"] >= 8 and 0 < found["tpot"] < 1
     assert "measured_alike" not in cl.serve(**ASKED, backend="ideal").to_dict()
+
+
+def test_rates_of_steps_count_and_a_burst_is_set_beside_bursts() -> None:
+    """The line of measurements alike and the page of accuracy count the same figures."""
+    steady = cl.serve(**ASKED).to_dict()["measured_alike"]
+    named = dict(zip(("tuning", "engine", "accelerator"), steady["what"].split(), strict=False))
+    kinds = [row["quantity"] for row in kinds_of(cl.accuracy(**named, load="clients").table.rows)]
+    assert steady["by"]["step"]["n"] == kinds.count("step") > steady["by"]["tpot"]["n"]
+    burst = cl.serve(**ASKED | {"batch": 64}, rounds=1).to_dict()["measured_alike"]
+    assert (burst["load"], steady["load"]) == ("burst", "clients")
+    assert "--load burst" in alike_words(burst) and "--load clients" in alike_words(steady)

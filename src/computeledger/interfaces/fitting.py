@@ -16,7 +16,7 @@ from rich.text import Text
 #: Columns where output goes to a file and nobody says how wide.
 WIDE = 120
 #: A column of prose is not made narrower than this.
-_LEAST = 14
+_LEAST = 12
 #: Where a line may not break: between a number and its unit, and around the dash of an interval.
 _GLUE = re.compile(
     r"(?<=[\dKMBTx%]) (?=%|[\u2013+]|(?:[kMGTPEZ\u00b5mn]?(?:s|B|W|Wh|FLOP|bit|tokens?)(?:/\w+)*|GPU\S*|days?|"

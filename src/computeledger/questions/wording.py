@@ -142,7 +142,7 @@ def engine_words(document: Mapping[str, Any]) -> str:
 def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> str:
     """Whose interval an answer carries, or had before the reader's own measurements; the physical limit has none."""
     if is_anchored:
-        return f"interval class before your own measurements: {sure['class']} ({sure['n']:,} measurements)"
+        return f"interval class {sure['class']} ({sure['n']:,} measurements): as it was before your own"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
     return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
@@ -150,12 +150,13 @@ def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> 
 
 def alike_words(alike: Mapping[str, Any]) -> str:
     """How well measurements like the question were predicted."""
-    times = {"tpot": "times per output token", "ttft": "times to first token"}
+    times = {"step": "steps, by times per output token and rates", "ttft": "times to first token"}
     errors = "; ".join(_errors_words(alike["by"][key], text) for key, text in times.items() if key in alike["by"])
     tuning, *rest = alike["what"].split()
     whose = {"usual": "other people's measurements", "recipe": "measurements of the public recipes"}[tuning]
     where = " on ".join(rest)
     of = f" of {where}" if where else ""
+    of += " in one burst" if alike["load"] == "burst" else ""
     return f"{whose}{of}, left out of the fit: {errors}; `{accuracy_command(alike)}` lists them"
 
 
@@ -171,7 +172,7 @@ def _errors_words(one: Mapping[str, Any], text: str) -> str:
 def accuracy_slice(alike: Mapping[str, Any]) -> dict[str, str]:
     """Measurements like a question as the fields of the question of their accuracy."""
     shared = dict(zip(("tuning", "engine", "accelerator"), alike["what"].split(), strict=False))
-    return {"workload": alike["workload"], **shared, "load": "clients"}
+    return {"workload": alike["workload"], **shared, "load": alike["load"]}
 
 
 def accuracy_command(alike: Mapping[str, Any]) -> str:
@@ -237,7 +238,16 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
         parts.append(rule)
     count = anchor["n"]
     whose = "one measurement" if count == 1 else f"{count} measurements"
-    return f"shifted and narrowed by {whose} of your own: {'; '.join(parts)}"
+    width_before, width_after = (
+        [anchor[when][name]["p95"] / anchor[when][name]["p05"] for name in anchor["carried_fraction"]]
+        for when in ("interval_before", "interval_after")
+    )
+    is_narrower = all(after < _NARROWER * before for before, after in zip(width_before, width_after, strict=True))
+    return f"shifted{' and narrowed' * is_narrower} by {whose} of your own: {'; '.join(parts)}"
+
+
+#: Width of an interval over what it was, below which it counts as narrower.
+_NARROWER = 0.99
 
 
 #: A time per token that nobody waits for: milliseconds were meant.

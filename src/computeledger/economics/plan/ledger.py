@@ -300,7 +300,7 @@ def _experiments(plan: Plan, draws: Mapping[str, Num], phases: Mapping[str, Phas
         utilization_fraction=0.0,
         usd=usd,
         energy_j=hours.value * HOUR_S * draws[f"power.{system.id}"],
-        accelerator=system.accelerator.id,
+        chip=system.accelerator,
         model="research runs",
         peak_flop_per_s=system.accelerator.peak_flop_per_s["bf16"].value,
         details={"clusters": (draws.get("experiments.clusters", 1.0), "")},

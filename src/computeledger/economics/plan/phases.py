@@ -11,6 +11,7 @@ from computeledger.arrays import Num, median
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
+from computeledger.facts.schema import Accelerator
 from computeledger.physics.roofline import Operation
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import HOUR_S, format_percent, format_si
@@ -29,7 +30,7 @@ class Phase:
     utilization_fraction: Num
     usd: Num
     energy_j: Num
-    accelerator: str
+    chip: Accelerator
     model: str
     peak_flop_per_s: float
     details: Mapping[str, tuple[Num, str]]
@@ -38,6 +39,11 @@ class Phase:
     operations: Mapping[str, tuple[Operation, ...]]
     assumptions: tuple[Term, ...] = ()
     curves: Mapping[str, PriceOfSpeed] = field(default_factory=dict)
+
+    @property
+    def accelerator(self) -> str:
+        """Id of its chip."""
+        return self.chip.id
 
     @property
     def gpu_s_per_token(self) -> Num:
@@ -122,7 +128,7 @@ def make_phase(name: str, setting: Setting, spent: Spent) -> Phase:
         utilization_fraction=utilization,
         usd=usd,
         energy_j=energy,
-        accelerator=accelerator.id,
+        chip=accelerator,
         model=setting.model.id,
         peak_flop_per_s=peak,
         details=spent.details,

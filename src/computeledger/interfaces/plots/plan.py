@@ -15,7 +15,7 @@ import numpy as np
 
 from computeledger.arrays import median
 from computeledger.economics.plan.ledger import Ledger
-from computeledger.facts.load import load_accelerator
+from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.physics.blackboard.ledgers import ridge_flop_per_byte
@@ -148,18 +148,19 @@ def roofline_figure(ledger: Ledger) -> Spec:
         for index, (step, operations) in enumerate(phase.operations.items()):
             mark = {"pretraining": "square", "rl": "diamond"}.get(name, parts.MARKS[index % len(parts.MARKS)])
             groups.append((step_words(name, step), PHASE_COLORS[name], mark, operations_document(operations)))
-    ids = dict.fromkeys(one.accelerator for one in ledger.phases.values() if one.operations)
-    return roofline_of(groups, list(ids))
+    chips = {one.accelerator: one.chip for one in ledger.phases.values() if one.operations}
+    return roofline_of(groups, list(chips.values()))
 
 
-def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelerators: Sequence[str]) -> Spec:
+def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: Sequence[Accelerator]) -> Spec:
     """Operations of named steps under the roofs of their accelerators, log-log.
 
     Examples
     --------
+    >>> from computeledger.facts.load import load_system
     >>> one = {"name": "mlp", "flop": 2e12, "bytes": 1e9, "time_s": 0.01, "share_fraction": 1.0, "bound": "compute"}
     >>> one |= {"intensity_flop_per_byte": 2000.0, "reached_flop_per_s": 2e14}
-    >>> len(roofline_of([("decode", "#009E73", "circle", [one])], ["h100-sxm5-80gb"])["data"])
+    >>> len(roofline_of([("decode", "#009E73", "circle", [one])], [load_system("h100-nvl8").accelerator])["data"])
     4
     """
     points = []
@@ -168,7 +169,6 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], accelera
         if placed:
             points.append(_operations(step, color, mark, placed))
     xs, ys = ([value for trace in points for value in trace[axis]] for axis in ("x", "y"))
-    chips = [load_accelerator(id_) for id_ in accelerators]
     ridges = [_ridge(chip, precision) for chip in chips for precision in chip.peak_flop_per_s]
     low, high = min([*xs, *ridges]) / 2, max([*xs, *ridges]) * 3
     _label_longest(points, min(ridges), high)

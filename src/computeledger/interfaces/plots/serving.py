@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
@@ -18,11 +19,11 @@ _HELD = ("weights", "kv_cache", "activations", "workspace")
 _TENANTS = {"weights": "weights", "kv_cache": "KV cache", "activations": "activations", "workspace": "engine"}
 
 
-def serving_roofline(document: Mapping[str, Any]) -> Spec:
+def serving_roofline(document: Mapping[str, Any], chip: Accelerator) -> Spec:
     """Operations of prefill and decode under the roof of their accelerator."""
     marks = {"decode": "circle", "prefill": "square"}
     groups = [(step, STEP_COLORS[step], marks[step], document["components"][step]) for step in STEP_COLORS]
-    return roofline_of(groups, [document["accelerator"]])
+    return roofline_of(groups, [chip])
 
 
 def pareto_figure(document: Mapping[str, Any]) -> Spec:

@@ -79,7 +79,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
             f"{whose.get(question.workload, '')}{left}",
             f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
         ),
-        headline=_headline(document, quantities[0], left),
+        headline=_headline(document, quantities, left),
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
         tiles=tuple(_tile(document, name) for name in quantities[:4]),
         tile_heading="median error",
@@ -99,15 +99,17 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
     )
 
 
-def _headline(document: Document, name: str, left: str) -> str:
-    one = document[name]
+def _headline(document: Document, quantities: list[str], left: str) -> str:
+    """Both times of serving, where they were measured; elsewhere the quantity that was measured most."""
+    names = [name for name in ("tpot", "ttft") if name in quantities] or quantities[:1]
+    return f"With {left}, {'; '.join(_off(document[name], quantity_words(name)) for name in names)}."
+
+
+def _off(one: Document, what: str) -> str:
     median, most = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error"))
     held, width = _interval(one)
-    interval = f" The 90 % interval holds {held}; its ends lie a factor of {width} apart." if width else ""
-    return (
-        f"With {left}, the {quantity_words(name)} is off by {median} in the median and by {most} or less in nine of "
-        f"ten.{interval}"
-    )
+    interval = f" (the 90 % interval holds {held}, its ends a factor of {width} apart)" if width else ""
+    return f"the {what} is off by {median} in the median and by {most} or less in nine of ten{interval}"
 
 
 def _tile(document: Document, name: str) -> Tile:

@@ -44,7 +44,7 @@ def _step(name: str, phase: str, step: Mapping[str, Any]) -> Table:
             _moves(one),
             _reaches(one),
             words(one["time_s"], "s"),
-            share_cell(one["limit_fraction"], _whole(one["limit_fraction"])) if one["limit_s"] else "has none",
+            share_cell(one["limit_fraction"], _whole(one["limit_fraction"])) if one["limit_s"] else "none",
             share_cell(one["share_fraction"], _whole(one["share_fraction"])),
             one["bound"],
         ]
@@ -52,7 +52,7 @@ def _step(name: str, phase: str, step: Mapping[str, Any]) -> Table:
     ]
     for label, value in step["beside_s"].items():
         if abs(value) > NEGLIGIBLE * step["time_s"]:
-            rows.append([label, "", "", "", words(value, "s"), "has none", _whole(value / step["time_s"]), ""])
+            rows.append([label, "", "", "", words(value, "s"), "none", _whole(value / step["time_s"]), ""])
     return Table(f"{title}, {limit}", _OPERATION, rows, f"{phase}_s")
 
 

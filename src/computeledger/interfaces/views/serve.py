@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
@@ -14,7 +15,7 @@ from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import OperationKind
-from computeledger.questions.answer import Answer
+from computeledger.questions.answers.serving.setting import ServingAnswer
 from computeledger.questions.wording import (
     alike_words,
     anchor_words,
@@ -51,7 +52,7 @@ _STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share
 OTHER_PREFILLS = OperationKind.OTHER_PREFILLS.value
 
 
-def view(answer: Answer, working: bool) -> View:
+def view(answer: ServingAnswer, working: bool) -> View:
     """Of an answer by one pool of replicas or by two."""
     document = answer.to_dict(working=working)
     limit, alike = document["physical_limit"], document.get("measured_alike")
@@ -64,7 +65,7 @@ def view(answer: Answer, working: bool) -> View:
         tiles=tuple(tile(document, *one, limit=limit) for one in _TILES if one[0] in document),
         reference="physical limit",
         facts=tuple(_facts(document)),
-        plots=_plots(document),
+        plots=_plots(document, answer.setting.system.accelerator),
         tables=(*_tables(document), *([alike_table(alike)] if working and alike else [])),
         notes=tuple(_notes(document)),
         grounds=tuple(_grounds(document)),
@@ -202,14 +203,15 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     without = f" and {percent(idle)} of the time without a request" if idle else ""
     cost = words(replica["usd_per_mtok_output"], "USD/Mtok")
     full = f"fully loaded: batch {replica['batch']}, {words(replica['tpot_s'], 's')} per token, {cost} of output"
-    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load"
+    bill = f"{words(fleet['usd_per_hour'], 'USD')}/h, {words(fleet['usd_per_request'], 'USD')} per request"
+    gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load ({bill})"
     default, fastest = assumed.get("slowest_tpot_s_of_the_search"), assumed.get("choice_of_the_search")
     taken = f"no more than {words(default, 's')} per token, as no --tpot says otherwise" if default else fastest
     paced = taken or "the limits that were stated"
     return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
 
 
-def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     memory = document["memory_bytes"]
     held = f"{words(memory['total'], 'B')} of {words(memory['capacity'], 'B')}"
     front = (
@@ -221,7 +223,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
              plots.step_bounds(document), "decode_s"),
         Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
-             "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document), BELOW),
+             "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document, chip), BELOW),
         Plot("memory", "Memory of the busiest GPU",
              f"{held}; the largest batch that fits is {document['largest_batch']:g}.",
              plots.memory_figure(document), "memory_bytes"),

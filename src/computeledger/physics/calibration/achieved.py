@@ -191,7 +191,8 @@ def same_boards(chip: Accelerator) -> list[str]:
     [['h100-sxm5-80gb'], []]
     """
     power = chip.chip_tdp_w.value
-    return [one for one in same_dies(chip) if load_accelerator(one).chip_tdp_w.value == power]
+    own, *others = same_dies(chip)  # its own record is at hand: an accelerator of a user's file is not shipped
+    return [own, *(one for one in others if load_accelerator(one).chip_tdp_w.value == power)]
 
 
 def _kernels_of(chip: Accelerator, kind: str) -> Sequence[Achieved]:

@@ -13,7 +13,6 @@ from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, load_plan, read_plan
 from computeledger.economics.plan.setting import has_own_engine, serving_anchors, serving_constants
-from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.facts.reading import dimension_of
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked, remarks_of, unit_name_of
@@ -56,8 +55,7 @@ class PlanAnswer(Answer):
     @property
     def unit_name(self) -> str:
         """Of the chips of its phases."""
-        ids = {one.accelerator for one in self.ledger.phases.values()}
-        return unit_name_of(load_accelerator(one) for one in sorted(ids.intersection(accelerator_ids())))
+        return unit_name_of(one.chip for one in self.ledger.phases.values())
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -233,14 +233,17 @@ def errors_of(rows: Sequence[Mapping[str, str]]) -> Errors:
 class Alike:
     """How well measurements like a question were predicted, each left out of the fit.
 
-    ``what`` they share is tuning, engine and chip, or fewer of them where there are few. ``n`` and ``sources`` count
-    figures of all quantities; ``tpot`` and ``ttft`` are median errors, and ``by`` has the figures behind each of them.
+    ``what`` they share beside the ``load`` is tuning, engine and chip, or fewer of them where there are few. ``n`` and
+    ``sources`` count figures of all quantities; ``step``, ``tpot`` and ``ttft`` are median errors, a step's of times
+    per output token and of the rates that tell of them, and ``by`` has the figures behind each of them.
     """
 
     workload: str
     what: str
+    load: str
     n: int
     sources: int
+    step: float | None
     tpot: float | None
     ttft: float | None
     by: Mapping[str, Errors]
@@ -251,28 +254,30 @@ FEWEST_FIGURES, FEWEST_TIMES = 8, 4
 
 
 @functools.cache
-def measured_alike(tuning: str, engine: str, accelerator: str) -> Alike | None:
+def measured_alike(tuning: str, engine: str, accelerator: str, load: str = "clients") -> Alike | None:
     """Find the measurements that are most like a question: of the engine on the chip, else of the engine, else any.
 
     Examples
     --------
     >>> found = measured_alike("recipe", "vllm", "h100-sxm5-80gb")
-    >>> found.what, found.n > 100, found.tpot < 0.2
+    >>> found.what, found.n > 100, found.step < 0.2
     ('recipe vllm h100-sxm5-80gb', True, True)
     """
     labels = {"tuning": tuning, "engine": engine, "accelerator": accelerator}
     workload = "local" if engine in local_engines() else "serving"
-    table = published(workload, tuning).chosen(load=["clients"]).promised()
+    table = published(workload, tuning).chosen(load=[load]).promised()
     for depth in (3, 2, 1):
         names = list(labels)[:depth]
         rows = table.chosen(**{name: [labels[name]] for name in names}).rows
-        times = {name: [row for row in rows if row["quantity"] == name] for name in ("tpot", "ttft")}
+        kinds = kinds_of(rows)
+        times = {name: [row for row in kinds if row["quantity"] == name] for name in ("step", "ttft")}
+        times["tpot"] = [row for row in rows if row["quantity"] == "tpot"]
         known = {name: errors_of(ones) for name, ones in times.items() if len(ones) >= FEWEST_TIMES}
-        if "tpot" in known and len(rows) >= FEWEST_FIGURES:
+        if "step" in known and len(rows) >= FEWEST_FIGURES:
             what = " ".join(labels[name] for name in names)
             sources = len({row["source"] for row in rows})
             medians = {name: known[name].median_abs_error if name in known else None for name in times}
-            return Alike(workload, what, len(rows), sources, medians["tpot"], medians["ttft"], known)
+            return Alike(workload, what, load, len(rows), sources, by=known, **medians)
     return None
 
 

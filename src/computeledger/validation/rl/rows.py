@@ -38,8 +38,9 @@ from computeledger.workloads.rl.search import TrainerQuestion, search_generation
 from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.rl_frameworks import named_rl_framework
-from computeledger.workloads.serving.estimate import LIVE_LIMIT, ServingScenario
+from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
+from computeledger.workloads.serving.settings import LIVE_LIMIT
 
 NEEDED = (
     "source", "system", "model", "algorithm", "hardware", "n_gpus", "gpu_split", "rollout_len_tokens", "batch",

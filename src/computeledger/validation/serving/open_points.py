@@ -388,7 +388,7 @@ def _prefill_rate(case: OpenCase, result: ServingResult, machine: Machine) -> Nu
     """Prompt tokens per second and GPU: of one prompt, or of many that fill every chunk."""
     one, ratio = case.scenario, machine.efficiency.first_token_ratio
     each_s = result.ttft_s / ratio - machine.efficiency.prefill_host_s if case.is_static else None
-    prompt_s = packed_prefill_s(one, machine) if each_s is None else each_s
+    prompt_s = packed_prefill_s(one, machine)[0] if each_s is None else each_s
     return one.input_tokens / (ratio * prompt_s) / one.layout.n_gpus
 
 

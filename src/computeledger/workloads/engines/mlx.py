@@ -41,6 +41,7 @@ ENGINE = Engine(
     memory_share="memory is shared with the CPU: iogpu.wired_limit_mb of macOS bounds what the GPU may hold",
     quantises_on_loading=False,
     caches={"bf16": ""},
+    makers=("Apple", "NVIDIA"),  # MLX's installation page: Metal, and CUDA on Linux
     refusal=_refusal,
     commands=_commands,
 )

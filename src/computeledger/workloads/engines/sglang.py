@@ -56,6 +56,7 @@ ENGINE = Engine(
     buffers=SGLANG_BUFFERS,
     names=("sglang",),
     publishers=("lmsys", "deepseek"),
+    makers=("NVIDIA", "AMD", "Intel", "Huawei", "Apple"),  # its pages of hardware; on TPUs sglang-jax stands for it
     reads_prompts_first=True,
     memory_share="--mem-fraction-static: the share of memory for weights and cache; the rest is for activations",
     commands=_commands,

@@ -40,6 +40,15 @@ class Limits:
     sharded: tuple[bool, ...] = (False, True)
     launcher: str = ""
 
+    @property
+    def asked(self) -> frozenset[str]:
+        """What was asked for, so that no search may change it, as ``expressible`` names it."""
+        of_layout = {"pp", "ep", "is_mesh", "even_stages", "whole_rounds", "sequence"}
+        of_pieces = {"even_stages", "whole_rounds"} if self.virtual_stages or self.microbatch_sequences else set()
+        single = {"recompute": self.recompute, "zero": self.sharded, "schedule": self.schedules}
+        given = {name for name, choices in single.items() if len(choices) == 1}
+        return frozenset((of_layout if self.layouts is not None else of_pieces) | given)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -170,7 +179,9 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     names = [one.name for one in fields(Candidates)]
     columns = dict(zip(names, np.ascontiguousarray(table.T), strict=True))
     legal = Candidates(**columns)
-    return legal.take(np.flatnonzero(expressible(limits.launcher, scenario, columns))) if limits.launcher else legal
+    if not limits.launcher:
+        return legal
+    return legal.take(np.flatnonzero(expressible(limits.launcher, scenario, columns, limits.asked)))
 
 
 def divides_sequence(cp: int, sequence_tokens: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,8 +87,8 @@ def _legal(name: str, scenario: PretrainingScenario, table: Columns, holds: tupl
     return np.asarray(table["dp"] % table["ep"] == 0) if name == "is_mesh" else None
 
 
-def expressible(launcher: str, scenario: PretrainingScenario, table: Columns) -> Mask:
-    """Tell which candidates a launch can state; what leaves none was asked for, and its launch says that it is missing.
+def expressible(launcher: str, scenario: PretrainingScenario, table: Columns, asked: AbstractSet[str]) -> Mask:
+    """Tell which candidates a launch can state; where none has what was ``asked``, the launch says that it is missing.
 
     Examples
     --------
@@ -99,16 +100,15 @@ def expressible(launcher: str, scenario: PretrainingScenario, table: Columns) ->
     >>> one = np.ones(2)
     >>> names = ("tp", "dp", "cp", "ep", "microbatch_sequences", "virtual_stages", "schedule", "sharded", "recompute")
     >>> table = {name: 0 * one if name in ("schedule", "recompute") else one for name in names}
-    >>> expressible("fsdp2", scenario, {**table, "pp": np.array([1.0, 2.0])}).tolist()
+    >>> table |= {"pp": np.array([1.0, 2.0])}
+    >>> expressible("fsdp2", scenario, table, set()).tolist()
     [True, False]
     """
-    keep = np.ones(len(table["tp"]), bool)
-    if not launcher:
-        return keep
-    every = [_legal(name, scenario, table, holds) for name, holds in stated(launcher).items()]
-    masks = [one for one in every if one is not None]
+    found = {name: _legal(name, scenario, table, holds) for name, holds in stated(launcher).items()}
+    masks = {name: mask for name, mask in found.items() if mask is not None}
     sequence = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
-    masks.append(np.asarray(sequence % sequence_unit(launcher, table["tp"], table["cp"]) == 0))
-    for mask in masks:
-        keep = keep & mask if (keep & mask).any() else keep
+    masks["sequence"] = np.asarray(sequence % sequence_unit(launcher, table["tp"], table["cp"]) == 0)
+    keep = np.ones(len(table["tp"]), bool)
+    for name, mask in sorted(masks.items(), key=lambda one: one[0] in asked):
+        keep = keep & mask if name not in asked or (keep & mask).any() else keep
     return keep

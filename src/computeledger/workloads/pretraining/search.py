@@ -251,6 +251,11 @@ def _undivided(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> st
         return f"{n_gpus:,} GPUs do not divide over {scenario.sites.n} sites, which share the data-parallel ranks"
     layouts = limits.layouts or tuple(training_layouts(scenario.model, n_gpus, limits.n_scale_up))
     least = micro * min(int(one.dp) for one in layouts)
+    if limits.launcher and candidates(scenario, n_gpus, replace(limits, launcher="")).size:
+        return (
+            f"{n_gpus:,} GPUs and a batch of {sequences:,} sequences: {limits.launcher} can state no layout of them: "
+            f"stages, experts or microbatches do not divide; try {2 ** int(math.log2(n_gpus)):,} GPUs"
+        )
     given = f" with microbatch {micro}" if limits.microbatch_sequences else ""
     pieces = f" for {limits.virtual_stages} virtual stages" if (limits.virtual_stages or 1) > 1 else ""
     each = float(np.median(np.asarray(scenario.batch.sequence_tokens)))

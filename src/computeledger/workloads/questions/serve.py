@@ -75,9 +75,9 @@ class ServeQuestion(EngineRun, OnSystem):
         "count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="D", label="Drafted tokens",
         group="More", slider=(0, 16), is_single=True,
     )  # fmt: skip
-    tokens_per_step: float = asked(
-        "count", "Tokens that a step yields, its own token included.", 1.0, metavar="A", label="Tokens per step",
-        group="More", slider=(1, 17), is_single=True,
+    tokens_per_step: float | None = asked(
+        "count", "Tokens that a step yields, its own token included.", is_open=True, metavar="A",
+        label="Tokens per step", group="More", slider=(1, 17), is_single=True, blank="1",
     )  # fmt: skip
     rounds: int | None = asked(
         "whole", "Requests per client when all clients start at once, as benchmarks do.", least=1, metavar="N",
@@ -141,6 +141,11 @@ class ServeQuestion(EngineRun, OnSystem):
         return self.profile or self.backend or self.emit or engine_on(self.system)
 
     @property
+    def yielded_tokens(self) -> float:
+        """Tokens that a step yields: its own alone where nothing is drafted."""
+        return 1.0 if self.tokens_per_step is None else self.tokens_per_step
+
+    @property
     def has_host_memory(self) -> bool:
         """Whether weights or cache stay in host memory."""
         return bool(self.host_weights or self.host_experts or self.host_kv)
@@ -166,6 +171,10 @@ class ServeQuestion(EngineRun, OnSystem):
             self.check_settings(self.engine)
         if self.emit is not None and self.backend == "ideal":
             raise InputError(f"--emit {self.emit}: the physical limit is no engine: leave out --backend ideal")
+        if self.emit is not None and self.backend not in (None, "generic", self.emit):
+            raise InputError(
+                f"--emit {self.emit}: the answer is {self.backend}'s: give --backend {self.emit}, or leave it out"
+            )
         if self.profile is not None and (self.emit or self.anchor or self.mode != "aggregated"):
             raise InputError(
                 "--profile: a machine's own kernels have no engine to launch, to anchor or to disaggregate"
@@ -177,8 +186,8 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
         if self.cache_discount is not None and not self.kv_tiers:
             raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
-        drafts, accepted = self.draft_tokens, self.tokens_per_step
-        if drafts and accepted == 1:
+        drafts, accepted = self.draft_tokens, self.yielded_tokens
+        if drafts and self.tokens_per_step is None:
             raise InputError("--draft-tokens needs --tokens-per-step: the tokens that a step yields, its own included")
         if not 1 <= accepted <= 1 + drafts:
             most = f"{1 + drafts:g}"

@@ -128,7 +128,7 @@ def _engines(run: Emitted) -> dict[str, object]:
     one, layout = run.scenario, run.scenario.engine.layout
     tp, pp, dp, ep = (_int(degree) for degree in (layout.tp, layout.pp, layout.dp, layout.ep))
     shared, n = one.split.is_colocated, _int(layout.n_gpus)
-    engines = _int(one.n_replicas)
+    engines, spread = _int(one.n_replicas), ep > 1 and ep == tp * dp
     served = {
         "colocated": "",
         "separate": f"generation is a server on {engines * n} GPUs: trl vllm-serve --model {one.engine.model.id} "
@@ -142,6 +142,9 @@ def _engines(run: Emitted) -> dict[str, object]:
         "engine_experts": ep if ep > 1 else "", "engine_spread": dp if dp > 1 else "", "engine_spread_on": dp > 1,
         "colocated_tp": tp if shared else "", "colocated_stages": layout if shared and n > tp else "",
         "precision": one.engine.precision.name, "kv_precision": one.engine.precision.kv, "served": served,
+        "part_of_experts": f"{ep} of {n}" if ep > 1 and not spread else "",
+        "bare_spread": dp if dp > 1 and not spread else "", "served_stages": pp if pp > 1 and not shared else "",
+        "async_engine": pp > 1 or one.split.max_lag > 0, "async_spread": ep if dp > 1 and one.split.max_lag else "",
         "live_limit": _int(one.engine.batch), "turns_taken": _mode(run) != "async",
     }  # fmt: skip
 

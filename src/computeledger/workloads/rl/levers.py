@@ -12,9 +12,8 @@ from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.physics.roofline import parse_precision
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split
-from computeledger.workloads.rl.search import search_generation, with_share
+from computeledger.workloads.rl.search import generation_layouts, search_generation, with_share
 from computeledger.workloads.rl.weight_sync import sync_mechanism
-from computeledger.workloads.serving.search import layouts_that_fit
 
 #: A draft model of the engine's own, as an RL run would use it (assumption).
 DRAFT_TOKENS, TOKENS_PER_STEP = 3.0, 2.2
@@ -172,7 +171,7 @@ def _anew(scenario: RLScenario, machines: RLMachines) -> RLScenario:
     """The run with its generation layout searched anew."""
     longest = float(np.max(scenario.longest_sequence_tokens - scenario.sampling.prompt_tokens))
     held = replace(scenario.engine, output_tokens=longest, batch=1.0)
-    layouts = [scenario.engine.layout, *layouts_that_fit(held, machines.generation)]
+    layouts = [scenario.engine.layout, *generation_layouts(scenario, held, machines.generation)]
     return replace(scenario, engine=replace(scenario.engine, layout=search_generation(scenario, layouts, machines)))
 
 

@@ -18,6 +18,7 @@ from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split
 from computeledger.workloads.rl.search import (
     SplitOption,
     TrainerQuestion,
+    generation_layouts,
     search_generation,
     search_split,
     search_trainer,
@@ -25,7 +26,6 @@ from computeledger.workloads.rl.search import (
     with_share,
 )
 from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
-from computeledger.workloads.serving.search import layouts_that_fit
 
 #: Parts of the GPUs that the trainer's cut of the model is searched on where the split is open.
 _PARTS = (1, 2, 4)
@@ -138,7 +138,7 @@ def place_run(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RL
         output_tokens=median(run.longest_sequence_tokens - run.sampling.prompt_tokens),
         batch=1.0,
     )
-    layouts = [stated.generation] if stated.generation else layouts_that_fit(held, machines.generation)
+    layouts = [stated.generation] if stated.generation else generation_layouts(run, held, machines.generation)
     if stated.is_wide or (stated.is_apart and stated.n_training is None and stated.n_generation is None):
         return _searched(run, stated, layouts, machines)
     run = replace(run, trainer=_trainer(run, stated, int(run.split.n_training), machines.training))

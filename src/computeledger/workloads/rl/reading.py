@@ -204,6 +204,7 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         text=text,
         weight_sync=question.weight_sync,
         is_one_program=load_rl_framework(question.framework).is_one_program,
+        has_stages=load_rl_framework(question.framework).has_stages,
     )
 
 

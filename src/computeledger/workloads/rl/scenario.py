@@ -169,6 +169,8 @@ class RLScenario:
         Mechanism that hands over weights; None for the usual one of the placement.
     is_one_program : bool
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
+    has_stages : bool
+        Whether the framework runs generation on pipeline stages; searched without them where it does not.
     """
 
     engine: ServingScenario
@@ -180,6 +182,7 @@ class RLScenario:
     text: TextReward | None = None
     weight_sync: str | None = None
     is_one_program: bool = False
+    has_stages: bool = True
 
     def __post_init__(self) -> None:
         check_record(self)

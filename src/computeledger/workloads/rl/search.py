@@ -27,6 +27,7 @@ from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl.generation import generate, in_order
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
 from computeledger.workloads.rl.training import Trainer, train
+from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
 
 Array = NDArray[np.float64]
@@ -52,6 +53,13 @@ def rl_machine(machine: Machine) -> Machine:
         efficiency=replace(machine.efficiency, serving_ratio=1.0, first_token_ratio=1.0),
         training=replace(machine.training, **ratios),
     )
+
+
+def generation_layouts(scenario: RLScenario, held: ServingScenario, machine: Machine) -> list[Layout]:
+    """Layouts of a replica that hold the model; stages, which some frameworks lack, only where nothing else does."""
+    fitting = layouts_that_fit(held, machine)
+    whole = [one for one in fitting if scenario.has_stages or one.pp == 1]
+    return whole or fitting
 
 
 def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> Layout:
@@ -182,7 +190,7 @@ def search_split(
     held = replace(scenario.engine, input_tokens=scenario.sampling.prompt_tokens)
     beside = scenario.longest_sequence_tokens - scenario.sampling.prompt_tokens
     held = replace(held, output_tokens=beside, batch=1.0)
-    fitting = layouts_that_fit(held, machines.generation) if layouts is None else layouts
+    fitting = generation_layouts(scenario, held, machines.generation) if layouts is None else layouts
     small = [one for one in fitting if one.n_gpus <= n_gpus]
     found: list[SplitOption] = []
     if is_wide:

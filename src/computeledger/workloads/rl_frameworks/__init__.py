@@ -42,6 +42,8 @@ class RLFramework:
         Forward passes of the trainer: old policy, reference [-].
     is_one_program : bool
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
+    has_stages : bool
+        Whether its generation engines run on pipeline stages.
     packs : bool
         Whether the trainer packs rollouts of different lengths; padded otherwise.
     source : str
@@ -61,6 +63,7 @@ class RLFramework:
     weight_sync_apart: str = ""
     logprob_passes: float = 1.0
     is_one_program: bool = False
+    has_stages: bool = True
     packs: bool = True
     source: str = "assumption"
     unverified: tuple[str, ...] = ()

@@ -12,14 +12,15 @@ from computeledger.arrays import Num, Uncertain
 from computeledger.errors import ComputeLedgerError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.facts.schema import System
+from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.fields import fields_of
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.limit import ratio_above_limit
-from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.serving.memory import sequence_bytes_per_gpu, weights_bytes_per_gpu
+from computeledger.physics.transformer import n_params_active
 from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.units import format_si
 from computeledger.workloads.anchor import FARTHEST_RATIO, AnchorKey, anchor_texts, file_and_keys, parse_anchor
@@ -79,6 +80,27 @@ class AskedDeployment:
     run: tuple[float | None, str] = (None, DEFAULT_TUNING)
     settings: EngineSettings = AS_FITTED
 
+    def tpot_input(self, batch: float | None, input_tokens: float) -> float:
+        """The input that tells a time per token apart: alone, those whose cache is small beside the weights are alike.
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_system
+        >>> asked = AskedDeployment(load_model("llama-3.1-8b"), load_system("h100-nvl8"), Precision(), "vllm")
+        >>> asked.tpot_input(1.0, 1.0) == asked.tpot_input(1.0, 512.0), asked.tpot_input(32.0, 512.0)
+        (True, 512.0)
+        """
+        if batch != 1:  # prompts of others join the steps
+            return input_tokens
+        each = sequence_bytes_per_gpu(self.model, 1.0, Layout(), PRECISION_BYTES[self.precision.kv])
+        share = n_params_active(self.model) / sum(weight_counts(self.model).values())
+        read = _SMALL_CACHE * share * _weights_bytes(self.model, self.precision)
+        return max(input_tokens, read / float(each)) if each else input_tokens
+
+
+#: Share of the weights of a step that a cache may be and still be small (assumption).
+_SMALL_CACHE = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Anchoring:
@@ -123,8 +145,9 @@ def anchoring_of(
     run, settings = run_asked(question), settings_asked(question)
     asked = AskedDeployment(model, system, precision, question.engine, question.layout, run, settings)
     ratios = anchor_ratios(anchors, asked)
-    at = batch or question.batch, median_of(question.input_tokens)
-    return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at) for name in ratios})
+    load, prompt = batch or question.batch, median_of(question.input_tokens)
+    at = {"tpot": (load, asked.tpot_input(load, prompt)), "ttft": (load, prompt)}
+    return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at[name]) for name in ratios})
 
 
 def read_anchors(texts: Iterable[str]) -> list[ServingAnchor]:
@@ -201,7 +224,8 @@ def anchor_ratios(anchors: Sequence[ServingAnchor], asked: AskedDeployment) -> d
                 predicted, least = (float(np.ravel(getattr(side, f"{name}_s"))[0]) for side in (found, limit))
                 _check_time(one, name, measured, (predicted, least))
                 ratio = float(ratio_above_limit(measured, predicted, least))
-                out[name].append(MeasuredRatio(ratio, one.batch, one.input_tokens))
+                length = one.input_tokens if name == "ttft" else asked.tpot_input(one.batch, one.input_tokens)
+                out[name].append(MeasuredRatio(ratio, one.batch, length))
     return out
 
 

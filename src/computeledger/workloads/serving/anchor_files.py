@@ -140,12 +140,18 @@ def _profiled(document: Json) -> list[tuple[dict[str, float | None], dict[str, s
     """Of GenAI-Perf and AIPerf: means with their unit, and the options of the run."""
     count = _number(document, "request_count.avg")
     options = ("perf_analyzer.stimulus.concurrency", "loadgen.concurrency", "concurrency")
+    held = _number(document, *(f"input_config.{name}" for name in options))
+    # after a warm-up, or at a rate, no clients start together
+    is_start = not _number(
+        document, *(f"input_config.loadgen.{name}" for name in ("warmup_request_count", "request_rate"))
+    )
     numbers = {
-        "batch": _number(document, *(f"input_config.{name}" for name in options)),
+        "batch": held,
         "isl": _number(document, "input_sequence_length.avg") or _over(_number(document, "total_isl.avg"), count),
         "osl": _number(document, "output_sequence_length.avg") or _over(_number(document, "total_osl.avg"), count),
         "tpot": _time(document, "inter_token_latency"),
         "ttft": _time(document, "time_to_first_token"),
+        "rounds": _over(count, held) if is_start else None,
     }
     names = ("endpoint.model_names", "model_names", "model")
     return [(numbers, _said(model=_word(document, *(f"input_config.{name}" for name in names))))]
@@ -159,6 +165,10 @@ def _guided(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
     for one in benchmarks:
         means = {name: _number(one, f"metrics.{entry}.successful.mean") for name, entry in _GUIDED.items()}
         numbers = {name: _scaled(mean, 1 / KILO if name in ("tpot", "ttft") else 1.0) for name, mean in means.items()}
+        # only these clients start together: of a rate, streams are not stated
+        streams = _number(one, "config.strategy.streams", "args.strategy.streams")
+        done = _number(one, "metrics.request_totals.successful", "request_totals.successful")
+        numbers["rounds"] = _over(done, streams)
         model = _word(one, "config.backend.model", "worker.backend_model") or _word(document, "args.model")
         out.append((numbers, _said(model=model)))
     return out
@@ -171,8 +181,10 @@ _GUIDED = {"batch": "request_concurrency", "isl": "prompt_token_count", "osl": "
 def _trtllm(document: Json) -> list[tuple[dict[str, float | None], dict[str, str]]]:
     """Of trtllm-bench: times stand there where it streamed; experts' ranks do not tell attention's."""
     tp, pp, ep = (_number(document, f"world_info.{name}_size") or 1.0 for name in ("tp", "pp", "ep"))
+    held = _number(document, "request_info.avg_num_concurrent_requests")
     numbers = {
-        "batch": _number(document, "request_info.avg_num_concurrent_requests"),
+        "batch": held,
+        "rounds": _over(_number(document, "request_info.num_requests"), held),
         "isl": _number(document, "request_info.avg_input_length"),
         "osl": _number(document, "request_info.avg_output_length"),
         "tpot": _scaled(_number(document, "streaming_metrics.avg_tpot_ms"), 1 / KILO),

@@ -177,6 +177,9 @@ class FirstToken:
         Requests per client; real over modelled time [-].
     turn : Turn
         The wait for a place among the sequences that decode.
+    shared_s : float or ndarray
+        What the step that it joins takes longer for the prompts of others, at the ratio of real over modelled steps; of
+        the rounds behind the first [s].
     """
 
     own_s: Num
@@ -186,6 +189,7 @@ class FirstToken:
     rounds: Num
     ratio: Num
     turn: Turn = NO_TURN
+    shared_s: Num = 0.0
 
     def at_s(self, statistic: str) -> Num:
         """Time to first token at a statistic over the requests of the run.
@@ -209,7 +213,8 @@ class FirstToken:
         start_limit_s = start_wait_s(self.longest_limit_s, self.rounds, statistic)
         central_s, limit_s = self.own_s + start_s, self.own_limit_s + start_limit_s
         turns = turns_waited(self.turn.waiting, self.turn.batch, self.rounds, statistic)
+        beside_s = (1 - 1 / self.rounds) * self.shared_s
         if np.all(np.isinf(self.rounds)):  # turns that follow one another are decode steps: they are as sure as these
-            return above_limit_s(central_s, limit_s, self.ratio) + turns * self.turn.real_s
+            return above_limit_s(central_s, limit_s, self.ratio) + turns * self.turn.real_s + beside_s
         queued_s, queued_limit_s = turns * self.turn.central_s, turns * self.turn.limit_s
-        return above_limit_s(central_s + queued_s, limit_s + queued_limit_s, self.ratio)
+        return above_limit_s(central_s + queued_s, limit_s + queued_limit_s, self.ratio) + beside_s

@@ -28,7 +28,11 @@ from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_p
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
+<<<<<<< HEAD
 from computeledger.workloads.serving.burst import FirstToken, Turn, turns_of_run
+=======
+from computeledger.workloads.serving.burst import NO_TURN, FirstToken, Turn
+>>>>>>> main
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
@@ -120,7 +124,7 @@ class ServingResult(Displayed):
     prefill_joined_s : float or ndarray
         What one prompt adds to the decode steps that it joins [s].
     prefill_busy_s : float or ndarray
-        Replica time that one prompt takes: what it adds to the others' steps, all of its prefill where none decode [s].
+        Replica time of one prompt: what it adds to the others' steps, all of its prefill where none decode [s].
     ttft_s, tpot_s : float or ndarray
         Arrival to first token, over the start-up burst of a run as the scenario's statistic says; time per further
         token [s].
@@ -200,14 +204,27 @@ class ServingResult(Displayed):
         return 1 / self.gpu_s_per_output_token
 
     @property
+    def in_service_s(self) -> Num:
+        """Time of a request among the batch, ``TTFT + (O - 1) TPOT`` without a wait for a place [s].
+
+        ``TTFT`` is the mean, a run's start included; no less than the GPUs are busy, ``O t_decode + B t_prompt``, less
+        the first token's step where nobody else decodes.
+        """
+        one, first = self.scenario, replace(self.first, turn=NO_TURN)
+        steps = one.output_tokens - 1 + np.minimum(np.maximum(one.batch - 1.0, 0.0), 1.0)
+        busy_s = steps * self.decode_s + one.batch * self.prefill_busy_s
+        return np.maximum(first.at_s("mean") + (one.output_tokens - 1) * self.tpot_s, busy_s)
+
+    @property
     def requests_per_s(self) -> Num:
-        """Requests one replica finishes, ``occupancy / (O t_decode / B + t_prompt)`` [1/s]."""
+        """Requests one replica finishes, ``occupancy B / (TTFT + (O - 1) TPOT)``: Little's law [1/s]."""
         return self.scenario.layout.n_gpus / (self.scenario.output_tokens * self.gpu_s_per_output_token)
 
     @property
     def usd_per_mtok_output(self) -> Num:
-        """Cost of decoding, prefill apart [USD/Mtok]."""
-        return usd_per_mtok(self.scenario, self.decode_s / self.scenario.batch)
+        """Cost of an output token: all that a request takes but its prefill [USD/Mtok]."""
+        one = self.scenario
+        return usd_per_mtok(one, (self.in_service_s / one.batch - self.prefill_busy_s) / one.output_tokens)
 
     @property
     def usd_per_mtok_input(self) -> Num:
@@ -222,8 +239,8 @@ class ServingResult(Displayed):
     @property
     def gpu_s_per_output_token(self) -> Num:
         """GPU-time of one output token, its share of prefill included [s/token]."""
-        replica_s = self.decode_s / self.scenario.batch + self.prefill_busy_s / self.scenario.output_tokens
-        return replica_s * self.scenario.layout.n_gpus / self.scenario.occupancy
+        one = self.scenario
+        return self.in_service_s * one.layout.n_gpus / (one.batch * one.output_tokens * one.occupancy)
 
 
 def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
@@ -257,8 +274,13 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
 
     ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
+<<<<<<< HEAD
     arrive in one step share its pass and ranks wait for the busiest; half are past in a last turn. Alone, none joins;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, and a queue only where requests wait for the cache.
+=======
+    arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
+    ``TTFT = t_host + t_prefill + admission t_decode + start``, with others in flight no less than ``t_prefill + TPOT``.
+>>>>>>> main
     ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic.
 
     Parameters
@@ -283,8 +305,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     """
     if problem := POSITIVE.problem(scenario.input_tokens):
         raise QuantityError(f"input_tokens {problem}")
-    eff = machine.efficiency
-    scenario = _paced(scenario)
+    eff, scenario = machine.efficiency, _paced(scenario)
     step = _timed(scenario, _decoding(scenario), machine)
     step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
@@ -298,12 +319,15 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
     own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
+    # no step that a prompt joins is shorter than the mean one, which carries others' prompts; a limit waits for none
+    is_joined = 0.0 if eff is IDEAL else np.minimum(others, 1.0)
+    shared_s = is_joined * np.maximum(tpot_s - (eff.prefill_host_s + beside_s) / to_central, 0.0)
     own_limit_s, turn_limit_s = _first_limits_s(scenario, prompts, machine)
     decoding_s = scenario.output_tokens * tpot_s
     turn = Turn(scenario.waiting, scenario.batch, decoding_s * to_central, decoding_s, turn_limit_s)
-    queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else _packed_s(scenario, machine)
+    queued = (0.0, 0.0) if np.all(np.isinf(scenario.rounds)) else packed_prefill_s(scenario, machine)
     waits = others * queued[0], others * queued[1]
-    first = FirstToken(own_s, own_limit_s, *waits, scenario.rounds, eff.first_token_ratio, turn)
+    first = FirstToken(own_s, own_limit_s, *waits, scenario.rounds, eff.first_token_ratio, turn, shared_s)
     return ServingResult(
         scenario=scenario,
         decode=tuple(step.operations),
@@ -400,14 +424,8 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     if machine.efficiency is IDEAL:
         return _Timed(operations, operations, whole_s, whole_s)
     limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
-    limit_s = total_s(limit)
-    central_s = np.maximum(whole_s, limit_s)
+    central_s = np.maximum(whole_s, limit_s := total_s(limit))
     return _Timed(operations, limit, above_limit_s(central_s, limit_s, machine.efficiency.serving_ratio), central_s)
-
-
-#: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
-#: to 1,024).
-LIVE_LIMIT = 1024
 
 
 def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
@@ -417,9 +435,8 @@ def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
     limit_s = added_s(prompts.limit, decode.limit, 1.0)
     if eff is IDEAL:
         return limit_s
-    more_s = added_s(prompts.operations, decode.operations, eff.overlap_fraction)
-    central_s = np.maximum(eff.prefill_interference * eff.step_ratio * more_s, limit_s)
-    return above_limit_s(central_s, limit_s, eff.serving_ratio)
+    more_s = eff.step_ratio * added_s(prompts.operations, decode.operations, eff.overlap_fraction)
+    return above_limit_s(np.maximum(eff.prefill_interference * more_s, limit_s), limit_s, eff.serving_ratio)
 
 
 def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
@@ -462,9 +479,8 @@ def _beside_s(
 
 def _busy_s(joined_s: Num, alone_s: Num, batch: Num, machine: Machine) -> Num:
     """Replica time of a prompt: it joins the steps of the others, or has the replica for itself without any."""
-    if not np.any(machine.efficiency.prefill_interference):  # prompts are read elsewhere
-        return joined_s
-    return joined_s + (alone_s - joined_s) / np.maximum(batch, 1.0)
+    is_beside = np.any(machine.efficiency.prefill_interference)  # else prompts are read elsewhere
+    return joined_s + (alone_s - joined_s) / np.maximum(batch, 1.0) if is_beside else joined_s
 
 
 def _joined_s(scenario: ServingScenario, alone: _Timed, decode: _Timed, machine: Machine) -> Num:
@@ -523,9 +539,8 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
 
 
 def _decoding(scenario: ServingScenario) -> Step:
-    middle = scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens / 2 - 1.0
-    new, settings = 1.0 + scenario.draft_tokens, scenario.settings
-    return Step(scenario.batch, middle, new, overlapped=scenario.two_batches, is_eager=settings.is_eager)
+    middle, new = scenario.held_tokens - scenario.output_tokens / 2 - 1.0, 1.0 + scenario.draft_tokens
+    return Step(scenario.batch, middle, new, overlapped=scenario.two_batches, is_eager=scenario.settings.is_eager)
 
 
 def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
@@ -539,8 +554,8 @@ def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
     return step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
 
 
-def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
-    """Replica time of one prompt when many stand in line and fill every chunk.
+def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
+    """Replica time of one prompt, and its physical limit, when many stand in line and fill every chunk.
 
     Parameters
     ----------
@@ -551,7 +566,7 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
 
     Returns
     -------
-    float or ndarray
+    tuple of float or ndarray
         Time of a full chunk over the prompts in it [s].
 
     Examples
@@ -559,18 +574,13 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> Num:
     >>> from computeledger.facts.load import load_model, load_system
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 256.0, 256.0, 64.0)
     >>> machine = Machine(load_system("h100-nvl8"))
-    >>> bool(packed_prefill_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
+    >>> bool(packed_prefill_s(scenario, machine)[0] < estimate_serving(scenario, machine).prefill_s)
     True
     """
-    return _packed_s(scenario, machine)[0]
-
-
-def _packed_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
-    """The same, modelled and at the physical limit."""
     ranks = scenario.layout.dp * scenario.layout.pp
     packed = np.maximum((1 + scenario.two_batches) * scenario.settings.chunk_tokens / scenario.input_tokens, 1.0)
-    full = _timed(scenario, _reading(scenario, packed), machine)
-    return full.central_s / packed / ranks, total_s(full.limit) / packed / ranks
+    full, n = _timed(scenario, _reading(scenario, packed), machine), packed * ranks
+    return full.central_s / n, total_s(full.limit) / n
 
 
 def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:

@@ -18,6 +18,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu
+from computeledger.workloads.serving.burst import FirstToken
 from computeledger.workloads.serving.estimate import (
     ServingResult,
     ServingScenario,
@@ -71,7 +72,9 @@ class DisaggregatedResult(Displayed):
     decode, prefill : ServingResult
         One decode worker at its batch; one prefill worker, whose prefill is what counts.
     ttft_s, tpot_s : float or ndarray
-        Arrival to first token, queue and transfer included; time per further token [s].
+        Arrival to first token, queue and transfer included, at the scenario's statistic; time per further token [s].
+    first : FirstToken
+        What of the first is each request's own, and what the wait in the burst.
     queue_s : float or ndarray
         Mean wait before prefill in steady state [s].
     decode_batch : float or ndarray
@@ -87,6 +90,7 @@ class DisaggregatedResult(Displayed):
     prefill: ServingResult
     ttft_s: Num
     tpot_s: Num
+    first: FirstToken
     queue_s: Num
     decode_batch: Num
     prefill_busy_fraction: Num
@@ -96,6 +100,21 @@ class DisaggregatedResult(Displayed):
     def fits(self) -> NDArray[np.bool_]:
         """Whether both workers' memory holds their sequences."""
         return np.asarray(self.decode.fits & self.prefill.fits)
+
+    def ttft_statistic_s(self, statistic: str) -> Num:
+        """Time to first token at another statistic over the requests of the run.
+
+        Parameters
+        ----------
+        statistic : str
+            A key of :data:`~computeledger.workloads.serving.burst.STATISTICS`.
+
+        Returns
+        -------
+        float or ndarray
+            Arrival to first token [s].
+        """
+        return self.first.at_s(statistic)
 
     @property
     def output_tokens_per_s_per_user(self) -> Num:
@@ -157,19 +176,22 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     queue_s = np.maximum(load / rate - pool.alone_s - decode_s, 0.0)
     busy = rate * pool.service_s
     alone_s, service_s = pool.alone_s, pool.service_s
-    start_s = np.maximum(load - 1, 0.0) / 2 / scenario.decode.rounds * service_s
+    longest_s = np.where(np.isinf(scenario.decode.rounds), 0.0, np.maximum(load - 1, 0.0) * service_s)
     cache = sequence_bytes_per_gpu(
         scenario.decode.model, scenario.decode.input_tokens, layout, PRECISION_BYTES[scenario.decode.precision.kv]
     )
     handed_s = eff.transfer_s + cache / machine.scale_out_bytes_per_s
-    ttft_s = eff.prefill_host_s + alone_s + queue_s + start_s + handed_s + decode.step_s
+    own_s = eff.prefill_host_s + alone_s + queue_s + handed_s + decode.step_s
+    limits = (prefill.first.own_limit_s, longest_s, 0.0 * longest_s)
+    first = FirstToken(own_s, *limits, scenario.decode.rounds, eff.first_token_ratio)
     tpot_s = above_limit_s(decode.tpot_s, decode.decode_limit_s, ratio)
     return DisaggregatedResult(
         scenario=scenario,
         decode=decode,
         prefill=prefill,
-        ttft_s=above_limit_s(ttft_s, prefill.first.own_limit_s, eff.first_token_ratio),
+        ttft_s=first.at_s(scenario.decode.statistic),
         tpot_s=tpot_s,
+        first=first,
         queue_s=queue_s,
         decode_batch=batch,
         prefill_busy_fraction=busy,
@@ -227,7 +249,7 @@ def prefill_worker(scenario: ServingScenario, layout: Layout, machine: Machine) 
     True
     """
     alone = estimate_serving(replace(scenario, layout=layout, batch=1.0), machine)
-    packed_s = machine.efficiency.serving_ratio * packed_prefill_s(alone.scenario, machine)
+    packed_s = machine.efficiency.serving_ratio * packed_prefill_s(alone.scenario, machine)[0]
     return replace(alone, prefill_busy_s=np.minimum(packed_s, alone.prefill_s / (layout.dp * layout.pp)))
 
 

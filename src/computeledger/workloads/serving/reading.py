@@ -128,7 +128,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         cached_tokens=cached,
         usd_per_gpu_hour=usd_per_gpu_hour,
         draft_tokens=question.draft_tokens,
-        tokens_per_step=question.tokens_per_step,
+        tokens_per_step=question.yielded_tokens,
         rounds=rounds,
         two_batches=question.two_batches,
         statistic=question.statistic,

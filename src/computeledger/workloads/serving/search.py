@@ -19,10 +19,8 @@ from computeledger.units import format_count, format_si
 from computeledger.workloads.serving.columns import evaluate_block, serving_blocks
 from computeledger.workloads.serving.estimate import (
     ServingScenario,
-    decode_step,
     estimate_serving,
     largest_batch,
-    usd_per_mtok,
 )
 from computeledger.workloads.sweep import sweep
 
@@ -252,8 +250,7 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
     """
     alone = replace(scenario, waiting=0.0)
     options = sorted(search_serving(alone, [scenario.layout], machine), key=lambda one: one.batch)
-    _, step_s = decode_step(scenario, machine)
-    cost = float(usd_per_mtok(scenario, step_s / scenario.tokens_per_step / scenario.batch))
+    cost = float(estimate_serving(alone, machine).usd_per_mtok_output)
     single, plateau = options[0].usd_per_mtok_output, options[-1].usd_per_mtok_output
     saves = 1 - plateau / cost if cost else 0.0
     return PriceOfSpeed(

@@ -10,6 +10,10 @@ from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, Bound, check_record
 from computeledger.physics.serving.operations import CHUNK_TOKENS, Step
 
+#: Sequences that a replica decodes at once at most where nobody says otherwise (assumption: engines' defaults are 256
+#: to 1,024).
+LIVE_LIMIT = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:

@@ -35,6 +35,7 @@ from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
 from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine
+from computeledger.workloads.rl_frameworks import load_rl_framework
 
 #: Domains that --scale-up shows beside the question's own.
 SCALE_UP_SYSTEMS = compared_systems("scale_up_domains")
@@ -75,9 +76,13 @@ class RLAnswer(Answer):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Those of model and system, and on how many GPUs a run stands that the given ones do not hold."""
+        """Those of model and system, of a layout that the framework lacks, and of GPUs added to those given."""
         own = Answer.remarks.fget(self)  # type: ignore[attr-defined]
-        return (*own, self.grown) if self.grown else own
+        run = self.setting.run.typical
+        staged = not run.has_stages and median(run.engine.layout.pp) > 1
+        name = load_rl_framework(self.question.stack).name
+        refused = f"{name} runs no pipeline stages in generation: {run.engine.layout} cannot be run there"
+        return (*own, *([self.grown] if self.grown else ()), *([refused] if staged else ()))
 
     @property
     def step_s(self) -> Quantity:

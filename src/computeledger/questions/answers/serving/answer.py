@@ -14,6 +14,7 @@ from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estima
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.catalog import user_path
+from computeledger.facts.load import load_system
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.calibration.local import local_engines
@@ -98,6 +99,7 @@ class ServeAnswer(ServingAnswer):
     fleet: Fleet | None
     n_gpus: int
     full_load: ServingResult | None = None
+    full_limit: ServingResult | None = None
 
     @property
     def layout(self) -> Layout:
@@ -106,7 +108,8 @@ class ServeAnswer(ServingAnswer):
 
     @property
     def _usd_per_mtok(self) -> tuple[Num, Num]:
-        return self.result.usd_per_mtok_output, self.result.usd_per_mtok_input
+        figures = documents.serve_figures(self.result, self.fleet)
+        return figures["usd_per_mtok_output"][0], figures["usd_per_mtok_input"][0]
 
     @property
     def batch(self) -> int:
@@ -129,6 +132,8 @@ class ServeAnswer(ServingAnswer):
         if self.fleet is not None and self.full_load is not None:
             document["fleet"] = documents.fleet_document(self.fleet, self.result, self.full_load)
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
+        if self.fleet is not None and self.full_limit is not None:
+            document |= documents.paid_document(self.fleet, self.result, (self.limit, self.full_limit))
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
         document |= {"price": dict(setting.price), **engine_document(setting)}
@@ -295,6 +300,8 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """Answer ``computeledger serve``."""
     if question.emit is not None:
         check_launcher(question.emit)
+        if foreign := foreign_engine(question.emit, load_system(question.system)):
+            raise InputError(f"--emit {question.emit}: {foreign[0]}")
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
@@ -352,6 +359,7 @@ def _loaded(answer: ServeAnswer, fleet: Fleet) -> ServeAnswer:
         result=estimate_serving(at_load(full, setting.machine, share), setting.machine),
         limit=estimate_serving(at_load(full, ideal, share), ideal),
         full_load=answer.result,
+        full_limit=answer.limit,
     )
 
 

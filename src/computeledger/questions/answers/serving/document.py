@@ -26,6 +26,7 @@ from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.weights import weight_counts
 from computeledger.questions.document import picked
+from computeledger.units import HOUR_S
 from computeledger.workloads.engines import engines
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving.breakdown import (
@@ -138,7 +139,7 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
         "output_tokens": quantity(scenario.output_tokens, "tokens"),
         "precision": precision_document(scenario.precision),
         **quantities(serve_figures(result)),
-        **_first_tokens(result),
+        **_first_tokens(result, result.scenario),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "bound": main_bound(result.decode),
         "prefill_bound": main_bound(result.prefill),
@@ -155,28 +156,37 @@ def serve_document(result: ServingResult, ideal: ServingResult, curve: PriceOfSp
     }
 
 
-def _first_tokens(result: ServingResult) -> dict[str, Any]:
+def _first_tokens(result: ServingResult | DisaggregatedResult, run: ServingScenario) -> dict[str, Any]:
     """Times to first token over the requests of a run that starts at once."""
-    if np.all(np.isinf(result.scenario.rounds)):
+    if np.all(np.isinf(run.rounds)):
         return {}
     return {
-        "rounds_per_burst": median(result.scenario.rounds),
-        "statistic": result.scenario.statistic,
+        "rounds_per_burst": median(run.rounds),
+        "statistic": run.statistic,
         "ttft_statistics_s": {name: quantity(result.ttft_statistic_s(name), "s") for name in STATISTICS},
     }
 
 
-def serve_figures(result: ServingResult) -> dict[str, tuple[Num, str]]:
-    """The figures that answer a serving question, with units."""
+def serve_figures(result: ServingResult, fleet: Fleet | None = None) -> dict[str, tuple[Num, str]]:
+    """The figures that answer a serving question, with units; what a fleet is paid is shared by all that arrive."""
+    paid: Num = 1.0 if fleet is None else result.requests_per_s * fleet.n_replicas / fleet.requests_per_s
     return {
         "ttft_s": (result.ttft_s, "s"),
         "tpot_s": (result.tpot_s, "s"),
         "output_tokens_per_s_per_user": (result.output_tokens_per_s_per_user, "tokens/s"),
         "output_tokens_per_s_per_gpu": (result.output_tokens_per_s_per_gpu, "tokens/s"),
-        "usd_per_mtok_input": (result.usd_per_mtok_input, "USD/Mtok"),
-        "usd_per_mtok_cached_read": (result.usd_per_mtok_cached_read, "USD/Mtok"),
-        "usd_per_mtok_output": (result.usd_per_mtok_output, "USD/Mtok"),
+        "usd_per_mtok_input": (paid * result.usd_per_mtok_input, "USD/Mtok"),
+        "usd_per_mtok_cached_read": (paid * result.usd_per_mtok_cached_read, "USD/Mtok"),
+        "usd_per_mtok_output": (paid * result.usd_per_mtok_output, "USD/Mtok"),
     }
+
+
+def paid_document(fleet: Fleet, found: ServingResult, limits: tuple[ServingResult, ServingResult]) -> dict[str, Any]:
+    """Costs of a fleet; its limit is as fast as at the load, and as cheap as chips that are fully loaded."""
+    costs = {name: one for name, one in serve_figures(found, fleet).items() if name.startswith("usd_")}
+    at_load, full = (serve_figures(one) for one in limits)
+    of_load = {name: full[name] for name in full if name.startswith("usd_") or name.endswith("_per_gpu")}
+    return quantities(costs) | {"physical_limit": quantities(at_load | of_load)}
 
 
 def option_document(option: ServingOption) -> dict[str, Any]:
@@ -205,8 +215,11 @@ def speed_document(curve: PriceOfSpeed) -> dict[str, Any]:
 
 def fleet_document(fleet: Fleet, found: ServingResult, full: ServingResult) -> dict[str, Any]:
     """Replicas that carry a load; what one does when it is fully loaded, and what it then holds."""
+    usd_per_hour = median(found.scenario.usd_per_gpu_hour) * fleet.n_gpus
     return {
         **picked(fleet, "n_gpus", "n_replicas", "load_fraction"),
+        "usd_per_hour": usd_per_hour,
+        "usd_per_request": usd_per_hour / HOUR_S / fleet.requests_per_s,
         "carries_probability": float(np.mean(carries(fleet, full))),
         "occupancy_fraction": median(found.scenario.occupancy),
         "replica": option_document(fleet.option),
@@ -407,6 +420,7 @@ def pools_document(
         "output_tokens": quantity(one.output_tokens, "tokens"),
         "precision": precision_document(one.precision),
         **quantities(_pools_figures(*answer)),
+        **_first_tokens(result, one),
         "requests_per_s_per_replica": quantity(result.requests_per_s, "1/s"),
         "pools": {
             name: {

@@ -32,7 +32,7 @@ from computeledger.workloads.engines.releases import release_at
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
-from computeledger.workloads.serving.intervals import CHIP, Interval, is_measured_chip
+from computeledger.workloads.serving.intervals import BURST, CHIP, Interval, is_measured_chip
 from computeledger.workloads.serving.pools import DisaggregatedResult
 from computeledger.workloads.serving.reading import (
     interval_asked,
@@ -207,7 +207,8 @@ def alike_document(question: ServeQuestion, system: System, interval: Interval |
     chip = system.accelerator.id
     is_recipe = question.tuning == "recipe" and chip in load_calibration().chips
     tuning = question.tuning if is_recipe else DEFAULT_TUNING
-    found = measured_alike(tuning, question.engine, chip)
+    load = "burst" if interval.name.startswith(BURST) else "clients"
+    found = measured_alike(tuning, question.engine, chip, load)
     return {"measured_alike": asdict(found)} if found is not None else {}
 
 
@@ -239,7 +240,7 @@ def speculation(question: ServeQuestion) -> dict[str, float]:
     """What was asked of speculative decoding, where it was."""
     if not question.draft_tokens:
         return {}
-    return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.tokens_per_step}
+    return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.yielded_tokens}
 
 
 def host_memory_document(host: HostMemory) -> dict[str, Any]:

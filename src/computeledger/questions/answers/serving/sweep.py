@@ -133,18 +133,18 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
     """Answer ``computeledger sweep``."""
     settings = [read_setting(one) for one in _asked(question)]
     combinations = [_combination(one) for one in settings]
-    questions = [
-        ServingQuestion(place, one.at_median, one.typical, question.gpus, one.question.engine)
-        for place, one in enumerate(settings)
-    ]
-    allowed = [one for one in questions if fits_context(one.scenario)]
     limit_s = median_of(question.tpot) if question.tpot is not None else SLOWEST_TPOT_S
-    workers = local_workers(question.workers, len(questions))
+    workers = local_workers(question.workers, len(settings))
     with open_executor(workers, question.cluster) as executor:
         start = time.perf_counter()
-        best, count = _run(allowed, combinations, (question.parquet, limit_s), executor)
+        if question.anchor:  # as in serve: how far a measurement holds depends on the batch that is found
+            found, _ = _run(_questions(settings, question), combinations, (None, limit_s), executor)
+            batches = [float(found[place].batch) if place in found else None for place in range(len(settings))]
+            settings = [read_setting(one.question, batch) for one, batch in zip(settings, batches, strict=True)]
+        every = _questions(settings, question)
+        best, count = _run(every, combinations, (question.parquet, limit_s), executor)
         wall_s = time.perf_counter() - start
-    refused = {one.index: _why(one, combinations[one.index].engine) for one in questions if one.index not in best}
+    refused = {one.index: _why(one, combinations[one.index].engine) for one in every if one.index not in best}
     return SweepAnswer(
         question=question,
         combinations=tuple(combinations),
@@ -156,6 +156,14 @@ def answer_sweep(question: SweepQuestion) -> SweepAnswer:
         anchoring=settings[-1].anchoring,
         executor=question.cluster or f"{workers} local process{'es' if workers > 1 else ''}",
     )
+
+
+def _questions(settings: Sequence[Setting], question: SweepQuestion) -> list[ServingQuestion]:
+    """What is searched for each combination."""
+    return [
+        ServingQuestion(place, one.at_median, one.typical, question.gpus, one.question.engine)
+        for place, one in enumerate(settings)
+    ]
 
 
 def _asked(question: SweepQuestion) -> list[ServeQuestion]:
@@ -188,8 +196,9 @@ def _run(
     path, limit_s = wanted
     best: dict[int, ServingOption] = {}
     count = 0
+    allowed = [one for one in questions if fits_context(one.scenario)]
     with open_parquet(path) as append:
-        for columns in sweep_questions(questions, executor):
+        for columns in sweep_questions(allowed, executor):
             index = int(columns["question"][0])
             append(_labelled(columns, asdict(combinations[index])))
             count += len(columns["batch"])
