@@ -94,7 +94,6 @@ def test_the_result_gives_every_statistic_and_the_scenario_chooses_one() -> None
     assert mean.ttft_statistic_s("median") < mean.ttft_s / 3, "half of the requests meet no burst"
 
 
-<<<<<<< HEAD
 def test_a_request_of_one_burst_meets_half_of_the_others_prompts() -> None:
     """Each decodes while those behind it are read: on average half of them, as the simulation says."""
     n, out = 32, 64
@@ -107,7 +106,8 @@ def test_a_request_of_one_burst_meets_half_of_the_others_prompts() -> None:
     trace = Trace(np.zeros(n), np.full(n, 8192), np.full(n, out))
     simulated = simulate_serving(ServingClock((timed.pool,)), trace).times_s["tpot_s"]
     assert float(found.tpot_s) == pytest.approx(float(np.mean(simulated)), rel=0.1)
-=======
+
+
 @pytest.mark.parametrize(
     ("model", "layout", "prompt"), [("llama-3.1-8b", Layout(), 1024.0), ("llama-3.1-70b", Layout(tp=8), 8192.0)]
 )
@@ -129,4 +129,3 @@ def test_a_burst_yields_its_tokens_over_its_own_time(rounds: float) -> None:
     assert 8 * float(found.output_tokens_per_s_per_gpu) == pytest.approx(32 * 512 / float(own_s), rel=1e-6)
     paid = 1024 * found.usd_per_mtok_input + 512 * found.usd_per_mtok_output
     assert float(paid) / 1e6 == pytest.approx(8 * 2.0 / 3600 * float(own_s) / 32)
->>>>>>> main
