@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import computeledger as cl
 from computeledger.arrays import Range, sample
-from computeledger.economics.prices.inversion import PriceClues, invert_prices
+from computeledger.economics.prices.inversion import PriceClues, invert_prices, revealed_sizes
 from computeledger.economics.prices.markup import Markup, fit_markup
 from computeledger.economics.prices.physics import Cell, Served, ServingPrior, Supposed, _Stretched, serve_supposed
 from computeledger.economics.prices.points import (
@@ -278,8 +278,8 @@ def test_inversion_knows_what_it_does_not_know() -> None:
     assert "DeepSeek-V4-Pro" in found.threshold_words and "layer" not in found.threshold_words
     assert abs(found.learnt["kv_bytes_per_token"]) < 0.35 < found.learnt["n_params_total"]
     assert found.informed_by["input price"]["n_params_active"] > found.informed_by["output price"]["n_params_active"]
-    dearer = invert_prices(PriceClues(4.0, 24.0), n_samples=40_000)
-    assert dearer.n_params_active["median"][0] > found.n_params_active["median"][0]
+    dearer, _ = revealed_sizes(PriceClues(4.0, 24.0))
+    assert dearer["median"][0] > found.n_params_active["median"][0]
     wide = invert_prices(PriceClues(2.0, 12.0, premium_ratio=3.0, premium_spread=0.7), n_samples=40_000)
     assert wide.n_params_active["median"][0] < found.n_params_active["median"][0]
     assert np.ptp(np.log(wide.n_params_active["90"])) > np.ptp(np.log(found.n_params_active["90"]))

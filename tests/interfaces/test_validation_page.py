@@ -39,9 +39,22 @@ def run(*words: str) -> str:
     return result.output
 
 
-def test_the_contract(points: Path) -> None:
-    document = json.loads(run("--data", str(points), "--by", COLUMNS, "--json"))
-    assert set(document) - {"rows"} == {"tpot", "ttft", "by", "skipped"}
+@pytest.fixture(scope="module")
+def document(points: Path) -> dict[str, Any]:
+    """What the command prints of them with --json."""
+    return dict(json.loads(run("--data", str(points), "--by", COLUMNS, "--worst", "2", "--json")))
+
+
+@pytest.fixture(scope="module")
+def page_of_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the shipped measurements."""
+    file = tmp_path_factory.mktemp("report") / "page.html"
+    run("--html", str(file))
+    return file
+
+
+def test_the_contract(points: Path, document: dict[str, Any]) -> None:
+    assert set(document) - {"rows"} == {"tpot", "ttft", "by", "skipped", "worst"}
     assert set(document["tpot"]) == set(document["ttft"]) == SUMMARY
     assert list(document["by"]) == COLUMNS.split(",")
     for values in document["by"].values():
@@ -50,8 +63,7 @@ def test_the_contract(points: Path) -> None:
     assert document["tpot"]["n"] + sum(document["skipped"].values()) == n_read
 
 
-def test_worst_rows_come_with_their_breakdown(points: Path) -> None:
-    document = json.loads(run("--data", str(points), "--worst", "2", "--json"))
+def test_worst_rows_come_with_their_breakdown(document: dict[str, Any]) -> None:
     first, second = document["worst"]["tpot"]
     assert abs(first["ratio"] - 1) > 0.3
     parts = next(one for one in (first, second) if "breakdown" in one)["breakdown"]["parts"]
@@ -103,20 +115,18 @@ WINDOWS = ((1280, "light"), (390, "dark"))
     ("width", "scheme", "step"),
     [*((*one, 5) for one in WINDOWS), *(pytest.param(*one, 1, marks=pytest.mark.stress) for one in WINDOWS)],
 )
-def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str, step: int) -> None:
+def test_in_a_browser(browser: Any, page_of_all: Path, width: int, scheme: str, step: int) -> None:
     """A choice draws a plot inside the window; the page asks for nothing and complains of nothing.
 
     Every so many of all choices of all plots: each plot and each choice has its turn. `make stress` draws them all.
     """
-    file = tmp_path / "page.html"
-    run("--html", str(file))
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True)
     page = context.new_page()
     told: list[str] = []
     page.on("console", lambda message: told.append(message.text))
     page.on("pageerror", lambda error: told.append(str(error)))
     page.on("requestfailed", lambda request: told.append(request.url))
-    page.goto(file.as_uri())
+    page.goto(page_of_all.as_uri())
     page.wait_for_selector("html[data-drawn]", state="attached")
     first = page.locator("figure").first
     before = first.locator(".canvas").inner_html()
@@ -137,9 +147,14 @@ def test_in_a_browser(browser: Any, tmp_path: Path, width: int, scheme: str, ste
     context.close()
 
 
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
+def test_bad_input_is_one_line(points: Path, tmp_path: Path) -> None:
+    file, few = tmp_path / "a.csv", tmp_path / "few.csv"
     file.write_text("a\n1\n", "utf-8")
-    for words in (["--data", str(file)], ["--data", "nowhere.csv"], ["--by", "colour"]):
+    few.write_text("".join(points.read_text("utf-8").splitlines(keepends=True)[:4]), "utf-8")
+    asked = {"a.csv": ["--data", str(file)], "nowhere.csv": ["--data", "nowhere.csv"],
+             "colour": ["--data", str(few), "--by", "colour"]}  # fmt: skip
+    for named, words in asked.items():
         result = CliRunner().invoke(cli, ["validate", "--samples", "8", *words])
         assert result.exit_code != 0
+        said = f"{result.output}{result.exception}"
+        assert named in said and said.count("\n") <= 1, said

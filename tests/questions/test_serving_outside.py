@@ -100,3 +100,15 @@ def test_parts_of_a_fleet_sum_to_its_bill_and_no_limit_of_money_is_above_it() ->
     for name in ("usd_per_mtok_input", "usd_per_mtok_output"):
         assert found["physical_limit"][name] <= found[name]["p05"]
     assert found["physical_limit"]["output_tokens_per_s_per_gpu"] >= found["output_tokens_per_s_per_gpu"]["p95"]
+
+
+def test_one_token_has_no_time_per_further_token() -> None:
+    answer = cl.serve(**LLAMA, layout="tp1", batch=32, input_tokens=1024, output_tokens=1)
+    document = answer.to_dict()
+    assert (
+        document["tpot_s"] is document["output_tokens_per_s_per_user"] is document["physical_limit"]["tpot_s"] is None
+    )
+    in_flight = document["requests_per_s_per_replica"]["p50"] * document["ttft_s"]["p50"]
+    assert in_flight == pytest.approx(32, rel=0.05)
+    assert "one token after" in answer.view(working=True).headline
+    assert not any("per output token" in tile.label for tile in answer.view().tiles)

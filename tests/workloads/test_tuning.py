@@ -111,7 +111,7 @@ def test_rates_of_steps_count_and_a_burst_is_set_beside_bursts() -> None:
     steady = cl.serve(**ASKED).to_dict()["measured_alike"]
     named = dict(zip(("tuning", "engine", "accelerator"), steady["what"].split(), strict=False))
     kinds = [row["quantity"] for row in kinds_of(cl.accuracy(**named, load="clients").table.rows)]
-    assert steady["by"]["step"]["n"] == kinds.count("step") > steady["by"]["tpot"]["n"]
+    assert steady["steps"]["n"] == kinds.count("step") > steady["by"]["tpot"]["n"]
     burst = cl.serve(**ASKED | {"batch": 64}, rounds=1).to_dict()["measured_alike"]
     assert (burst["load"], steady["load"]) == ("burst", "clients")
     assert "--load burst" in alike_words(burst) and "--load clients" in alike_words(steady)

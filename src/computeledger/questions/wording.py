@@ -150,8 +150,9 @@ def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> 
 
 def alike_words(alike: Mapping[str, Any]) -> str:
     """How well measurements like the question were predicted."""
-    times = {"step": "steps, by times per output token and rates", "ttft": "times to first token"}
-    errors = "; ".join(_errors_words(alike["by"][key], text) for key, text in times.items() if key in alike["by"])
+    errors = _errors_words(alike["steps"], "steps, by times per output token and rates")
+    if "ttft" in alike["by"]:
+        errors = f"{errors}; {_errors_words(alike['by']['ttft'], 'times to first token')}"
     tuning, *rest = alike["what"].split()
     whose = {"usual": "other people's measurements", "recipe": "measurements of the public recipes"}[tuning]
     where = " on ".join(rest)

@@ -62,7 +62,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
         title=_title(document),
         asked=_asked(document),
         headline=_headline(document),
-        tiles=tuple(tile(document, *one, limit=limit) for one in _TILES if one[0] in document),
+        tiles=tuple(tile(document, *one, limit=limit) for one in _TILES if document.get(one[0]) is not None),
         reference="physical limit",
         facts=tuple(_facts(document)),
         plots=_plots(document, answer.setting.system.accelerator),
@@ -103,12 +103,14 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _headline(document: Mapping[str, Any]) -> str:
     cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok").removesuffix("/Mtok")
-    speed = words(point(document["output_tokens_per_s_per_user"]), "tokens/s")
+    of_one = document["output_tokens_per_s_per_user"]
+    first = f"has its one token after {words(point(document['ttft_s']), 's')}"
+    sees = first if of_one is None else f"sees {words(point(of_one), 'tokens/s')}"
     where = f"{document['layout']} at batch {_batch(document)}"
     if "fleet" in document:
         where = f"{document['fleet']['n_replicas']} x {where}, as that load fills it"
-    said = f"{where}: a million output tokens cost {cost}, and each user sees {speed}. {_waits(document)}"
-    return f"{said} {_carried(document['fleet'])}" if "fleet" in document else said
+    said = f"{where}: a million output tokens cost {cost}, and each user {sees}. {_waits(document)}"
+    return f"{said} {_carried(document['fleet'])}" if "fleet" in document else said.rstrip()
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -119,6 +121,8 @@ def _carried(fleet: Mapping[str, Any]) -> str:
 
 def _waits(document: Mapping[str, Any]) -> str:
     """What most of the time per output token is spent on: what binds the step, or the prompts that join it."""
+    if document["tpot_s"] is None:
+        return ""
     bounds = document["bound_fractions"]
     mostly = max(bounds, key=bounds.get)
     joined = next((one for one in document["components"]["decode"] if one["name"] == OTHER_PREFILLS), None)
@@ -217,7 +221,7 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     front = (
         Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
              "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
-    ) if "price_of_speed" in document else ()  # fmt: skip
+    ) if "price_of_speed" in document and document["tpot_s"] is not None else ()  # fmt: skip
     return (
         *front,
         Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",

@@ -63,7 +63,8 @@ def _serving_headline(document: Mapping[str, Any]) -> str:
     if document["overload"] is not None:
         return f"{rate} of the {document['load']['requests_per_s']:.3g} that arrive, a token every {each}."
     first = words(times["ttft_s"]["p50"], "s")
-    return f"{rate}; the median request gets its first token after {first}, then one every {each}."
+    rest = f", then one every {each}" if times["tpot_s"]["p50"] > 0 else ", which is its last"
+    return f"{rate}; the median request gets its first token after {first}{rest}."
 
 
 def _overload_words(document: Mapping[str, Any]) -> tuple[str, ...]:

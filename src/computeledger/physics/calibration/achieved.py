@@ -115,10 +115,10 @@ def loss_ratio(chip: Accelerator) -> float:
     >>> [round(loss_ratio(load_accelerator(one)), 2) for one in ("h20-sxm5-96gb", "l40s", "tpu-v6e")]
     [0.24, 0.27, 1.0]
     """
-    kernels = _kernels_of(chip, "compute")
+    known = _known_ratio(chip.id, "compute")
     peaks: Mapping[str, float] = _table()["vector"]["tflop_per_s"]
-    if kernels or chip.id not in peaks or load_calibration().chips.intersection(same_dies(chip)):
-        return _mean([one.loss_ratio for one in kernels])
+    if known is not None or chip.id not in peaks:
+        return 1.0 if known is None else known
     reference = load_accelerator(_table()["vector"]["reference"])
     tensor, vector = (chip.peak("bf16") / reference.peak("bf16"), peaks[chip.id] / peaks[reference.id])
     return tensor / vector
@@ -143,7 +143,8 @@ def bandwidth_ratio(chip: Accelerator) -> float:
     >>> round(bandwidth_ratio(load_accelerator("a100-sxm4-80gb")), 2)
     0.92
     """
-    return _mean([one.share_ratio for one in _kernels_of(chip, "bandwidth")])
+    known = _known_ratio(chip.id, "bandwidth")
+    return 1.0 if known is None else known
 
 
 def same_dies(chip: Accelerator) -> list[str]:
@@ -165,7 +166,11 @@ def same_dies(chip: Accelerator) -> list[str]:
     >>> same_dies(load_accelerator("h800-sxm5-80gb"))
     ['h800-sxm5-80gb', 'h100-sxm5-80gb']
     """
-    found, table = [chip.id], _table()["same_dies"]
+    return _same_dies(chip.id)
+
+
+def _same_dies(chip_id: str) -> list[str]:
+    found, table = [chip_id], _table()["same_dies"]
     while found[-1] in table:
         found.append(table[found[-1]])
     return found
@@ -195,14 +200,12 @@ def same_boards(chip: Accelerator) -> list[str]:
     return [own, *(one for one in others if load_accelerator(one).chip_tdp_w.value == power)]
 
 
-def _kernels_of(chip: Accelerator, kind: str) -> Sequence[Achieved]:
-    """What was measured on a chip, else on one of the same dies; nothing for a chip of the fit."""
-    measured, alike = measured_kernels(kind), same_dies(chip)
+@functools.cache
+def _known_ratio(chip_id: str, kind: str) -> float | None:
+    """Geometric mean of what was measured on a chip, else on one of the same dies; 1 for a chip of the fit."""
+    measured, alike = measured_kernels(kind), _same_dies(chip_id)
     if load_calibration().chips.intersection(alike):
-        return ()
-    return next((measured[name] for name in alike if name in measured), ())
-
-
-def _mean(ratios: Sequence[float]) -> float:
-    """Geometric mean; 1 of none."""
-    return math.exp(sum(math.log(one) for one in ratios) / max(len(ratios), 1))
+        return 1.0
+    kernels = next((measured[name] for name in alike if name in measured), ())
+    ratios = [one.loss_ratio if kind == "compute" else one.share_ratio for one in kernels]
+    return math.exp(sum(math.log(one) for one in ratios) / len(ratios)) if ratios else None

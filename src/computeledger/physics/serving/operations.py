@@ -457,10 +457,11 @@ def prefill(model: Model, step: Step, layout: Layout, precision: Precision, mach
     'eager launches'
     """
     eff = machine.efficiency
-    n_passes, operations = passes(step, layout), forward(model, step, layout, precision, machine)
-    if np.any(n_passes > 1):
-        each = forward(model, one_pass(step, layout), layout, precision, machine)
-        operations = [_times(one, n_passes) for one in each]
+    n_passes = passes(step, layout)
+    in_passes = bool(np.any(n_passes > 1))
+    operations = forward(model, one_pass(step, layout) if in_passes else step, layout, precision, machine)
+    if in_passes:
+        operations = [_times(one, n_passes) for one in operations]
     if eff is not IDEAL:
         operations = [_slowed(one, eff.prefill_ratio) for one in operations]
     chunks = np.ceil(_rank_tokens(step, layout) / step.chunk_tokens)

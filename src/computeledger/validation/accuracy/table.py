@@ -234,8 +234,8 @@ class Alike:
     """How well measurements like a question were predicted, each left out of the fit.
 
     ``what`` they share beside the ``load`` is tuning, engine and chip, or fewer of them where there are few. ``n`` and
-    ``sources`` count figures of all quantities; ``step``, ``tpot`` and ``ttft`` are median errors, a step's of times
-    per output token and of the rates that tell of them, and ``by`` has the figures behind each of them.
+    ``sources`` count figures of all quantities; ``tpot`` and ``ttft`` are median errors, and ``by`` has the figures
+    behind each of them; ``steps`` are of times per output token and of the rates that tell of them.
     """
 
     workload: str
@@ -243,7 +243,7 @@ class Alike:
     load: str
     n: int
     sources: int
-    step: float | None
+    steps: Errors
     tpot: float | None
     ttft: float | None
     by: Mapping[str, Errors]
@@ -260,7 +260,7 @@ def measured_alike(tuning: str, engine: str, accelerator: str, load: str = "clie
     Examples
     --------
     >>> found = measured_alike("recipe", "vllm", "h100-sxm5-80gb")
-    >>> found.what, found.n > 100, found.step < 0.2
+    >>> found.what, found.n > 100, found.steps.median_abs_error < 0.2
     ('recipe vllm h100-sxm5-80gb', True, True)
     """
     labels = {"tuning": tuning, "engine": engine, "accelerator": accelerator}
@@ -270,14 +270,14 @@ def measured_alike(tuning: str, engine: str, accelerator: str, load: str = "clie
         names = list(labels)[:depth]
         rows = table.chosen(**{name: [labels[name]] for name in names}).rows
         kinds = kinds_of(rows)
-        times = {name: [row for row in kinds if row["quantity"] == name] for name in ("step", "ttft")}
-        times["tpot"] = [row for row in rows if row["quantity"] == "tpot"]
+        steps = [row for row in kinds if row["quantity"] == "step"]
+        times = {name: [row for row in rows if row["quantity"] == name] for name in ("tpot", "ttft")}
         known = {name: errors_of(ones) for name, ones in times.items() if len(ones) >= FEWEST_TIMES}
-        if "step" in known and len(rows) >= FEWEST_FIGURES:
+        if len(steps) >= FEWEST_TIMES and len(rows) >= FEWEST_FIGURES:
             what = " ".join(labels[name] for name in names)
             sources = len({row["source"] for row in rows})
             medians = {name: known[name].median_abs_error if name in known else None for name in times}
-            return Alike(workload, what, load, len(rows), sources, by=known, **medians)
+            return Alike(workload, what, load, len(rows), sources, errors_of(steps), by=known, **medians)
     return None
 
 

@@ -134,6 +134,8 @@ class ServeAnswer(ServingAnswer):
         document |= documents.serve_document(self.result, self.limit, self.price_of_speed, self.n_gpus)
         if self.fleet is not None and self.full_limit is not None:
             document |= documents.paid_document(self.fleet, self.result, (self.limit, self.full_limit))
+        if np.all(np.asarray(self.result.scenario.output_tokens) <= 1):
+            document = documents.without_further_tokens(document)
         precision = self.result.scenario.precision
         document["multiplied_in"] = multiplied_in(chip, [precision.attention, precision.experts])
         document |= {"price": dict(setting.price), **engine_document(setting)}

@@ -181,6 +181,16 @@ def serve_figures(result: ServingResult, fleet: Fleet | None = None) -> dict[str
     }
 
 
+def without_further_tokens(document: dict[str, Any]) -> dict[str, Any]:
+    """A document whose requests write one token: no further one has a time or a speed."""
+    none = dict.fromkeys(OF_FURTHER_TOKENS)
+    return document | none | {"physical_limit": document["physical_limit"] | none}
+
+
+#: Figures of the tokens behind the first.
+OF_FURTHER_TOKENS = ("tpot_s", "output_tokens_per_s_per_user")
+
+
 def paid_document(fleet: Fleet, found: ServingResult, limits: tuple[ServingResult, ServingResult]) -> dict[str, Any]:
     """Costs of a fleet; its limit is as fast as at the load, and as cheap as chips that are fully loaded."""
     costs = {name: one for name, one in serve_figures(found, fleet).items() if name.startswith("usd_")}

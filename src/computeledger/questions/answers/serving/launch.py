@@ -198,7 +198,9 @@ def _online_fp8(name: str, document: Mapping[str, Any]) -> bool:
 def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     lengths = ", ".join(f"{document[f'{name}_tokens']:.0f} {name}" for name in ("input", "cached", "output"))
     figures = (("TTFT", "ttft_s", "s"), ("TPOT", "tpot_s", "s"), ("tokens/s/GPU", "output_tokens_per_s_per_gpu", ""))
-    said = ", ".join(f"{label} {_ends(document[name], unit)}" for label, name, unit in figures)
+    said = ", ".join(
+        f"{label} {_ends(document[name], unit)}" for label, name, unit in figures if document[name] is not None
+    )
     where = document["layout"] if "pools" not in document else "prefill and decode apart"
     fleet = document.get("fleet")
     started = []
