@@ -26,11 +26,11 @@ def test_shipped_rows_are_told_apart_and_within_the_bars() -> None:
     assert table_of(rows, CURATED_RL).name == "RL steps"
     assert len({table.needed for table in TABLES}) == len(TABLES)
     document = comparison_document(compare_rl(rows), ["model_kind"])
-    assert document["step_time"]["n"] == 15
+    assert document["step_time"]["n"] == 31, "16 of them by the split of GPUs in their recipes"
     assert document["step_time"]["median_abs_error"] <= 0.12
     assert document["step_time"]["p90_abs_error"] <= 0.35
     assert document["step_time"]["coverage_90"] >= 0.8
-    assert document["skipped"] == {"GPU split not stated": 16}
+    assert document["skipped"] == {}
 
 
 def row(**changed: str) -> dict[str, str]:
@@ -113,5 +113,5 @@ def test_the_shipped_constants_come_out_of_the_fit_again() -> None:
     shipped = tomllib.loads(load_rl_text())
     for name in FITTED:
         assert written["constants"][name]["value"] == pytest.approx(shipped["constants"][name]["value"], rel=0.02)
-    left = np.abs(np.expm1(found.residuals["model"][: found.n_stated]))
+    left = np.abs(np.expm1(found.residuals["model"]))
     assert np.median(left) <= 0.20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import computeledger as cl
@@ -74,3 +75,37 @@ def test_slower_sync_makes_a_longer_step() -> None:
     apart = {**ASKED, "training_gpus": 8, "max_lag": 1}
     disk, shard = (cl.rl(**apart, weight_sync=name).step_s.p50 for name in ("disk", "nccl-shard"))
     assert disk > shard
+
+
+def test_trainers_are_cut_as_their_frameworks_have_it() -> None:
+    """Shared weights, small microbatches and padding each cost time; what a question states goes before a preset."""
+    verl, generic = (cl.rl(**ASKED, framework=one).run.result for one in ("verl", "generic"))
+    assert verl.scenario.trainer.is_sharded and verl.scenario.trainer.recompute == "full"
+    assert not generic.scenario.trainer.is_sharded
+    assert np.median(verl.training.update_s) > 1.2 * np.median(generic.training.update_s), "it computes forward again"
+    stated = {"sharding": "zero-3", "recompute": "none"}
+    whole, cut = (cl.rl(**ASKED, **stated, microbatch_sequences=n).run.result.training for n in (8, 1))
+    assert np.median(cut.update_s) > 1.2 * np.median(whole.update_s), "weights are gathered for every microbatch"
+    assert np.median(cut.logprob_s) > 1.2 * np.median(whole.logprob_s)
+    packed, padded = (cl.rl(**ASKED, packing=one, microbatch_sequences=8).run.result for one in ("packed", "padded"))
+    longest = padded.scenario.sampling.lengths.expected_longest_tokens(8.0) + 500.0
+    assert np.median(padded.scenario.sequence_tokens + padded.scenario.padding_tokens) == pytest.approx(longest)
+    ratio = np.median(padded.training.update_s) / np.median(packed.training.update_s)
+    assert 1.3 < ratio < longest / np.median(packed.scenario.sequence_tokens) * 1.1
+    taken = cl.rl(**ASKED, framework="trl").to_dict()["framework"]["taken"]
+    assert (taken["packing"], taken["microbatch_sequences"]) == ("padded", 8)
+
+
+def test_an_engine_with_less_memory_holds_fewer_rollouts() -> None:
+    asked = ASKED | {"model": "qwen3-32b", "rollout_tokens": 3000, "prompts_per_step": 256}
+    less, more = (cl.rl(**asked, memory_fraction=share, layout="tp1").run.result.generation for share in (0.85, 1.0))
+    assert np.median(less.n_places) < np.median(more.n_places)
+    assert np.median(less.wall_s) > np.median(more.wall_s)
+
+
+def test_an_answer_says_what_its_interval_rests_on() -> None:
+    said = {name: cl.rl(**ASKED, framework=name).to_dict()["interval"]["rests_on"]
+            for name in ("generic", "nemo-rl", "verl", "skyrl")}  # fmt: skip
+    assert said["verl"].startswith("no step of verl was measured")
+    assert "measured steps of NeMo RL" in said["nemo-rl"] and "may be another" in said["generic"]
+    assert "measured steps of SkyRL correct" in said["skyrl"]

@@ -153,8 +153,6 @@ def _reinforced(run: RLRun) -> Measured:
     one, split, trainer = run.scenario, run.scenario.split, run.scenario.trainer
     if _one(trainer.virtual_stages) != 1 or _one(trainer.pack_tokens) != PACK_TOKENS:
         raise UnaskedError("interleaved stages or packed lengths of the trainer; a question takes the assumed ones")
-    if trainer.is_sharded:
-        raise UnaskedError("weights sharded over data-parallel ranks; a question's trainer keeps them whole")
     if one.algorithm.critic_ratio or one.algorithm.reward_ratio or not np.isfinite(run.step_s):
         raise UnaskedError("a critic's size from the row, or a run without the time of a step")
     question = RLQuestion(
@@ -180,6 +178,10 @@ def _reinforced(run: RLRun) -> Measured:
         drained=split.max_lag > 0 and not split.is_in_flight,
         live_limit=_one(one.engine.batch),
         recompute=trainer.recompute,
+        sharding="zero-3" if trainer.is_sharded else "zero-1",
+        packing="padded" if trainer.is_padded else "packed",
+        microbatch_sequences=None if trainer.microbatch_sequences is None else int(_one(trainer.microbatch_sequences)),
+        memory_fraction=_one(one.engine.host.buffers.whole_fraction) if split.is_colocated else None,
     )
     return Measured(question, {"step_s": run.step_s})
 

@@ -118,11 +118,17 @@ def _verdict(one: Mapping[str, Any]) -> str:
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
     interval = f"interval class: {document['interval']['class']}"
+    if ground := document["interval"].get("rests_on"):
+        interval += f"; {ground}"
     return [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"])]
 
 
 #: Fields that a framework settles, in words.
-_TAKEN = {"backend": "engine", "max_lag": "lag", "logprob_passes": "log-prob passes"}
+_TAKEN = {
+    "backend": "engine", "max_lag": "lag", "logprob_passes": "log-prob passes", "sharding": "sharding",
+    "recompute": "recompute", "microbatch_sequences": "rollouts a microbatch", "packing": "packing",
+    "memory_fraction": "share of memory for generation",
+}  # fmt: skip
 
 
 def _framework(one: Mapping[str, Any]) -> str:
@@ -134,7 +140,6 @@ def _framework(one: Mapping[str, Any]) -> str:
     said = f"framework: {one['name']}" + (f"; from it {', '.join(taken)}" if taken else "")
     effect = one["step_ratio"]
     said += f"; its measured steps take x {effect:.2g}" if effect != 1 else ""
-    said += "" if one["packs"] else "; it pads rollouts, priced as packed"
     return said + (f"; not read at its source: {', '.join(one['unverified'])}" if one["unverified"] else "")
 
 

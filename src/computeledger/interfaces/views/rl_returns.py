@@ -48,7 +48,7 @@ def _run_row(one: dict[str, Any]) -> list[str]:
         f"{one['mean_tokens']:.0f}",
         words(one["step_s"], "s"),
         *(f"{one[name]:.{digits}f}" for name, digits in _BETAS.items()),
-        parts + ("" if one["split_stated"] else " (split assumed)"),
+        parts + ("" if one["split_stated"] else " (split from the recipe)"),
     ]
 
 

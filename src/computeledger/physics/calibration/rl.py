@@ -54,6 +54,8 @@ class RLFactors:
         Launch and host time of a decode step over those of a tuned server [-].
     rl_decode_ratio : float or ndarray
         Real over modelled time of a decode step as a whole [-].
+    rl_decode_layer_s : float or ndarray
+        Host time of one layer in a decode step, where a framework launches kernels one by one [s].
     rl_phase_ratio, rl_weight_sync_ratio : float or ndarray
         Real over modelled time of one phase of a step, and of weight sync alone [-].
     rl_step_ratio : float or ndarray
@@ -67,6 +69,7 @@ class RLFactors:
     rl_training_ratio: Num = 1.0
     rl_launch_ratio: Num = 1.0
     rl_decode_ratio: Num = 1.0
+    rl_decode_layer_s: Num = 0.0
     rl_phase_ratio: Num = 1.0
     rl_weight_sync_ratio: Num = 1.0
     rl_step_ratio: Num = 1.0

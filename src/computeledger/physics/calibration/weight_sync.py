@@ -25,6 +25,10 @@ RATIO = "sync_ratio"
 MOVED = ("whole", "own shard", "trainer shard")
 
 
+#: Entries of a mechanism that name a constant.
+_TERMS = ("fixed", "tensor", "link", "sharded_link", "experts", "gather", "rate")
+
+
 @dataclass(frozen=True, slots=True)
 class SyncMechanism:
     """One way to hand over weights, as a sum of terms; the name of a constant, or none where a term is absent.
@@ -41,6 +45,10 @@ class SyncMechanism:
         Constant: per tensor of the model, gathered, named and loaded one by one [s].
     link : str
         Constant: share of a GPU's link that the weights move at [-].
+    sharded_link : str
+        Constant: the same share where data-parallel ranks of the trainer share its weights; as ``link`` where absent.
+    experts : str
+        Constant: share of the link at which such ranks bring experts together, on top [-].
     gather : str
         Constant: share of the link at which the trainer's parts are brought together first [-].
     rate : str
@@ -62,6 +70,8 @@ class SyncMechanism:
     fixed: str = ""
     tensor: str = ""
     link: str = ""
+    sharded_link: str = ""
+    experts: str = ""
     gather: str = ""
     rate: str = ""
     moved: str = "whole"
@@ -104,7 +114,7 @@ def sync_mechanisms() -> Mapping[str, SyncMechanism]:
     known, constants = {one.name for one in fields(SyncMechanism)} - {"id"}, load_sync_factors()
     found = {}
     for name, entry in tomllib.loads(load_sync_text())["mechanisms"].items():
-        used = {entry[term] for term in ("fixed", "tensor", "link", "gather", "rate") if term in entry}
+        used = {entry[term] for term in _TERMS if term in entry}
         wrong = not set(entry) <= known or not used <= set(constants) or entry.get("moved", "whole") not in MOVED
         if wrong or entry["source"] not in {"assumption", *load_sources()}:
             raise FactError(f"calibration/{FILE}: mechanism {name}: unknown entry, constant or source")

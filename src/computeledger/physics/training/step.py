@@ -46,6 +46,8 @@ class StepTime:
         Idle pipeline, exposed gradient and parameter exchange, optimizer, once-per-step time [s].
     sites_s : float or ndarray
         Exchange between sites, its share of a step where it is not every step's [s].
+    gather_s : float or ndarray
+        Gathering sharded weights once for each microbatch, hidden or not; 0 where every rank has its own [s].
     """
 
     operations: tuple[Operation, ...]
@@ -57,6 +59,7 @@ class StepTime:
     optimizer_s: Num
     fixed_s: Num
     sites_s: Num = 0.0
+    gather_s: Num = 0.0
 
     @property
     def step_s(self) -> Num:
@@ -116,6 +119,7 @@ def step_time(model: Model, batch: Batch, layout: Layout, precision: Precision, 
         gradients_s=ratio * gradients,
         optimizer_s=ratio * batch.stack.trained_fraction * _optimizer_s(model, batch, layout, machine, local),
         fixed_s=ratio * eff.training_step_s,
+        gather_s=n_micro * _rings_s(local, layout, machine, WEIGHT_BYTES) if batch.sharded_weights else 0.0,
     )
 
 
@@ -229,14 +233,10 @@ def _exchange_s(local: LocalParams, batch: Batch, layout: Layout, machine: Machi
     Gradients are reduced and parameters gathered once per step beside the last microbatch; sharded weights are gathered
     twice and their gradients scattered in each microbatch.
     """
-    exposed = machine.training.training_exposed_fraction
     trained = batch.stack.trained_fraction
-    stride = layout.tp * np.ones_like(layout.ep)
-    expert_stride = np.maximum(layout.ep, layout.tp)
 
     def ring(bytes_per_param: Num) -> Num:
-        dense = _ring_s(local.dense * bytes_per_param, local.dense_replicas, stride, machine)
-        return dense + _ring_s(local.experts * bytes_per_param, local.expert_replicas, expert_stride, machine)
+        return _rings_s(local, layout, machine, bytes_per_param)
 
     if batch.sharded_weights:
         wire = ring(2 * WEIGHT_BYTES + WEIGHT_BYTES * trained) * batch.microbatches(layout)
@@ -249,4 +249,39 @@ def _exchange_s(local: LocalParams, batch: Batch, layout: Layout, machine: Machi
         copies = np.where((batch.stack.schedule == "dualpipe") & (np.asarray(layout.pp) > 1), 2.0, 1.0)
         wire = ring((GRADIENT_BYTES + WEIGHT_BYTES) * trained) * copies
         computing = one_s
-    return np.maximum(wire - computing, 0.0) + exposed * np.minimum(wire, computing)
+    return exposed_s(wire, computing, machine)
+
+
+def _rings_s(local: LocalParams, layout: Layout, machine: Machine, bytes_per_param: Num) -> Num:
+    """Time to gather or scatter all parameters of a rank over those that share them."""
+    stride = layout.tp * np.ones_like(layout.ep)
+    dense = _ring_s(local.dense * bytes_per_param, local.dense_replicas, stride, machine)
+    expert_stride = np.maximum(layout.ep, layout.tp)
+    return dense + _ring_s(local.experts * bytes_per_param, local.expert_replicas, expert_stride, machine)
+
+
+def exposed_s(wire_s: Num, computing_s: Num, machine: Machine) -> Num:
+    """Say what of an exchange is not hidden beside computing: what lasts longer, and a share of the rest.
+
+    Parameters
+    ----------
+    wire_s, computing_s : float or ndarray
+        Time of the exchange, and of what runs beside it [s].
+    machine : Machine
+        With the share.
+
+    Returns
+    -------
+    float or ndarray
+        Added to the time of computing [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> bool(exposed_s(3.0, 1.0, machine) >= 2.0 > exposed_s(1.0, 3.0, machine))
+    True
+    """
+    hidden = np.minimum(wire_s, computing_s)
+    exposed: Num = np.maximum(wire_s - computing_s, 0.0) + machine.training.training_exposed_fraction * hidden
+    return exposed

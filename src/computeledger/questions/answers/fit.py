@@ -228,12 +228,12 @@ def _rl(made: RLFit) -> dict[str, Any]:
         prior, width = fit_rl.prior_of(name)
         value, sd = prior * float(np.exp(made.fitted.change[place])), float(made.fitted.sd[place])
         constants.append({"constant": name, "prior": prior, "value": value, "prior_sd": width, "sd": sd})
-    parts = {"all inputs stated": slice(0, made.n_stated), "split assumed": slice(made.n_stated, None)}
+    modes = np.array([run.row["mode"] for run in made.runs])
     errors = [
-        {"left_out": label, "runs": name, "n": len(row[part]), "step_time": _summary(row[part])}
+        {"left_out": label, "runs": name, "n": int(np.sum(modes == name)), "step_time": _summary(row[modes == name])}
         for key, label in _OF_RL.items()
         if (row := made.residuals.get(key)) is not None
-        for name, part in parts.items()
+        for name in sorted(set(modes.tolist()), reverse=True)
     ]
     return {"n": len(made.runs), "n_constants": len(FITTED), "constants": constants, "errors": errors}
 

@@ -263,10 +263,10 @@ def training_lines(folder: Path) -> list[list[Line]]:
 
 def rl_lines(folder: Path) -> list[list[Line]]:
     """Step times of RL, their configuration left out."""
-    runs, n_stated = rl.read_runs(folder)
+    runs = rl.read_runs(folder)
     shipped = rl_factors()
     change = np.array([np.log(float(np.ravel(getattr(shipped, name))[0]) / rl.prior_of(name)[0]) for name in FITTED])
-    fit = rl.rl_fit(runs, n_stated, rl.fitted_phases(rl.read_logged(folder)))
+    fit = rl.rl_fit(runs, rl.fitted_phases(rl.read_logged(folder)))
     folds = np.full(len(fit.scales), -1)
     folds[: len(runs)] = serving.fold_of([rl.configuration(run) for run in runs])
     residuals = cross_validate_near(fit, linear_at(fit, change), folds, change)[: len(runs)]
@@ -275,7 +275,7 @@ def rl_lines(folder: Path) -> list[list[Line]]:
         ratios = conformal_ratios(np.delete(residuals, at))
         labels = {
             **{name: run.row[name] for name in ("source", "url")},
-            "workload": "rl", "class": "all inputs stated" if at < n_stated else "split of GPUs assumed",
+            "workload": "rl", "class": run.row["mode"],
             "left_out": "configuration", "accelerator": run.system.accelerator.id, "engine": run.row["system"],
             "model": run.scenario.engine.model.id, "statistic": "mean", "quantity": "step_time", "unit": "s",
         }  # fmt: skip

@@ -19,14 +19,11 @@ from computeledger.workloads.rl.scenario import RLMachines
 
 #: Published RL steps that the package ships.
 CURATED_RL = "rl_curated.csv"
-#: Share of the GPUs that train where a row with separate GPUs does not state it (assumption); the measured beta does
-#: not need it, its parts do.
-TRAINING_FRACTION = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedBeta:
-    """Beta of one published run."""
+    """Beta of one published run; ``is_split_stated`` where the publication says who has which GPUs, not its recipe."""
 
     run: RLRun
     is_split_stated: bool
@@ -51,9 +48,7 @@ def published_betas(
     True
     """
     given = curated_rows(CURATED_RL) if rows is None else rows
-    stated = {_key(run) for run in rl_runs(given)[0]}
-    runs, _ = rl_runs(given, TRAINING_FRACTION)
-    return [_beta(run, _key(run) in stated, mfu_fraction) for run in runs]
+    return [_beta(run, "recipe" not in run.row["gpu_split"], mfu_fraction) for run in rl_runs(given)[0]]
 
 
 @functools.cache
@@ -71,10 +66,6 @@ def published_utilization(model_kind: str) -> Range:
     rows = [one for one in published_betas() if one.run.row["model_kind"] == model_kind]
     used = [PRETRAINING_UTILIZATION_FRACTION * one.beta_flop / one.beta_gpu_time for one in rows]
     return Range(min(used), max(used), mid=float(np.median(used)))
-
-
-def _key(run: RLRun) -> tuple[str, ...]:
-    return tuple(run.row.values())
 
 
 def _beta(run: RLRun, is_split_stated: bool, mfu_fraction: float) -> PublishedBeta:

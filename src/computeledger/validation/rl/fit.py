@@ -34,8 +34,6 @@ FITTED_FRAMEWORKS = ("nemo-rl",)
 FITTED_PHASES, PHASE_WEIGHT = ("generation_time", "logprob_time"), 0.05
 #: Runs of a framework that pull its effect half-way to what they say.
 EFFECT_PRIOR = 2.0
-#: Runs that do not state how their GPUs are split are fitted at half and half, and count less.
-ASSUMED_TRAINING_FRACTION, ASSUMED_WEIGHT = 0.5, 0.25
 _SOURCE = "rl-measurements"
 _WIDTHS = {
     "rl_known_ratio": ("run", "runs left out one at a time"),
@@ -50,7 +48,6 @@ class RLFit:
     """Constants of RL and the residuals with and without them."""
 
     runs: Sequence[RLRun]
-    n_stated: int
     fitted: Fitted
     residuals: Mapping[str, Array]
     effects: Mapping[str, tuple[float, int]] = field(default_factory=dict)
@@ -82,12 +79,12 @@ def factors_at(changes: Array) -> RLFactors:
     return RLFactors(**columns)
 
 
-def rl_fit(runs: Sequence[RLRun], n_stated: int, logged: Sequence[RLRun] = ()) -> Fit:
+def rl_fit(runs: Sequence[RLRun], logged: Sequence[RLRun] = ()) -> Fit:
     """State the fit: the residual of every step time, and behind them of every figure of runs with logged phases.
 
     Examples
     --------
-    >>> rl_fit([], 0).prior_sd.shape
+    >>> rl_fit([]).prior_sd.shape
     (7,)
     """
     measured = np.log([run.step_s for run in runs] + [value for run in logged for _, _, value in run.figures])
@@ -97,8 +94,7 @@ def rl_fit(runs: Sequence[RLRun], n_stated: int, logged: Sequence[RLRun] = ()) -
         parts = [predict_runs(runs, factors, width), *(predict_figures(run, factors, width) for run in logged)]
         return np.asarray(np.log(np.concatenate(parts)) - measured[:, None])
 
-    places = np.arange(len(measured))
-    weights = np.where(places < n_stated, 1.0, np.where(places < len(runs), ASSUMED_WEIGHT, PHASE_WEIGHT))
+    weights = np.where(np.arange(len(measured)) < len(runs), 1.0, PHASE_WEIGHT)
     return Fit(residuals, np.full(len(measured), SCALE), weights, np.array([prior_of(name)[1] for name in FITTED]))
 
 
@@ -107,12 +103,9 @@ def _folds(labels: Sequence[str]) -> NDArray[np.int64]:
     return np.array([order[label] for label in labels], dtype=np.int64)
 
 
-def read_runs(data_folder: str | Path) -> tuple[list[RLRun], int]:
-    """Runs of a folder that state their inputs, and how many; behind them those at an assumed split of GPUs."""
-    rows = read_rows(Path(data_folder) / TABLE)
-    stated, _ = rl_runs(rows)
-    every, _ = rl_runs(rows, ASSUMED_TRAINING_FRACTION)
-    return [*stated, *(run for run in every if not run.scenario.split.is_colocated)], len(stated)
+def read_runs(data_folder: str | Path) -> list[RLRun]:
+    """Runs of a folder that state their inputs, or whose recipe does."""
+    return rl_runs(read_rows(Path(data_folder) / TABLE))[0]
 
 
 def fit_rl(data_folder: str | Path) -> RLFit:
@@ -126,10 +119,10 @@ def fit_rl(data_folder: str | Path) -> RLFit:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere/measured/rl.csv: no such file
     """
-    runs, n_stated = read_runs(data_folder)
+    runs = read_runs(data_folder)
     every = read_logged(data_folder)
     logged = fitted_phases(every)
-    fit = rl_fit(runs, n_stated, logged)
+    fit = rl_fit(runs, logged)
     fitted = fit_constants(fit)
     ideal = np.log(predict_runs(runs, RLFactors(), 1))[:, 0] - np.log([run.step_s for run in runs])
     residuals = {
@@ -147,10 +140,10 @@ def fit_rl(data_folder: str | Path) -> RLFit:
         folds[: len(runs)] = _folds(groups)
         residuals[name] = cross_validate(fit, folds, fitted.change)[: len(runs)]
     residuals |= {name: part[: len(runs)] for name, part in residuals.items()}
-    without = fit_constants(rl_fit(runs, n_stated), fitted.change)
+    without = fit_constants(rl_fit(runs), fitted.change)
     effects = _effects(every, factors_at(fitted.change[None, :]))
     residuals |= _of_others(every, factors_at(without.change[None, :]), effects)
-    return RLFit(runs, n_stated, fitted, residuals, effects)
+    return RLFit(runs, fitted, residuals, effects)
 
 
 def read_logged(data_folder: str | Path) -> list[RLRun]:
@@ -212,10 +205,9 @@ def configuration(run: RLRun) -> str:
 
 def calibration_text(found: RLFit) -> str:
     """Write a fit as the file that the package ships."""
-    errors = np.abs(np.expm1(found.residuals["run"][: found.n_stated]))
+    errors = np.abs(np.expm1(found.residuals["run"]))
     residual = f"median {np.median(errors):.1%}, 90th percentile {np.quantile(errors, 0.9):.0%}, runs left out in turn"
-    further = len(found.runs) - found.n_stated
-    data = f"{found.n_stated} published steps that state their inputs, {further} more at an assumed split of GPUs"
+    data = f"{len(found.runs)} published steps"
     about = {"data": data, "residual": residual, "date": date.today().isoformat(), "source": _SOURCE}
     lines = ["# Constants of RL, written by the fit of RL (`fit_rl`); edits are lost.", "", "[constants]"]
     shipped, stated = load_rl_factors("assumed"), tomllib.loads(load_rl_text())["constants"]
@@ -228,13 +220,15 @@ def calibration_text(found: RLFit) -> str:
         ends = shipped[name].value
         text = f"{ends.low:.4g}..{ends.high:.4g}" if isinstance(ends, Range) else f"{prior:.4g}"
         lines.append(_entry(name, f"{value:.4g}", {"prior": text, **grounds}))
+    widest = 1.0
     for name, (left, why) in _WIDTHS.items():
         if len(found.residuals[left]) < FEWEST_ERRORS:
             kept = {key: text for key, text in stated[name].items() if key != "value"}
             lines.append(_entry(name, toml_text(str(stated[name]["value"])), kept))
             continue
         low, _, _, _, high = conformal_ratios(found.residuals[left])
-        half = max(high, 1 / low)
+        # what was never fitted is not surer than what was
+        widest = half = max(high, 1 / low, widest if name == "rl_new_ratio" else 1.0)
         grounds = {"why": stated[name]["why"], **about, "residual": f"split conformal, {why}"}
         grounds["identifiability"] = "a width, not a value"
         lines.append(_entry(name, toml_text(f"{1 / half:.4g}..{half:.4g}"), grounds))
@@ -246,6 +240,7 @@ def calibration_text(found: RLFit) -> str:
         "[deployments]",
         f"frameworks = [{', '.join(map(toml_text, FITTED_FRAMEWORKS))}]",
         reach,
+        f"steps = {len(found.runs)}",
         "fitted = [",
         *(f"  {toml_text(one)}," for one in known_deployments),
         "]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
 from computeledger.workloads.rl.weight_sync import sync_s
-from computeledger.workloads.rl_frameworks import named_rl_framework
+from computeledger.workloads.rl_frameworks import load_rl_framework, named_rl_framework
 
 #: What binds the phases whose time is not that of a decode step.
 _BOUNDS = {"log-probs": "compute", "update": "compute", "weight sync": "network"}
@@ -143,8 +144,8 @@ def figures_of(result: RLResult) -> dict[str, Num]:
 
 
 def _result(run: RLRun, factors: RLFactors) -> RLResult:
-    machine = central_machine(run.system)
-    return estimate_rl(run.scenario, RLMachines(machine, machine, factors))
+    machine, layer_s = central_machine(run.system), load_rl_framework(run.row["framework"]).decode_layer_s
+    return estimate_rl(run.scenario, RLMachines(machine, machine, replace(factors, rl_decode_layer_s=layer_s)))
 
 
 def _explainer(runs: Sequence[RLRun]) -> Callable[[int, str], Explanation | None]:
@@ -152,8 +153,7 @@ def _explainer(runs: Sequence[RLRun]) -> Callable[[int, str], Explanation | None
 
     def explain(index: int, _quantity: str) -> Explanation | None:
         run = runs[index]
-        machine = central_machine(run.system)
-        result = estimate_rl(run.scenario, RLMachines(machine, machine, rl_factors()))
+        machine, result = central_machine(run.system), _result(run, rl_factors())
         parts = {name: float(part / run.scenario.split.n_gpus) for name, part in result.phases_gpu_s.items()}
         parts = {name: part for name, part in parts.items() if part > 0}
         generation = str(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import functools
+import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 
 import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.architecture import Model
-from computeledger.facts.load import load_system
+from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.calibration.training import training_efficiency
-from computeledger.physics.parallelism import Layout, check_layout
-from computeledger.physics.roofline import Machine, Precision
+from computeledger.physics.parallelism import Layout, check_layout, parse_layout
+from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_total
 from computeledger.units import KILO, MEGA
 from computeledger.validation.rl.cells import (
@@ -32,10 +36,11 @@ from computeledger.validation.rl.cells import (
     text_of,
     whole_of,
 )
+from computeledger.workloads.rl.generation import engine_memory
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, Lengths, exact_lengths, lengths_of_mean
 from computeledger.workloads.rl.scenario import Algorithm, RLMachines, RLScenario, Split
-from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer
-from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
+from computeledger.workloads.rl.search import TrainerQuestion, search_generation, search_trainer, with_share
+from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -118,9 +123,7 @@ def central_machine(system: System) -> Machine:
     return Machine(system, efficiency(ENGINE, {"efficiency.serving_ratio": 1.0}), training)
 
 
-def rl_runs(
-    rows: Sequence[Mapping[str, str]], training_fraction: float | None = None
-) -> tuple[list[RLRun], Counter[str]]:
+def rl_runs(rows: Sequence[Mapping[str, str]]) -> tuple[list[RLRun], Counter[str]]:
     """Turn rows into configurations: the metrics of one run are one configuration.
 
     Examples
@@ -141,7 +144,7 @@ def rl_runs(
             metrics.pop("tokens_per_s_per_gpu", None)
         if known := {name: one for name, one in metrics.items() if _quantity(name)}:
             try:
-                runs.append(_run(known, training_fraction))
+                runs.append(_run(known))
             except SkippedRLRunError as reason:
                 skipped[str(reason)] += len(known)
         if len(metrics) > len(known):
@@ -156,7 +159,7 @@ def _quantity(metric: str) -> str | None:
     return METRICS.get(metric)
 
 
-def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | None) -> RLRun:
+def _run(metrics: Mapping[str, Mapping[str, str]]) -> RLRun:
     row = next(iter(metrics.values()))
     if "memory, unverified" in " ".join(value or "" for value in row.values()):
         raise SkippedRLRunError("inputs from memory, not read at the source")
@@ -168,9 +171,10 @@ def _run(metrics: Mapping[str, Mapping[str, str]], training_fraction: float | No
     rounds = _rounds(row)
     batch = _batch(row)
     n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
-    split, framework = _split(row, n_gpus, training_fraction), named_rl_framework(text_of(row, "system"))
+    split, framework = _split(row, n_gpus, _recipe(row, model)), named_rl_framework(text_of(row, "system"))
+    host = engine_memory(framework.shared_hbm_fraction if split.is_colocated else 0.0)
     bare = RLScenario(
-        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT),
+        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT, host=host),
         sampling=Sampling(_lengths(row, mean, prompt), prompt, batch.group_size),
         algorithm=_algorithm(row, model, batch, rounds),
         trainer=Trainer(Layout()),
@@ -282,7 +286,7 @@ def _batch(row: Mapping[str, str]) -> _Batch:
     return _Batch(number_of(whole[1]))
 
 
-def _split(row: Mapping[str, str], n_gpus: int, training_fraction: float | None) -> Split:
+def _split(row: Mapping[str, str], n_gpus: int, recipe: Mapping[str, str]) -> Split:
     text, algorithm = text_of(row, "gpu_split"), text_of(row, "algorithm").lower()
     lag = re.search(r"(\d+)-step off", algorithm)
     if "non-colocated" not in text and "colocated" in text:
@@ -290,14 +294,15 @@ def _split(row: Mapping[str, str], n_gpus: int, training_fraction: float | None)
     sides = read_sides(row, n_gpus)
     if sides is not None:
         generation, training = sides
-    elif training_fraction is not None and "non-colocated" in text:
-        training = max(round(n_gpus * training_fraction), 1.0)
-        generation = n_gpus - training
+    elif recipe.get("generation_fraction"):
+        generation = float(round(n_gpus * number_of(recipe["generation_fraction"])))
+        training = n_gpus - generation
     else:
         raise SkippedRLRunError("GPU split not stated")
     said = re.findall(r"[a-z]+", f"{text} {algorithm} {text_of(row, 'system')} {text_of(row, 'notes')}".lower())
     beside = "async" in said and "on policy" not in algorithm
-    return Split(generation, training, is_colocated=False, max_lag=int(lag[1]) if lag else int(beside))
+    behind = int(lag[1]) if lag else int(beside)
+    return Split(generation, training, is_colocated=False, max_lag=behind)
 
 
 def _rounds(row: Mapping[str, str]) -> float:
@@ -313,18 +318,11 @@ def _rounds(row: Mapping[str, str]) -> float:
 
 def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> RLScenario:
     """The run on its layouts; one that the row does not state is searched."""
-    text, precision = text_of(row, "gpu_split"), bare.engine.precision
-    generation, training = _degrees(text, "gen"), _degrees(text, "train")
+    generation = _degrees(text_of(row, "gpu_split"), "gen")
     machine = central_machine(system)
     model, split = bare.engine.model, bare.split
     try:
-        if training:
-            trainer = _trainer(row, model, split.n_training, precision)
-        elif "FSDP" in text:
-            trainer = Trainer(Layout(dp=int(split.n_training)), precision, _pack_tokens(row), is_sharded=True)
-        else:
-            trainer = search_trainer(TrainerQuestion(model, precision, int(split.n_training)), bare, machine)
-        one = replace(bare, trainer=trainer)
+        one = replace(bare, trainer=_trainer(row, bare, machine))
         if generation:
             pp = generation[1] if len(generation) == 2 else generation[-2]
             layout = _legal(Layout(tp=int(generation[0]), pp=int(pp)), model, split.n_generation)
@@ -333,7 +331,46 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
             layout = search_generation(one, layouts, RLMachines(machine, machine))
     except DoesNotFitError:
         raise SkippedRLRunError("does not fit, as modelled") from None
-    return replace(one, engine=replace(one.engine, layout=layout))
+    most = named_rl_framework(text_of(row, "system")).generation_batch * layout.n_gpus or one.engine.batch
+    return replace(one, engine=replace(one.engine, layout=layout, batch=np.minimum(one.engine.batch, most)))
+
+
+def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trainer:
+    """The trainer on the layout that a row or its recipe states, cut as its framework does where neither says."""
+    model, precision, n_gpus = bare.engine.model, bare.engine.precision, int(bare.split.n_training)
+    framework, recipe = named_rl_framework(text_of(row, "system")), _recipe(row, model)
+    said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
+    is_sharded = "FSDP" in said or (bool(framework.sharding) and "Megatron" not in said)
+    micro = re.search(rf"micro-batch {NUMBER}", text_of(row, "notes"))
+    each = number_of(micro[1]) if micro else framework.microbatch_sequences or None
+    pieces = Pieces(each, not framework.packs, is_sharded, framework.gathers_once)
+    recompute, pack = recipe.get("recompute") or framework.recompute or None, _pack_tokens(row)
+    degrees = _degrees(text_of(row, "gpu_split"), "train")
+    if degrees and "FSDP" not in said:
+        return pieces.applied(replace(_stated_trainer(row, degrees, bare), recompute=recompute or "full"))
+    if recipe.get("layout"):
+        layout = parse_layout(recipe["layout"])
+        return pieces.applied(with_share(Trainer(layout, precision, pack, recompute or "full"), float(n_gpus)))
+    question = TrainerQuestion(model, precision, n_gpus, recompute, pieces, pack if is_sharded else None)
+    return search_trainer(question, bare, machine)
+
+
+@functools.cache
+def _recipes() -> tuple[Mapping[str, str], ...]:
+    """What the recipes behind measured runs say of trainers and of the split of GPUs."""
+    text = resources.files("computeledger.validation.rl").joinpath("recipes.csv").read_text("utf-8")
+    return tuple(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
+    """What the recipe behind a row says of its trainer, where that was looked up."""
+    said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
+    for one in _recipes():
+        is_of_row = text_of(row, "source").startswith(one["source"]) and one["trainer"] in said
+        is_of_row = is_of_row and one["algorithm"] in text_of(row, "algorithm")
+        if is_of_row and load_model(one["model"]).id == model.id:
+            return one
+    return {}
 
 
 def _degrees(text: str, name: str) -> list[float]:
@@ -351,17 +388,16 @@ def _degrees(text: str, name: str) -> list[float]:
     return [number_of(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
 
 
-def _trainer(row: Mapping[str, str], model: Model, n_gpus: Num, precision: Precision) -> Trainer:
-    degrees = _degrees(text_of(row, "gpu_split"), "train")
+def _stated_trainer(row: Mapping[str, str], degrees: Sequence[float], bare: RLScenario) -> Trainer:
+    model, n_gpus = bare.engine.model, bare.split.n_training
     # one table writes further entries before the last two, pipeline and virtual stages
     tp, cp, ep = (int(one) for one in degrees[:3])
     pp, virtual = int(degrees[-2]), degrees[-1]
     if min(tp, cp, ep, pp) < 1:
         raise SkippedRLRunError("parallel layout not stated")
     dp = int(n_gpus) // (tp * cp * pp)
-    # where half of the GPUs are assumed to train, the stated experts may be spread over more than those
     layout = _legal(Layout(tp=tp, cp=cp, pp=pp, dp=max(dp, 1), ep=min(ep, tp * cp * max(dp, 1))), model, n_gpus)
-    return Trainer(layout, precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
+    return Trainer(layout, bare.engine.precision, pack_tokens=_pack_tokens(row), virtual_stages=virtual)
 
 
 def _pack_tokens(row: Mapping[str, str]) -> float:

@@ -22,7 +22,6 @@ from computeledger.physics.calibration.weight_sync import (
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.units import parse_quantity
-from computeledger.validation.conformal import conformal_ratios
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
 from computeledger.validation.measured_table import curated_rows, read_rows
 from computeledger.validation.rl.cells import (
@@ -36,6 +35,7 @@ from computeledger.validation.rl.cells import (
     whole_of,
 )
 from computeledger.workloads.rl.weight_sync import SyncSides, sync_s
+from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.writing import toml_row, toml_text
 
 #: Synchronisations that the package ships.
@@ -108,10 +108,16 @@ def _sync(row: Mapping[str, str]) -> MeasuredSync:
     return MeasuredSync(
         row,
         SyncSides(model, precision, layout, generation, training, system, "colocated" in said,
-                  "host memory" not in said),
+                  "host memory" not in said, _is_sharded(row)),
         mechanism,
         seconds_of(row),
     )  # fmt: skip
+
+
+def _is_sharded(row: Mapping[str, str]) -> bool:
+    """Whether ranks of the trainer share its weights: as the row says, or as its framework has it."""
+    said = f"{text_of(row, 'system')} {text_of(row, 'notes')}".lower()
+    return "fsdp" in said or (bool(named_rl_framework(text_of(row, "system")).sharding) and "megatron" not in said)
 
 
 def prior_of(name: str) -> tuple[float, float]:
@@ -168,6 +174,20 @@ def publisher_of(row: Mapping[str, str]) -> str:
     return text_of(row, "source").lower().partition(" ")[0] if "docs" not in row["source"] else row["source"]
 
 
+def symmetric_ratio(left: Array) -> float:
+    """Factor either way that holds nine in ten of what was left out, split conformal.
+
+    Two synchronisations far from all others would pull the middle of an interval with ends of its own.
+
+    Examples
+    --------
+    >>> round(symmetric_ratio(np.log([1.1, 0.9, 1.2, 0.8, 1.3, 0.7, 1.4, 1.5, 0.5, 9.0])), 6)
+    9.0
+    """
+    place = min(int(np.ceil(0.9 * (len(left) + 1))), len(left)) - 1
+    return float(np.exp(np.sort(np.abs(left))[place]))
+
+
 def sync_text(found: SyncFit) -> str:
     """Write a fit as the file that the package ships, its mechanisms untouched."""
     shipped = load_sync_text()
@@ -189,9 +209,13 @@ def sync_text(found: SyncFit) -> str:
         known = max(0.0, 1 - float(found.fitted.sd[at] / width) ** 2)
         ground = f"{known:.0%} of the prior's variance removed, +-{found.fitted.sd[at]:.0%}"
         lines.append(_entry(name, f"{value:.4g}", stated[name], {**about, "identifiability": ground}))
-    low, _, _, _, high = conformal_ratios(left)
-    grounds = {**about, "residual": "split conformal, publishers left out", "identifiability": "a width, not a value"}
-    lines.append(_entry(RATIO, toml_text(f"{low:.4g}..{high:.4g}"), stated[RATIO], grounds))
+    half = symmetric_ratio(left)
+    grounds = {
+        **about,
+        "residual": "split conformal either way, publishers left out",
+        "identifiability": "a width, not a value",
+    }
+    lines.append(_entry(RATIO, toml_text(f"{1 / half:.4g}..{half:.4g}"), stated[RATIO], grounds))
     return "\n".join(lines) + "\n\n[mechanisms" + shipped.partition("\n[mechanisms")[2]
 
 

@@ -67,6 +67,10 @@ class RLQuestion(OnSystem):
     backend: str | None = asked(
         "text", "Generation engine, or ideal.", metavar="E", label="Engine", group="How", blank="the framework's"
     )
+    memory_fraction: float | None = asked(
+        "fraction", "Share of a GPU's memory that the generation engine fills.", is_open=True, most=1.0, is_single=True,
+        metavar="F", blank="the framework's on shared GPUs; what servers fill otherwise",
+    )  # fmt: skip
     rollout_tokens: Uncertain | None = asked(
         "tokens", "Mean length of a rollout.", unit="tokens", is_open=True, metavar="L", aliases=("rollout",),
         label="Rollout, mean", group="Sampling", slider=(128, 131072), blank="needed, or a median or a file",
@@ -153,6 +157,18 @@ class RLQuestion(OnSystem):
     sequence_tokens: Uncertain | None = asked(
         "tokens", "Packed length of a training sequence.", unit="tokens", is_open=True, metavar="S",
         aliases=("sequence",), blank="8K",
+    )  # fmt: skip
+    packing: str | None = asked(
+        "text", "Rollouts of a training microbatch one behind the other, or padded to the longest of them.",
+        choices=("packed", "padded"), label="Packing", group="How", blank="the framework's",
+    )  # fmt: skip
+    microbatch_sequences: int | None = asked(
+        "whole", "Rollouts of a training microbatch on one rank, at most.", least=1, most=MOST_COUNT, metavar="M",
+        aliases=("microbatch",), blank="the framework's, or as many as --sequence-tokens holds",
+    )  # fmt: skip
+    sharding: str | None = asked(
+        "text", "What data-parallel ranks of the trainer share: the optimizer (zero-1), or the weights too (zero-3, "
+        "FSDP).", choices=("zero-1", "zero-3"), label="Sharding", group="How", blank="the framework's",
     )  # fmt: skip
     critic_ratio: Uncertain = asked("count", "Size of a critic over the policy; 0 without one.", 0.0, metavar="N")
     reward_ratio: Uncertain = asked(
@@ -267,7 +283,15 @@ class RLQuestion(OnSystem):
     def from_framework(self) -> dict[str, Any]:
         """What the framework has for fields that may be left open; GPUs that take turns have no lag."""
         one = load_rl_framework(self.stack)
-        return {"backend": one.engine, "max_lag": one.max_lag, "logprob_passes": one.logprob_passes}
+        found = {
+            "backend": one.engine, "max_lag": one.max_lag, "logprob_passes": one.logprob_passes,
+            "sharding": one.sharding or None, "recompute": one.recompute or None,
+            "microbatch_sequences": one.microbatch_sequences or None, "packing": None if one.packs else "padded",
+        }  # fmt: skip
+        is_shared = one.placement != "separate" and not (self.max_lag or one.max_lag)
+        if is_shared and self.training_gpus is None and self.generation_gpus is None and one.shared_hbm_fraction:
+            found["memory_fraction"] = one.shared_hbm_fraction
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def spreads(self) -> dict[str, Spread]:

@@ -16,12 +16,15 @@ from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.calibration.weight_sync import RATIO as SYNC_RATIO
 from computeledger.physics.calibration.weight_sync import load_sync_factors
 from computeledger.workloads.frameworks import USUAL_STACK
+from computeledger.workloads.rl_frameworks import load_rl_framework
 from computeledger.workloads.serving.intervals import model_family
 
 KNOWN_RUN, NEW_RUN = "known model and chip", "new model, chip or length"
 #: A framework other than those whose steps the constants are fitted to.
 OTHER_FRAMEWORK = "another framework than the fitted ones"
 _RATIO_OF = {KNOWN_RUN: "rl_known_ratio", NEW_RUN: "rl_new_ratio", OTHER_FRAMEWORK: "rl_framework_ratio"}
+#: Classes of a step's interval.
+RL_CLASSES = tuple(_RATIO_OF)
 #: Intervals of RL's answers: steps by class, phases, and weight sync.
 ALL_RATIOS = (*RATIOS, SYNC_RATIO)
 #: How far beyond the lengths of the fit a question may lie and still count as known (a choice).
@@ -111,9 +114,35 @@ def framework_effect(framework: str) -> float:
     return float(tomllib.loads(load_rl_text()).get("frameworks", {}).get(framework, {}).get("effect", 1.0))
 
 
+def rests_on(name: str, framework: str) -> str:
+    """Say in a line what an interval of a class rests on: which framework's steps were measured.
+
+    Examples
+    --------
+    >>> rests_on(NEW_RUN, "nemo-rl").partition(" of ")[2]
+    'NeMo RL; this model, chip or length is not among them'
+    >>> rests_on(OTHER_FRAMEWORK, "slime").partition(":")[0]
+    'no step of slime was measured'
+    """
+    table = tomllib.loads(load_rl_text())
+    fitted = " and ".join(load_rl_framework(one).name for one in table["deployments"]["frameworks"])
+    if framework in fitted_frameworks():
+        among = "is" if name == KNOWN_RUN else "is not"
+        words = (
+            f"{table['deployments']['steps']} measured steps of {fitted}; this model, chip or length {among} among them"
+        )
+        return words if framework != USUAL_STACK else f"{words}, and your framework may be another"
+    title, own = load_rl_framework(framework).name, table.get("frameworks", {}).get(framework, {}).get("steps", 0)
+    width = "the width is that of other frameworks' steps"
+    if own:
+        return f"{own} measured steps of {title} correct the constants of {fitted}; {width}"
+    return f"no step of {title} was measured: constants of {fitted}; {width}"
+
+
 def framework_factors(factors: RLFactors, framework: str) -> RLFactors:
-    """The constants with a framework's effect on its whole step."""
-    return replace(factors, rl_step_ratio=factors.rl_step_ratio * framework_effect(framework))
+    """The constants with a framework's effect on its whole step, and its way to launch a decode step."""
+    effect, layer_s = framework_effect(framework), load_rl_framework(framework).decode_layer_s
+    return replace(factors, rl_step_ratio=factors.rl_step_ratio * effect, rl_decode_layer_s=layer_s)
 
 
 def known_ratios() -> dict[str, Uncertain]:

@@ -234,10 +234,10 @@ def passes_of(scenario: RLScenario) -> Passes:
     Passes
         Lengths, forward passes, updates, optimizer steps.
     """
-    algorithm, whole = scenario.algorithm, scenario.trained_tokens
+    algorithm, whole = scenario.algorithm, scenario.trained_tokens + scenario.padding_tokens
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
     return Passes(
-        scenario.sequence_tokens,
+        scenario.sequence_tokens + scenario.padding_tokens,
         algorithm.rollouts * algorithm.forward_passes,
         algorithm.rollouts * algorithm.trained_passes + plain,
         algorithm.optimizer_steps * algorithm.updates_per_batch,
@@ -431,8 +431,9 @@ def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
     engine, split = scenario.engine, scenario.split
     own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
     wire_s = 0.0 if split.is_colocated else own / machines.generation.scale_out_bytes_per_s
-    sides = SyncSides(engine.model, engine.precision, engine.layout, split.n_generation, split.n_training,
-                      machines.generation.system, split.is_colocated)  # fmt: skip
+    system, sharded = machines.generation.system, scenario.trainer.is_sharded
+    sides = SyncSides(engine.model, engine.precision, engine.layout, split.n_generation, split.n_training, system,
+                      split.is_colocated, is_sharded=sharded)  # fmt: skip
     mechanism = sync_mechanism(scenario.weight_sync, split.is_colocated)
     return np.maximum(machines.factors.rl_sync_ratio * sync_s(sides, mechanism), wire_s)
 

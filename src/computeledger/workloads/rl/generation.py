@@ -17,6 +17,8 @@ from computeledger.arrays import Num, blocks
 from computeledger.physics.blackboard.estimates import best_of_n_mean
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.buffers import SERVER_BUFFERS
+from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.workloads.rl.lengths import SCORES, SURVIVAL, Lengths, agreed, single
 from computeledger.workloads.rl.pace import (
     Pace,
@@ -102,6 +104,19 @@ def _prompt_s(engine: ServingScenario, sampling: Sampling, machine: Machine) -> 
     """Replica time to read the prompt of one rollout, many prompts sharing a pass."""
     each = read_s(engine, np.maximum(sampling.prompt_tokens, 1.0), 0.0, machine)
     return each / np.where(sampling.is_prefix_shared, sampling.group_size, 1.0)
+
+
+def engine_memory(share_fraction: float) -> HostMemory:
+    """What the engine keeps of a GPU's memory, of which a framework leaves it a share; 0 for what servers take.
+
+    Examples
+    --------
+    >>> engine_memory(0.6).buffers.whole_fraction
+    0.6
+    """
+    if not share_fraction:
+        return ON_CHIP
+    return replace(ON_CHIP, buffers=replace(SERVER_BUFFERS, whole_fraction=share_fraction, cache_fraction=1.0))
 
 
 def places(engine: ServingScenario, sampling: Sampling, machine: Machine) -> Num:

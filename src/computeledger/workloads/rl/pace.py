@@ -100,6 +100,7 @@ def decode_step_s(engine: ServingScenario, live: Num, context_tokens: Num, made_
     if machine.efficiency is not IDEAL:
         limit_s = total_s(forward(*question, replace(machine, efficiency=IDEAL)))
         time_s = np.maximum(machine.efficiency.serving_ratio * time_s, limit_s)
+    time_s = np.maximum(time_s, made_of[1].rl_decode_layer_s * engine.model.n_layers / engine.layout.pp)
     return time_s * (1 + engine.draft_tokens / engine.model.n_layers) / engine.tokens_per_step
 
 

@@ -25,7 +25,7 @@ from computeledger.workloads.rl.search import (
     trainer_fits,
     with_share,
 )
-from computeledger.workloads.rl.training import PACK_TOKENS, Trainer
+from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer
 
 #: Parts of the GPUs that the trainer's cut of the model is searched on where the split is open.
 _PARTS = (1, 2, 4)
@@ -54,6 +54,8 @@ class Stated:
         What the update computes again.
     pack_tokens : float or None
         Tokens of a training microbatch [token].
+    pieces : Pieces
+        How the trainer is cut into microbatches, and whether its ranks share the weights.
     is_separate : bool
         Whether sides have GPUs of their own though nobody says how many, as some frameworks have it without a lag.
     is_wide : bool
@@ -70,6 +72,7 @@ class Stated:
     precision: Precision = field(default_factory=Precision)
     recompute: str | None = None
     pack_tokens: float | None = None
+    pieces: Pieces = field(default_factory=Pieces)
     is_separate: bool = False
     is_wide: bool = False
 
@@ -173,15 +176,15 @@ def _searched(
 
 def _trainer(run: RLScenario, stated: Stated, n_gpus: int, machine: Machine) -> Trainer:
     """The trainer on some GPUs: its layout as stated, with as little recomputed as its memory allows, or searched."""
+    question = TrainerQuestion(run.engine.model, stated.precision, n_gpus, stated.recompute, stated.pieces)
     if stated.trainer is None:
-        question = TrainerQuestion(run.engine.model, stated.precision, n_gpus, stated.recompute)
         return search_trainer(question, run, machine)
     if stated.trainer.n_gpus > n_gpus:
         raise LayoutError(f"training layout {stated.trainer} takes {int(stated.trainer.n_gpus):,} of {n_gpus:,} GPUs")
     pack = PACK_TOKENS if stated.pack_tokens is None else stated.pack_tokens
     modes = (stated.recompute,) if stated.recompute else RECOMPUTE
     for mode in modes:
-        trainer = Trainer(stated.trainer, stated.precision, pack, mode)
+        trainer = question.pieces.applied(Trainer(stated.trainer, stated.precision, pack, mode))
         trainer = with_share(trainer, float(n_gpus)) if stated.trainer.dp == 1 else trainer
         if bool(trainer_fits(replace(run, trainer=trainer), machine)):
             break

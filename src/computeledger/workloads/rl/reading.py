@@ -21,6 +21,7 @@ from computeledger.physics.weights import precision_of
 from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
+from computeledger.workloads.rl.generation import engine_memory
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
     Lengths,
@@ -41,7 +42,7 @@ from computeledger.workloads.rl.scenario import (
     mixture_problem,
 )
 from computeledger.workloads.rl.search import SplitOption, rl_machine
-from computeledger.workloads.rl.training import Trainer
+from computeledger.workloads.rl.training import Pieces, Trainer
 from computeledger.workloads.rl.turns import Sampling, Turns
 from computeledger.workloads.rl.weight_sync import check_sync
 from computeledger.workloads.rl_frameworks import load_rl_framework
@@ -171,6 +172,12 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
         precision=parse_training_precision(question.training_precision, model.is_moe),
         recompute=question.recompute,
         pack_tokens=None if question.sequence_tokens is None else median_of(question.sequence_tokens),
+        pieces=Pieces(
+            None if question.microbatch_sequences is None else float(question.microbatch_sequences),
+            question.packing == "padded",
+            question.sharding == "zero-3",
+            load_rl_framework(question.framework).gathers_once,
+        ),
         is_wide=question.search,
     )
 
@@ -186,6 +193,7 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         batch=numbers["live_limit"],
         draft_tokens=numbers["draft_tokens"],
         tokens_per_step=numbers["tokens_per_step"],
+        host=engine_memory(question.memory_fraction or 0.0),
     )
     shares = not question.no_shared_prefix
     text = None

@@ -237,6 +237,15 @@ class RLScenario:
         return self.sequence_tokens + gold
 
     @property
+    def padding_tokens(self) -> Num:
+        """Tokens that a sequence is padded by on average, up to the longest of its microbatch [token]."""
+        if not self.trainer.is_padded:
+            return 0.0
+        each = self.trainer.batch(self.sequence_tokens, self.algorithm.rollouts).microbatch_sequences
+        longest = self.sampling.context_tokens(self.sampling.lengths.expected_longest_tokens(each))
+        return np.maximum(longest - self.sequence_tokens, 0.0)
+
+    @property
     def read_tokens(self) -> Num:
         """Prompt tokens that the generators read for one step, once per group where its cache is shared [token]."""
         each = self.algorithm.group_size if self.sampling.is_prefix_shared else 1.0

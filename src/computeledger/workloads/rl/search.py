@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import RECOMPUTE, Batch
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, training_memory
 from computeledger.progress import counted, stage
 from computeledger.units import format_count
@@ -26,7 +26,7 @@ from computeledger.workloads.pretraining.search import ranked_pretraining
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl.generation import generate, in_order
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
-from computeledger.workloads.rl.training import Trainer, train
+from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer, train
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.search import layouts_that_fit
 
@@ -98,14 +98,18 @@ class TrainerQuestion:
     precision: Precision
     n_gpus: int
     recompute: str | None = None
+    pieces: Pieces = field(default_factory=Pieces)
     pack_tokens: float | None = None
 
 
 def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer:
     """Find the fastest cut of the model that holds one longest rollout.
 
-    The search runs on the largest power of two of the GPUs; data-parallel ranks then fill the rest.
+    Weights that data-parallel ranks share need no cut where they fit so. The search runs on the largest power of two of
+    the GPUs; data-parallel ranks then fill the rest.
     """
+    if question.pieces.is_sharded and (found_one := _sharded_trainer(question, scenario, machine)):
+        return found_one
     power = 2 ** int(math.log2(question.n_gpus))
     longest = float(np.max(scenario.longest_sequence_tokens))
     longest = max(longest, question.pack_tokens or 0.0)
@@ -131,8 +135,9 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
         if question.recompute in (None, one.recompute)
         and (question.pack_tokens is None or one.microbatch_sequences == 1)
     )
+    whole = replace(question.pieces, is_sharded=False)
     found = [
-        Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute)
+        whole.applied(Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute))
         for one in itertools.islice(options, _TRIED)
     ]
     if not found:
@@ -148,6 +153,22 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
 
 #: Context-parallel degrees that a search tries, and options that it times with rollouts.
 _LONGEST_CP, _TRIED = 8, 40
+
+
+def _sharded_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer | None:
+    """A trainer whose ranks share the weights: the least context parallelism, recomputation and cut batch that fit."""
+    pieces, tokens = question.pieces, question.pack_tokens or PACK_TOKENS
+    most = pieces.microbatch_sequences
+    counts = [None] if most is None else [most / 2**halved for halved in range(int(math.log2(max(most, 1.0))) + 1)]
+    modes = (question.recompute,) if question.recompute else RECOMPUTE
+    for cp in (degree for degree in (1, 2, 4, _LONGEST_CP) if question.n_gpus % degree == 0):
+        layout = Layout(cp=cp, dp=question.n_gpus // cp)
+        for mode, count in itertools.product(modes, counts):
+            cut = replace(pieces, microbatch_sequences=count)
+            one = cut.applied(Trainer(layout, question.precision, tokens, mode))
+            if bool(trainer_fits(replace(scenario, trainer=one), machine)):
+                return one
+    return None
 
 
 def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
@@ -256,7 +277,11 @@ def trainer_bytes(scenario: RLScenario) -> Num:
     """
     longest = scenario.longest_sequence_tokens
     trainer, tokens = scenario.trainer, np.maximum(longest, scenario.trainer.pack_tokens)
-    batch = replace(trainer, pack_tokens=tokens).batch(tokens, scenario.algorithm.rollouts)
+    if trainer.microbatch_sequences is not None:
+        others = (trainer.microbatch_sequences - 1) * (longest if trainer.is_padded else scenario.sequence_tokens)
+        tokens = longest + np.maximum(others, 0.0)
+    whole = replace(trainer, pack_tokens=tokens, microbatch_sequences=None)
+    batch = whole.batch(tokens, scenario.algorithm.rollouts)
     return training_memory(scenario.engine.model, batch, trainer.layout).total_bytes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
-from computeledger.physics.training.step import StepTime, step_time
+from computeledger.physics.training.step import StepTime, exposed_s, step_time
 
 #: Tokens of a training microbatch where neither a question nor a search says (assumption).
 PACK_TOKENS = 8192.0
@@ -38,6 +38,12 @@ class Trainer:
         Interleaved model chunks per pipeline stage [-].
     is_sharded : bool
         Whether data-parallel ranks share the weights (FSDP, ZeRO-3) and gather them for every microbatch.
+    microbatch_sequences : float or ndarray or None
+        Rollouts of a microbatch; None for as many as ``pack_tokens`` hold [-].
+    is_padded : bool
+        Whether rollouts of a microbatch are padded to its longest one, and not packed.
+    gathers_once : bool
+        Whether shared weights stay gathered while log-probs are computed.
     """
 
     layout: Layout
@@ -46,6 +52,9 @@ class Trainer:
     recompute: str = "full"
     virtual_stages: Num = 1.0
     is_sharded: bool = False
+    microbatch_sequences: Num | None = None
+    is_padded: bool = False
+    gathers_once: bool = False
 
     def __post_init__(self) -> None:
         check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE)
@@ -63,15 +72,52 @@ class Trainer:
         Returns
         -------
         Batch
-            With as many rollouts per microbatch as its tokens hold.
+            With as many rollouts per microbatch as are stated, or as its tokens hold.
 
         Examples
         --------
         >>> float(Trainer(Layout(dp=8)).batch(2048.0, 512.0).microbatch_sequences)
         4.0
         """
-        each = np.clip(self.pack_tokens / sequence_tokens, 1.0, np.maximum(sequences / self.layout.dp, 1.0))
+        held = self.pack_tokens / sequence_tokens if self.microbatch_sequences is None else self.microbatch_sequences
+        each = np.clip(held, 1.0, np.maximum(sequences / self.layout.dp, 1.0))
         return Batch(sequence_tokens, sequences, each, self.recompute, self.virtual_stages, self.is_sharded)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How a trainer is cut into microbatches, and whether its ranks share the weights, before its layout is known.
+
+    Attributes
+    ----------
+    microbatch_sequences : float or None
+        Rollouts of a microbatch at most; None for as many as its tokens hold [-].
+    is_padded : bool
+        Whether they are padded to the longest of them.
+    is_sharded : bool
+        Whether data-parallel ranks share the weights.
+    gathers_once : bool
+        Whether they stay gathered while log-probs are computed.
+    """
+
+    microbatch_sequences: float | None = None
+    is_padded: bool = False
+    is_sharded: bool = False
+    gathers_once: bool = False
+
+    def applied(self, trainer: Trainer) -> Trainer:
+        """Cut a trainer so; weights are shared where no pipeline and no experts divide them.
+
+        Examples
+        --------
+        >>> pieces = Pieces(is_sharded=True)
+        >>> [pieces.applied(Trainer(one)).is_sharded for one in (Layout(tp=2, dp=4), Layout(pp=2, dp=4))]
+        [True, False]
+        """
+        layout = trainer.layout
+        is_whole = bool(np.all((np.asarray(layout.pp) == 1) & (np.asarray(layout.ep) == 1)))
+        return replace(trainer, microbatch_sequences=self.microbatch_sequences, is_padded=self.is_padded,
+                       is_sharded=self.is_sharded and is_whole, gathers_once=self.gathers_once)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +178,7 @@ def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine
     """Time log-probs and update.
 
     A forward pass takes one part in ``3 + recomputed`` of a microbatch; the pipeline's bubble comes once per sweep.
+    Sharded weights are gathered once for each of its microbatches, or once for all.
 
     Parameters
     ----------
@@ -169,6 +216,8 @@ def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine
         sweep = trainer.batch(tokens, np.maximum(sequences, 1.0))
         one = step_time(model, sweep, trainer.layout, trainer.precision, machine)
         took_s = (one.microbatch_s * one.microbatches + one.bubble_s) / (3 + batch.forward_again)
+        gathers_s = one.gather_s / (one.microbatches if trainer.gathers_once else 1.0)
+        took_s = took_s + exposed_s(gathers_s, took_s, machine)
         return factors.rl_training_ratio * np.where(np.asarray(sequences) > 0, took_s, 0.0)
 
     return Training(

@@ -14,7 +14,7 @@ from computeledger.facts.schema import System
 from computeledger.physics.calibration.weight_sync import SyncMechanism, load_sync_mechanism, sync_constants
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
-from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.physics.serving.memory import expert_bytes_per_gpu, weights_bytes_per_gpu
 
 #: Tensors of a layer beside its feed-forward matrices: projections of attention and norms (assumption).
 LAYER_TENSORS = 8
@@ -42,6 +42,8 @@ class SyncSides:
         Whether both sides share their GPUs.
     is_gathered : bool
         Whether the trainer's parts still have to be brought together; not where they lie in host memory already.
+    is_sharded : bool
+        Whether data-parallel ranks of the trainer share its weights.
     """
 
     model: Model
@@ -52,6 +54,7 @@ class SyncSides:
     system: System
     is_colocated: bool = True
     is_gathered: bool = True
+    is_sharded: bool = False
 
     @property
     def n_tensors(self) -> int:
@@ -87,6 +90,8 @@ class SyncSides:
 def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] | None = None) -> Num:
     """Time of one synchronisation: ``fixed + tensors x each + bytes / (share x link) + gathered + bytes / rate``.
 
+    Trainers whose ranks share the weights send at a share of their own, and bring experts together first.
+
     Parameters
     ----------
     sides : SyncSides
@@ -117,7 +122,11 @@ def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] 
     if given.tensor:
         time_s = time_s + known[given.tensor] * sides.n_tensors
     if given.link:
-        time_s = time_s + moved / (known[given.link] * link)
+        share = known[given.sharded_link if sides.is_sharded and given.sharded_link else given.link]
+        time_s = time_s + moved / (share * link)
+    if given.experts and sides.is_sharded:
+        apart = expert_bytes_per_gpu(sides.model, Layout(), sides.precision)
+        time_s = time_s + apart / (known[given.experts] * link)
     if given.gather and sides.is_gathered:
         time_s = time_s + moved / (known[given.gather] * link)
     if given.rate:

@@ -46,6 +46,20 @@ class RLFramework:
         Whether its generation engines run on pipeline stages.
     packs : bool
         Whether the trainer packs rollouts of different lengths; padded otherwise.
+    sharding : str
+        ``zero-3`` where its usual trainer shares the weights among data-parallel ranks (FSDP); empty otherwise.
+    recompute : str
+        What its usual trainer computes again; empty for as little as its memory allows.
+    gathers_once : bool
+        Whether shared weights stay gathered while log-probs are computed; for every microbatch otherwise.
+    microbatch_sequences : int
+        Rollouts of a training microbatch where nobody says; 0 for as many as the packed length holds [-].
+    generation_batch : int
+        Rollouts that a GPU decodes together where nobody says; 0 for as many as the engine takes [-].
+    shared_hbm_fraction : float
+        Share of a GPU's memory that the engine fills where GPUs are shared; 0 for what servers fill [-].
+    decode_layer_s : float
+        Host time of a layer in a decode step, where kernels are launched one by one [s].
     source : str
         Where its defaults are from.
     unverified : tuple of str
@@ -65,6 +79,13 @@ class RLFramework:
     is_one_program: bool = False
     has_stages: bool = True
     packs: bool = True
+    sharding: str = ""
+    recompute: str = ""
+    gathers_once: bool = False
+    microbatch_sequences: int = 0
+    generation_batch: int = 0
+    shared_hbm_fraction: float = 0.0
+    decode_layer_s: float = 0.0
     source: str = "assumption"
     unverified: tuple[str, ...] = ()
 

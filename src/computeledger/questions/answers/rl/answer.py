@@ -181,7 +181,7 @@ class RLAnswer(Answer):
         document["framework"] = documents.framework_document(question, run.result)
         document |= {"price": setting.price_ground, "backend": question.settled.backend}
         document["assumptions"] = _assumptions(question)
-        document["interval"] = {"class": setting.run.confidence}
+        document["interval"] = documents.interval_document(setting.run.confidence, question.settled.framework)
         if working:
             document["working"] = working_document(rl_figures(run), setting.price_ground)
             document["efficiency"] = _factors()

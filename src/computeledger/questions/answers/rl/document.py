@@ -13,7 +13,7 @@ from computeledger.frontier.text import epochs
 from computeledger.questions.document import picked
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
-from computeledger.workloads.rl.confidence import framework_effect
+from computeledger.workloads.rl.confidence import RL_CLASSES, framework_effect, rests_on
 from computeledger.workloads.rl.coverage import BudgetDemand
 from computeledger.workloads.rl.environments import Environments, Horizon
 from computeledger.workloads.rl.estimate import RLResult
@@ -146,6 +146,11 @@ def bound_document(result: RLResult, resource: str) -> dict[str, Any]:
     phase = str(np.ravel(pace_bound(result))[0])
     named = {"generation": resource, "training": "compute", "verification": "cpu"}[phase]
     return {"bound": named, "binding_phase": phase}
+
+
+def interval_document(name: str, framework: str) -> dict[str, str]:
+    """Class of the step's interval, and what it rests on."""
+    return {"class": name, **({} if name not in RL_CLASSES else {"rests_on": rests_on(name, framework)})}
 
 
 def option_document(option: SplitOption) -> dict[str, Any]:
