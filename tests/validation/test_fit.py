@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,16 @@ def test_cross_validation_never_sees_its_fold() -> None:
     left_out = cross_validate(fit, folds, np.zeros(2))
     seen = fit.residuals(fit_constants(fit).change[None, :])[:, 0]
     assert np.median(np.abs(left_out[folds == 2])) > np.median(np.abs(seen[folds == 2]))
+
+
+def test_a_constant_stays_at_its_highest_value_and_folds_move_it_from_there() -> None:
+    fit, _ = power_law(np.zeros(60))
+    capped = replace(fit, highest=np.array([np.log(1.8 / 1.5), np.inf]))
+    held = fit_constants(capped, np.array([1.0, 0.0])).change
+    assert 1.5 * np.exp(held[0]) == pytest.approx(1.8)
+    lower, _ = power_law(np.full(60, np.log(0.5)))
+    moved = fit_constants(replace(lower, highest=capped.highest), held).change
+    assert 1.5 * np.exp(moved[0]) == pytest.approx(1.0, rel=0.02)
 
 
 def test_conformal_intervals_cover_new_draws() -> None:

@@ -17,7 +17,15 @@ from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.open_points import NEEDED, compare_open, open_case, predict_open
 from computeledger.workloads.serving.estimate import estimate_serving
-from computeledger.workloads.serving.intervals import ALONE, CHIP, ENGINE, USUAL, interval_of
+from computeledger.workloads.serving.intervals import (
+    ALONE,
+    CHIP,
+    ENGINE,
+    LOCAL,
+    LOCAL_SEVERAL,
+    USUAL,
+    interval_of,
+)
 
 ROW = dict.fromkeys(NEEDED, "") | {
     "model": "llama-3.1-8b", "accelerator": "h100-sxm5-80gb", "n_accelerators": "1", "engine": "vllm", "layout": "tp1",
@@ -56,6 +64,13 @@ def test_rows_are_asked_as_their_sources_measured() -> None:
     assert (experts.experts, experts.attention) == ("mxfp4", "fp8")
     cached = open_case(ROW | {"cached_fraction": "0.75"}).scenario
     assert (cached.cached_tokens, cached.input_tokens) == (768.0, 256.0)
+
+
+def test_several_requests_on_a_local_engine_have_the_class_that_serve_gives_them() -> None:
+    local = ROW | {"engine": "llama.cpp", "accelerator": "rtx-4090"}
+    assert [open_case(local | {"concurrency": n, "rounds": "1"}).interval for n in ("1", "8", "64")] == [
+        LOCAL, LOCAL_SEVERAL, LOCAL_SEVERAL,
+    ]  # fmt: skip
 
 
 def test_a_makers_published_launch_and_the_month_of_a_build_are_read() -> None:

@@ -13,7 +13,7 @@ from computeledger.arrays import median
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.rl import rl_factors
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
-from computeledger.physics.roofline import Machine
+from computeledger.physics.roofline import Machine, Precision
 from computeledger.questions.answers.pretraining.setting import read_setting as read_pretraining
 from computeledger.questions.answers.rl.setting import read_setting as read_rl
 from computeledger.questions.answers.serving.answer import answer_one_pool
@@ -22,7 +22,7 @@ from computeledger.validation.questions import UnaskedError, measured_question, 
 from computeledger.validation.rl import points as rl_points
 from computeledger.validation.rl.beta import CURATED_RL
 from computeledger.validation.rl.rows import rl_runs
-from computeledger.validation.serving.points import Point, sort_points
+from computeledger.validation.serving.points import NEEDED, ROUNDS_OF_A_RUN, Point, sort_points
 from computeledger.validation.serving.predictions import blocks_of, predict_blocks
 from computeledger.validation.training import points as training_points
 from computeledger.validation.training.rows import read_training_table, training_runs
@@ -105,3 +105,33 @@ def test_a_row_that_says_more_than_a_question_says_what() -> None:
     with pytest.raises(UnaskedError, match="two pools"):
         measured_question(pools)
     assert np.isfinite([value for one in asked for value in one.values.values()]).all()
+
+
+def test_pools_are_asked_as_their_release_was_launched() -> None:
+    """The record names attention-DP ranks with undivided experts: spread over a wide pool, none on a node."""
+    row = dict.fromkeys(NEEDED, "") | {
+        "model_path": "deepseek-ai/DeepSeek-R1", "system": "gb200", "backend": "sglang", "mode": "disagg",
+        "backend_version": "0.5.5.post2", "isl": "1024", "osl": "1024", "gemm_quant_mode": "fp8_block",
+        "moe_quant_mode": "fp8_block", "silicon_ttft_ms": "900", "silicon_tpot_ms": "20", "prefill_num_workers": "1",
+        "decode_num_workers": "1", "prefill_tp_size": "1", "prefill_attention_dp_size": "8", "prefill_moe_ep_size": "1",
+        "decode_tp_size": "1", "decode_attention_dp_size": "32", "decode_moe_ep_size": "1",
+        "silicon_data_source": "silicon_concurrency=512",
+    }  # fmt: skip
+    names = [
+        f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("tp_size", "attention_dp_size", "moe_ep_size")
+    ]
+    node = {"prefill_attention_dp_size": "4", "decode_attention_dp_size": "4"}
+    for changes, expected in (
+        ({}, [1, 8, 8, 1, 32, 32]),
+        (node, [4, 1, 1, 4, 1, 1]),
+        ({"backend_version": "0.5.8"}, [1, 8, 1, 1, 32, 1]),
+    ):
+        (point,), skipped = sort_points([row | changes])
+        assert not skipped
+        assert [point.number(name) for name in names] == expected
+
+
+def test_rounds_of_equal_lengths_start_together() -> None:
+    row = {"silicon_data_source": "source_file=/data/h100_sxm/sglang/0.5.1.post1/one.csv"}
+    points = [Point(one, None, "", "sglang", Precision(), "aggregated", 8.0, 1.0, False) for one in (row, {})]  # type: ignore[arg-type]
+    assert [one.rounds for one in points] == [1.0, ROUNDS_OF_A_RUN]

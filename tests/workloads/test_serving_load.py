@@ -94,6 +94,20 @@ def test_the_result_gives_every_statistic_and_the_scenario_chooses_one() -> None
     assert mean.ttft_statistic_s("median") < mean.ttft_s / 3, "half of the requests meet no burst"
 
 
+def test_a_request_of_one_burst_meets_half_of_the_others_prompts() -> None:
+    """Each decodes while those behind it are read: on average half of them, as the simulation says."""
+    n, out = 32, 64
+    asked = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 8192.0, float(out), float(n), rounds=1.0)
+    found = estimate_serving(asked, H100)
+    assert float(found.prefill_wait_s * out / found.prefill_joined_s) == pytest.approx((n - 1) / 2)
+    more = estimate_serving(replace(asked, rounds=np.array([2.0, 10.0, np.inf])), H100)
+    assert (more.prefill_wait_s * out / more.prefill_joined_s).tolist() == pytest.approx([23.25, 29.45, 31.0])
+    timed = timed_pool(asked, H100, Engine(live=n, contexts_tokens=(8192.0, 8192.0 + out)))
+    trace = Trace(np.zeros(n), np.full(n, 8192), np.full(n, out))
+    simulated = simulate_serving(ServingClock((timed.pool,)), trace).times_s["tpot_s"]
+    assert float(found.tpot_s) == pytest.approx(float(np.mean(simulated)), rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("model", "layout", "prompt"), [("llama-3.1-8b", Layout(), 1024.0), ("llama-3.1-70b", Layout(tp=8), 8192.0)]
 )

@@ -25,12 +25,13 @@ DAMPINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is fitted to what."""
+    """What is fitted to what; a constant that reaches its highest value stays there, where it still has a slope."""
 
     residuals: Callable[[Array], Array]
     scales: Array
     weights: Array
     prior_sd: Array
+    highest: Array | float = np.inf
 
     def without(self, chosen: NDArray[np.bool_]) -> Fit:
         """The same fit with some measurements left out.
@@ -70,7 +71,7 @@ def fit_constants(fit: Fit, start: Array | None = None, iterations: int = 20) ->
     1.1
     """
     n = len(fit.prior_sd)
-    change = np.zeros(n) if start is None else np.array(start, float)
+    change = np.minimum(np.zeros(n) if start is None else np.array(start, float), fit.highest)
     damping = 1e-2
     for _ in range(iterations):
         here, slopes = _slopes(fit, change)
@@ -79,7 +80,7 @@ def fit_constants(fit: Fit, start: Array | None = None, iterations: int = 20) ->
         gradient = slopes.T @ (pull * here) + change / fit.prior_sd**2
         tried = [damping * factor for factor in DAMPINGS]
         moves = [np.linalg.solve(curvature + one * np.diag(np.diag(curvature)), gradient) for one in tried]
-        candidates = change - np.clip(np.array(moves), -LONGEST_MOVE, LONGEST_MOVE)
+        candidates = np.minimum(change - np.clip(np.array(moves), -LONGEST_MOVE, LONGEST_MOVE), fit.highest)
         losses = [_loss(fit, r, x) for r, x in zip(fit.residuals(candidates).T, candidates, strict=True)]
         best = int(np.argmin(losses))
         gain = _loss(fit, here, change) - losses[best]

@@ -8,6 +8,7 @@ from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.estimate import PretrainingResult
 from computeledger.workloads.result import Figure, Term
+from computeledger.workloads.serving.burst import turns_of_run
 from computeledger.workloads.serving.estimate import ServingResult
 
 
@@ -54,7 +55,11 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
     )
     sums = "sum of its operations x serving ratio, at least the physical limit"
     shared = "interference x what the prompt adds to the decode step that it joins, for the busiest rank"
-    tpot = "decode step + ((B - 1) / output) x joined prefill"
+    tpot, terms = "decode step + ((B - 1) / output) x joined prefill", [decode, batch, written, joined]
+    turns = turns_of_run(result.scenario.rounds, result.scenario.batch, result.scenario.waiting)
+    if not np.all(np.isinf(turns)):
+        tpot += " x (1 - 1 / (2 turns)): half of them are past in a place's last turn"
+        terms.append(Term("turns", turns, ""))
     alone = "joined prefill, in one request of B (which meets no other) the whole prefill"
     rest = Term("all but the prefill", result.ttft_s - result.prefill_s, "s")
     first = (
@@ -68,7 +73,7 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
         Figure("prefill_s", result.prefill_s, "s", sums, prompts),
         Figure("prefill_joined_s", result.prefill_joined_s, "s", shared, (prompt,)),
         Figure("prefill_busy_s", result.prefill_busy_s, "s", alone, (joined, prompt, batch)),
-        Figure("tpot_s", result.tpot_s, "s", tpot, (decode, batch, written, joined)),
+        Figure("tpot_s", result.tpot_s, "s", tpot, tuple(terms)),
         Figure("ttft_s", result.ttft_s, "s", first, (prompt, rest)),
         Figure("in_service_s", result.in_service_s, "s", service, behind),
     )

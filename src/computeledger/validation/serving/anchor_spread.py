@@ -27,15 +27,15 @@ from computeledger.validation.serving.anchor_gain import (
 from computeledger.validation.serving.open_points import compare_open
 from computeledger.validation.training.anchor_spread import StepFit, fit_steps, step_text
 from computeledger.workloads.serving.anchor_fit import score
-from computeledger.workloads.serving.intervals import KNOWN, interval_of
+from computeledger.workloads.serving.intervals import interval_of
 
 #: Where the rows lie: in the folder of measured tables, and with the package.
 OPEN_TABLE, SHIPPED_TABLE = Path("measured") / "serving_open.csv", "serving_elsewhere.csv"
 QUANTITIES = ("tpot", "ttft")
 #: Freedom of Student's t, whose long tails keep a few strange runs from deciding (assumption).
 _FREEDOM = 2.5
-#: Slopes per doubling that are tried [-].
-_SLOPES = np.geomspace(0.005, 0.4, 40)
+#: Slopes per doubling, and scatters, that are tried [-].
+_SLOPES, _SCATTERS = np.geomspace(0.005, 0.4, 20), np.geomspace(0.02, 0.5, 20)
 _TAILS = (0.05, 0.1, 0.9, 0.95)
 _SAMPLES = 32
 
@@ -76,9 +76,7 @@ def fit_anchors(folder: str | Path, quick: bool = False) -> AnchorFit:
 
 
 def spread_of(runs: Runs, quantity: str) -> AnchorSpread:
-    """Fit one time: the deployments' spread by their means, slopes by pairs of points, tails by what they leave.
-
-    Scatter is that of the InferenceX runs, whose many points tell it best.
+    """Fit one time: the deployments' spread by their means, slopes and scatter by pairs of points, tails by the rest.
 
     Examples
     --------
@@ -89,7 +87,6 @@ def spread_of(runs: Runs, quantity: str) -> AnchorSpread:
     True
     """
     levels = [np.mean([_log(point, quantity) for point in run]) for run in runs.values()]
-    scatter = interval_of(KNOWN).within_run[quantity]
     pairs = [
         (
             _log(one, quantity) - _log(two, quantity),
@@ -101,11 +98,10 @@ def spread_of(runs: Runs, quantity: str) -> AnchorSpread:
         for one, two in itertools.combinations(run, 2)
     ]
     apart, batch, given, weight = np.array(pairs).T
-    per_batch, per_input = (side[..., None] ** 2 for side in np.meshgrid(_SLOPES, _SLOPES, indexing="ij"))
-    variance = 2 * scatter**2 + per_batch * batch**2 + per_input * given**2
+    tried = np.array(list(itertools.product(_SCATTERS, _SLOPES, _SLOPES)))
+    variance = tried**2 @ np.array([2 * np.ones_like(batch), batch**2, given**2])
     likely = -0.5 * np.log(variance) - (_FREEDOM + 1) / 2 * np.log1p(apart**2 / variance / _FREEDOM)
-    best = np.unravel_index(np.argmax(likely @ weight), (len(_SLOPES), len(_SLOPES)))
-    by_batch, by_input = (float(_SLOPES[place]) for place in best)
+    scatter, by_batch, by_input = map(float, tried[np.argmax(likely @ weight)])
     bare = AnchorSpread(float(np.std(levels)), scatter, by_batch, by_input, (-1.0, -1.0, 1.0, 1.0))
     scores, weights = [], []
     for run in runs.values():

@@ -148,6 +148,7 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
         return np.asarray(np.concatenate([*own, beside]))
 
     kinds = np.concatenate([np.repeat([0, 1], len(points)), np.where(first, 1, 0)])
+    n_effects = len(others.makers) + len(others.sources)
     return Fit(
         residuals=residuals,
         scales=np.array([SCALES["tpot"], SCALES["ttft"]])[kinds],
@@ -157,7 +158,13 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
             + [MAKER_SD] * len(others.makers)
             + [EFFECT_SD] * len(others.sources)
         ),
+        highest=np.array([_highest(one.constant) for one in names] + [np.inf] * n_effects),
     )
+
+
+def _highest(name: str) -> float:
+    """Logarithm of a share's cap of 1 over its prior; other constants have none."""
+    return -float(np.log(median_of(load_factors("assumed")[name].value))) if "fraction" in name else np.inf
 
 
 @dataclass(frozen=True)

@@ -165,8 +165,9 @@ def open_case(row: Row) -> OpenCase:
     scenario = _scenario(row, system)
     engine = row["engine"] if row["engine"] in engines() else GENERIC
     is_one_burst = is_burst(_batch(row), _number(row, "rounds") or np.inf) and not row["static_batch"]
-    alone = "alone" if _batch(row) == 1 or row["static_batch"] else "aggregated"
-    kind = "burst" if is_one_burst else alone
+    several = "several" if engine in local_engines() else "aggregated"
+    alone = "alone" if _batch(row) == 1 or row["static_batch"] else several
+    kind = "burst" if is_one_burst and engine not in local_engines() else alone
     name = interval_class(scenario.model, scenario.precision.name, load_system(system), engine, kind)
     drafts, accepted = _drafts(row)
     is_assumed = bool(drafts) and not accepted

@@ -52,6 +52,12 @@ DRAWN_LENGTH_RATIO = 0.9
 _OTHER_HARNESS = re.compile(r"source_file=/")
 #: Requests per client of these runs: ten times the concurrency is sent, all clients starting at once.
 ROUNDS_OF_A_RUN = 10.0
+#: One grid of fixed lengths whose first tokens take as long as half the prompts of all clients and more: every round
+#: starts with all of them, as equal lengths stay in step where an engine reads prompts first (inferred).
+_IN_STEP = re.compile(r"sglang/0\.5\.1\.post1/")
+#: Pools whose record names attention-DP ranks and undivided experts, which no launch of theirs has: those published for
+#: this release spread experts over all ranks, or have tensor parallelism alone on the four GPUs of a node.
+_MISRECORDED, _NODE_GPUS = ("sglang", "0.5.5.post2"), 4.0
 #: Workers of each pool where a disaggregated record does not state them (assumption).
 ASSUMED_PREFILL, ASSUMED_DECODE = 2.0, 4.0
 #: Drafts and yield of a step in runs that are 1.5 to 2.2 times faster than the same configuration without (inferred).
@@ -117,6 +123,11 @@ class Point:
         return load_calibration().years_of(self.month)
 
     @property
+    def rounds(self) -> float:
+        """Requests per client between two starts of all clients at once."""
+        return 1.0 if _IN_STEP.search(self.row.get("silicon_data_source", "")) else ROUNDS_OF_A_RUN
+
+    @property
     def family(self) -> str:
         """Model family: variants of one architecture, and their formats, are one."""
         return model_family(self.model)
@@ -179,8 +190,23 @@ def _rounded(row: Mapping[str, str], name: str) -> str:
     return row.get(name, "") if value is None else f"{value:.3g}"
 
 
+def _as_launched(row: Mapping[str, str]) -> Mapping[str, str]:
+    """The record with the layouts that its engine's published launches have, where it names one that none has."""
+    if row["mode"] == "agg" or (row["backend"], row.get("backend_version")) != _MISRECORDED:
+        return row
+    is_wide = (_number(row, "decode_attention_dp_size") or 1.0) > _NODE_GPUS
+    changed: dict[str, str] = {}
+    for pool in ("prefill_", "decode_"):
+        ranks = row.get(f"{pool}attention_dp_size", "")
+        if _number(row, f"{pool}moe_ep_size") == 1.0 and (_number(row, f"{pool}attention_dp_size") or 1.0) > 1.0:
+            own = {"moe_ep_size": ranks} if is_wide else {"tp_size": ranks, "attention_dp_size": "1"}
+            changed |= {f"{pool}{name}": value for name, value in own.items()}
+    return {**row, **changed}
+
+
 def _point(row: Mapping[str, str]) -> Point | str:
     """A question, or why the record is none."""
+    row = _as_launched(row)
     model = _model(row["model_path"])
     if model is None:
         return "model not known"

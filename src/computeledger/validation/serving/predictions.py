@@ -20,7 +20,6 @@ from computeledger.validation.serving.points import (
     ASSUMED_DRAFT_TOKENS,
     ASSUMED_PREFILL,
     ASSUMED_TOKENS_PER_STEP,
-    ROUNDS_OF_A_RUN,
     Point,
     sort_points,
 )
@@ -78,7 +77,7 @@ def _block(places: np.ndarray[tuple[int], np.dtype[np.int64]], points: Sequence[
         batch=load,
         draft_tokens=speculative * ASSUMED_DRAFT_TOKENS,
         tokens_per_step=1 + speculative * (ASSUMED_TOKENS_PER_STEP - 1),
-        rounds=ROUNDS_OF_A_RUN,
+        rounds=np.array([[one.rounds] for one in points]),
     )
     where = (first.system, first.backend, np.array([[one.years] for one in points]))
     if first.kind == "aggregated":

@@ -86,6 +86,29 @@ def start_wait_s(longest_s: Num, rounds: Num, statistic: str = "mean") -> Num:
     return longest_s * np.clip(1 - (1 - share) * np.asarray(rounds), 0.0, 1.0)
 
 
+def turns_of_run(rounds: Num, batch: Num, waiting: Num) -> Num:
+    """Requests of a run for each place among the sequences that decode.
+
+    Parameters
+    ----------
+    rounds : float or ndarray
+        Requests per client [-].
+    batch, waiting : float or ndarray
+        Requests that decode, and that wait [-].
+
+    Returns
+    -------
+    float or ndarray
+        Turns of a place [-].
+
+    Examples
+    --------
+    >>> turns_of_run(1.0, 250.0, 750.0)
+    4.0
+    """
+    return rounds * (batch + waiting) / batch
+
+
 def turns_waited(waiting: Num, batch: Num, rounds: Num, statistic: str = "mean") -> Num:
     """Wait for a place among the sequences that decode, over the time that a sequence decodes.
 

@@ -28,7 +28,7 @@ from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_p
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
-from computeledger.workloads.serving.burst import NO_TURN, FirstToken, Turn
+from computeledger.workloads.serving.burst import NO_TURN, FirstToken, Turn, turns_of_run
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
 
@@ -270,7 +270,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
 
     ``TPOT = t_decode(B, context) / yield + interference ((B - 1) / O) t_added / ranks``, where ``t_added`` is what a
     prompt adds to the decode step that it joins (weights are read once, launches hide behind the decodes), prompts that
-    arrive in one step share its pass and attention-DP ranks wait for the busiest. Alone, a request is undisturbed;
+    arrive in one step share its pass and ranks wait for the busiest; half are past in a last turn. Alone, none joins;
     ``TTFT = t_host + t_prefill + admission t_decode + start``, with others in flight no less than ``t_prefill + TPOT``.
     ``start`` is the wait of a first round in which every client sends its prompt at once, at the scenario's statistic.
 
@@ -301,10 +301,10 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     step_s = _drafted_s(scenario, step.s)
     decode_s = step_s / scenario.tokens_per_step
     prompts = _timed(scenario, _reading(scenario), machine)
-    prefill_s = prompts.s
     joined_s = _joined_s(scenario, prompts, step, machine)
     others = np.maximum(scenario.batch - 1.0, 0.0)
-    tpot_s = decode_s + joined_s * (others / scenario.output_tokens)
+    met = others * (1 - 1 / (2 * turns_of_run(scenario.rounds, scenario.batch, scenario.waiting)))
+    tpot_s = decode_s + joined_s * (met / scenario.output_tokens)
     # the first token has an interval of its own: nothing of a step's ratio enters it
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
@@ -325,9 +325,9 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         step_s=step_s,
         decode_s=decode_s,
         decode_limit_s=_drafted_s(scenario, total_s(step.limit)) / scenario.tokens_per_step,
-        prefill_s=prefill_s,
+        prefill_s=prompts.s,
         prefill_joined_s=joined_s,
-        prefill_busy_s=_busy_s(joined_s, prefill_s, scenario.batch, machine),
+        prefill_busy_s=_busy_s(joined_s, prompts.s, scenario.batch, machine),
         ttft_s=first.at_s(scenario.statistic),
         tpot_s=tpot_s,
         first=first,
