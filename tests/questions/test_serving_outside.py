@@ -112,3 +112,9 @@ def test_one_token_has_no_time_per_further_token() -> None:
     assert in_flight == pytest.approx(32, rel=0.05)
     assert "one token after" in answer.view(working=True).headline
     assert not any("per output token" in tile.label for tile in answer.view().tiles)
+
+
+def test_a_cap_on_the_prefill_pool_is_said() -> None:
+    assert cl.serve(**POOLS).to_dict()["assumptions"]["most_prefill_busy_fraction"] == pytest.approx(0.8)
+    with pytest.raises(InputError, match="busy for at most 80% of the time"):
+        cl.serve(**POOLS | {"gpus": 2, "batch": 32, "input_tokens": 8192, "output_tokens": 16})

@@ -62,7 +62,12 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
         terms.append(Term("turns", turns, ""))
     alone = "joined prefill, in one request of B (which meets no other) the whole prefill"
     rest = Term("all but the prefill", result.ttft_s - result.prefill_s, "s")
-    first = "first-token ratio x (host + prefill + admission steps x decode step + start + wait for room in the cache)"
+    first = (
+        "first-token ratio x (host + prefill + admission steps x decode step + start + wait for room in the cache), "
+        "with others in flight at least prefill + TPOT"
+    )
+    service = "mean TTFT without a wait for room + (output - 1) x TPOT, at least what the GPUs are busy"
+    behind = (Term("TTFT", result.ttft_s, "s"), written, Term("TPOT", result.tpot_s, "s"))
     return (
         Figure("decode_s", result.decode_s, "s", sums, parts),
         Figure("prefill_s", result.prefill_s, "s", sums, prompts),
@@ -70,6 +75,7 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
         Figure("prefill_busy_s", result.prefill_busy_s, "s", alone, (joined, prompt, batch)),
         Figure("tpot_s", result.tpot_s, "s", tpot, tuple(terms)),
         Figure("ttft_s", result.ttft_s, "s", first, (prompt, rest)),
+        Figure("in_service_s", result.in_service_s, "s", service, behind),
     )
 
 
@@ -77,7 +83,7 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
     asked = result.scenario
     batch, gpus = Term("B", asked.batch, ""), Term("GPUs", asked.layout.n_gpus, "GPUs")
     price, given = Term("price", asked.usd_per_gpu_hour, "usd_per_hour"), Term("input", asked.input_tokens, "tokens")
-    decode, busy = Term("decode step", result.decode_s, "s"), Term("prefill per prompt", result.prefill_busy_s, "s")
+    service, busy = Term("in service", result.in_service_s, "s"), Term("prefill per prompt", result.prefill_busy_s, "s")
     cached = Term("replica time of a cached token", result.cached_busy_s, "s")
     speed, tpot = result.output_tokens_per_s_per_gpu, Term("TPOT", result.tpot_s, "s")
     output = Term("output", asked.output_tokens, "tokens")
@@ -85,8 +91,9 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
     paid = " / occupancy" if idle else ""
     rate = f"x GPUs x price / 3600 x 1e6{paid}"
     reuse = "(its share of a longer prefix's prefill + its cache entry over the NIC)"
+    written = (service, batch, busy, output, gpus, price)
     costs = {
-        "output": (f"decode step / B {rate}", (decode, batch, gpus, price)),
+        "output": (f"(in service / B - prefill per prompt) / output {rate}", written),
         "input": (f"prefill per prompt / input {rate}", (busy, given, gpus, price)),
         "cached_read": (f"{reuse} {rate}", (cached, gpus, price)),
     }
@@ -96,8 +103,8 @@ def _costs(result: ServingResult) -> tuple[Figure, ...]:
             "output_tokens_per_s_per_gpu",
             speed,
             "tokens/s",
-            f"1 / ((decode step / B + prefill per prompt / output) x GPUs{paid})",
-            (decode, batch, busy, output, gpus, *idle),
+            f"B x output / (in service x GPUs){' x occupancy' if idle else ''}",
+            (batch, output, service, gpus, *idle),
         ),
         *(
             Figure(

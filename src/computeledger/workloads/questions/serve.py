@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
 from computeledger.fields import Record, asked, fields_of
+from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.workloads.engines import default_engine
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 
@@ -171,7 +172,7 @@ class ServeQuestion(EngineRun, OnSystem):
             self.check_settings(self.engine)
         if self.emit is not None and self.backend == "ideal":
             raise InputError(f"--emit {self.emit}: the physical limit is no engine: leave out --backend ideal")
-        if self.emit is not None and self.backend not in (None, "generic", self.emit):
+        if self.emit in calibrated_engines() and self.backend not in (None, "generic", self.emit):
             raise InputError(
                 f"--emit {self.emit}: the answer is {self.backend}'s: give --backend {self.emit}, or leave it out"
             )

@@ -160,7 +160,8 @@ def search_pools(
     if not matches:
         raise DoesNotFitError(
             f"{scenario.model.id}: {format_count(n_gpus, 'GPU')} cannot hold a prefill and a decode worker: at least "
-            f"{_fewest_gpus(scenario, prefill, columns)} can, each keeping up with the other"
+            f"{_fewest_gpus(scenario, prefill, columns)} can, each keeping up with the other: prefill workers "
+            f"are busy for at most {MOST_BUSY_FRACTION:.0%} of the time (assumption)"
         )
     found = _exact(scenario, machine, matches)
     if not found:

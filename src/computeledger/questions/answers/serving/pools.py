@@ -25,7 +25,7 @@ from computeledger.questions.answers.serving.setting import (
 from computeledger.units import format_si
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.pool_search import PoolOption, pools_usd_per_mtok, search_pools
+from computeledger.workloads.serving.pool_search import MOST_BUSY_FRACTION, PoolOption, pools_usd_per_mtok, search_pools
 from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
 from computeledger.workloads.serving.reading import check_request, layouts_to_search, stated_layout
 from computeledger.workloads.serving.search import (
@@ -73,7 +73,8 @@ class PoolsAnswer(ServingAnswer):
         document["aggregated"] = None if single is None else documents.option_document(single)
         document |= {
             "price": dict(setting.price),
-            "assumptions": documents.serving_assumptions(setting.at_median.host.buffers),
+            "assumptions": documents.serving_assumptions(setting.at_median.host.buffers)
+            | {"most_prefill_busy_fraction": MOST_BUSY_FRACTION},
         }
         if limits := question.limits:
             document["meets"] = documents.meets_document(self.result, limits)
