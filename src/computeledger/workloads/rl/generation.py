@@ -107,7 +107,17 @@ def _prompt_s(engine: ServingScenario, sampling: Sampling, machine: Machine) -> 
 
 
 def engine_memory(share_fraction: float) -> HostMemory:
-    """What the engine keeps of a GPU's memory, of which a framework leaves it a share; 0 for what servers take.
+    """Say what the engine keeps of a GPU's memory, of which a framework leaves it a share.
+
+    Parameters
+    ----------
+    share_fraction : float
+        Of the memory; 0 for what servers take [-].
+
+    Returns
+    -------
+    HostMemory
+        All of it on the chip, with the engine's buffers.
 
     Examples
     --------

@@ -57,7 +57,7 @@ class Trainer:
     gathers_once: bool = False
 
     def __post_init__(self) -> None:
-        check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE)
+        check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE, microbatch_sequences=AT_LEAST_ONE)
 
     def batch(self, sequence_tokens: Num, sequences: Num) -> Batch:
         """State one optimizer step.
@@ -107,6 +107,16 @@ class Pieces:
 
     def applied(self, trainer: Trainer) -> Trainer:
         """Cut a trainer so; weights are shared where no pipeline and no experts divide them.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            With its layout.
+
+        Returns
+        -------
+        Trainer
+            Cut into microbatches as stated here.
 
         Examples
         --------
