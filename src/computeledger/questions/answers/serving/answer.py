@@ -14,7 +14,6 @@ from computeledger.economics.hosting.kv_tiers import CACHE_READ_FRACTION, estima
 from computeledger.economics.hosting.memory_design import design_memory
 from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.catalog import user_path
-from computeledger.facts.load import load_system
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.calibration.local import local_engines
@@ -164,7 +163,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
     out["remarks"] += engine_remarks(question, setting.system) + idle_options(question, answer.layout)
-    out["remarks"] += foreign_engine(question.backend, setting.machine.system) + host_memory_remarks(
+    out["remarks"] += foreign_engine(question.backend or question.emit, setting.machine.system) + host_memory_remarks(
         setting.at_median.host
     )
     out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
@@ -302,8 +301,6 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """Answer ``computeledger serve``."""
     if question.emit is not None:
         check_launcher(question.emit)
-        if foreign := foreign_engine(question.emit, load_system(question.system)):
-            raise InputError(f"--emit {question.emit}: {foreign[0]}")
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")

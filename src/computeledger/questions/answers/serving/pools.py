@@ -83,7 +83,7 @@ class PoolsAnswer(ServingAnswer):
         if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
         document["remarks"] += engine_remarks(question, system)
-        document["remarks"] += documents.foreign_engine(question.backend, system)
+        document["remarks"] += documents.foreign_engine(question.backend or question.emit, system)
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.carried_over(setting.machine)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
