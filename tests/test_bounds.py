@@ -239,7 +239,7 @@ def test_a_plan_refuses_what_no_number_of_it_can_be(section: str, key: str, tmp_
         ((*CLOCK, "--transfer", "32 gbps"), "did you mean 'GBps' or 'Gbps'"),
         ((*CLOCK, "--transfer", "32 gb/s"), "did you mean 'GB/s' or 'Gb/s'"),
         (("prices", "show", "nope/nope"), "unknown provider 'nope': allowed: "),
-        ((*PRETRAIN, "--gpus", "1000003"), "try 524288 GPUs"),
+        ((*PRETRAIN, "--gpus", "1000003"), "try 524,288 GPUs"),
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
