@@ -6,7 +6,6 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from computeledger.actuals.readers.tally import ROUNDING
 from computeledger.errors import InputError, nearest, shown
@@ -63,7 +62,8 @@ def framework_timers(framework: str) -> FrameworkTimers:
     Traceback (most recent call last):
     computeledger.errors.InputError: framework 'verls': did you mean 'verl'?
     """
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    text = resources.files("computeledger.actuals.readers").joinpath("framework_timers.toml").read_text("utf-8")
+    table = tomllib.loads(text)
     if framework not in table:
         raise InputError(f"framework {shown(framework)}: {nearest(framework, table)}")
     return FrameworkTimers(**table[framework])
