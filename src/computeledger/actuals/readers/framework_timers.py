@@ -6,6 +6,7 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 
 from computeledger.actuals.readers.tally import ROUNDING
 from computeledger.errors import InputError, nearest, shown
