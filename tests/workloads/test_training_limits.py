@@ -136,6 +136,15 @@ def test_a_layout_fills_the_gpus_that_a_system_counts() -> None:
     assert str(cl.pretrain(model="llama-3.1-8b", system="32xmi300x", layout="tp8").layout) == "tp8-dp4"
 
 
+def test_chips_of_a_pod_are_counted_in_equal_slices() -> None:
+    """PaLM trained on two slices of 3,072 TPU v4; nodes of GPUs are not cut."""
+    palm = load_system("6144xtpu-v4")
+    assert (palm.n_gpus, palm.n_gpus_scale_up.value) == (6144, 3072)
+    for other in ("8009xtpu-v4", "12xh100-sxm5-80gb"):
+        with pytest.raises(ComputeLedgerError, match="fill no whole number of nodes"):
+            load_system(other)
+
+
 @pytest.mark.parametrize(("named", "plain"), [("mxfp8", "fp8"), ("nvfp4", "fp4")])
 def test_a_format_by_its_name_has_its_scales(named: str, plain: str) -> None:
     asked: dict[str, Any] = {"model": "llama-3.1-8b", "system": "b200-nvl8", "layout": "dp8"}

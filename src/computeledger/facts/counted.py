@@ -221,6 +221,10 @@ def _domain(n: int, chip: Accelerator, node: System) -> Fact:
     if n < domain:
         return dataclasses.replace(full, value=float(n), given=f"{n} GPUs", note=f"of at most {domain} in one domain")
     if n % domain:
+        slices = next((k for k in range(2, 2 * math.ceil(n / domain) + 1) if n % k == 0 and n // k <= domain), 0)
+        if chip.family == "tpu" and slices:  # a pod may be sliced
+            each = n // slices
+            return dataclasses.replace(full, value=float(each), given=f"{slices} slices of {each} chips")
         raise InputError(
             f"{n} x {chip.id} fill no whole number of nodes of {domain} ({node.name}): ask for {n - n % domain} or "
             f"{n - n % domain + domain}, or state the node in a TOML file"

@@ -16,10 +16,10 @@ from computeledger.questions.memory import MemoryQuestion
 @report_option
 @json_option
 def memory(**options: Any) -> None:
-    """Will it fit: formats over systems, on how few GPUs, with which context and batch.
+    """Will it fit when it serves: formats over systems, on how few GPUs, with which context and batch.
 
     Prints the bytes of each component on the busiest GPU, the longest context and largest batch that fit, and the
-    command that starts it.
+    command that starts it. What training holds is in the answer of pretrain.
     """
     from computeledger.questions.answers.serving.memory import answer_memory
 
