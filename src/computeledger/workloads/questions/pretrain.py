@@ -48,8 +48,8 @@ class PretrainQuestion(OnSystem):
         label="Tokens of the run", group="Run", slider=(2e9, 1e14),
     )  # fmt: skip
     sequence_tokens: Uncertain = asked(
-        "tokens", "Length of a sequence; 8K is 8,000, not 8,192.", 4096.0, unit="tokens", is_open=True, metavar="S", label="Sequence",
-        group="Run", slider=(512, 131072), aliases=("sequence",),
+        "tokens", "Length of a sequence; 8K is 8,000, not 8,192.", 4096.0, unit="tokens", is_open=True, metavar="S",
+        label="Sequence", group="Run", slider=(512, 131072), aliases=("sequence",),
     )  # fmt: skip
     global_batch_tokens: Uncertain = asked(
         "tokens", "Tokens per optimizer step.", 4e6, unit="tokens", is_open=True, metavar="T", blank="4M",
