@@ -106,6 +106,7 @@ def unsupported(sentence: str, tables: Iterable[str], asked: Iterable[str], docu
     shown = [one for text in (*tables, *asked) for one in figures(text)]
     digits = {one.digits for one in shown if len(one.digits.replace(".", "").strip("0")) > 1}
     known = {value for value in numbers(document) if math.isfinite(value)}
+    known |= {abs(value) for value in known}  # "too low by 3 %"
     known |= {value for one in shown for value in one.values}
     return [
         one.text

@@ -128,7 +128,7 @@ BAD = {
     "two lengths": ([*RUN, "--rollout-p50", "9"], "give one of --rollout"),
     "beyond the context": ([*RUN, "--longest", "200K"], "exceed the context"),
     "mean beyond the longest": ([*RUN, "--longest", "500"], "exceeds the longest"),
-    "negative lag": ([*RUN, "--max-lag", "-1"], "expected one whole number, at least 0"),
+    "negative lag": ([*RUN, "--max-lag", "-1"], "must not be negative"),
     "no verifier": ([*RUN, "--verifier-time", "1s", "--verifier-cores", "0"], "must be greater than 0"),
     "half a verifier": ([*RUN, "--verifier", "30%:2s"], "SHARE:TIME:CORES"),
     "zero cores": ([*RUN, "--verifier", "30%:2s:0"], "at least 1 core"),

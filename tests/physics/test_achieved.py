@@ -47,7 +47,7 @@ def test_the_law_agrees_with_kernels_that_were_measured() -> None:
 def test_a_chip_that_is_poor_in_compute_reaches_more_of_it() -> None:
     h20, h100 = (Machine(load_system(one), efficiency("sglang")) for one in ("h20-nvl8", "h100-nvl8"))
     assert 0.75 < h20.gemm_flop_per_s("fp8") / 296e12 < 0.85
-    assert h100.gemm_flop_per_s("fp8") / 1979e12 < 0.5
+    assert h100.gemm_flop_per_s("fp8") / 1979e12 < 0.7 * h20.gemm_flop_per_s("fp8") / 296e12
     # the fit has grouped products at their cap, the rate of large ones
     assert h20.expert_flop_per_s("fp8") <= h20.gemm_flop_per_s("fp8") < 296e12
 

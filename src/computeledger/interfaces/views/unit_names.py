@@ -26,8 +26,9 @@ def named_after(view: View, unit: str, kept: tuple[str, ...] = ()) -> View:
     """
     if unit == "GPU":
         return view
+    blocks = tuple((_named(title, unit, kept), text) for title, text in view.blocks)
     named: View = _named(view, unit, kept)
-    return named
+    return replace(named, blocks=blocks)
 
 
 def _named(value: Any, unit: str, kept: tuple[str, ...]) -> Any:

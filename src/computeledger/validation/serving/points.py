@@ -192,7 +192,7 @@ def _rounded(row: Mapping[str, str], name: str) -> str:
 
 def _as_launched(row: Mapping[str, str]) -> Mapping[str, str]:
     """The record with the layouts that its engine's published launches have, where it names one that none has."""
-    if row["mode"] == "agg" or (row["backend"], row.get("backend_version")) != _MISRECORDED:
+    if row.get("mode", "agg") == "agg" or (row["backend"], row.get("backend_version")) != _MISRECORDED:
         return row
     is_wide = (_number(row, "decode_attention_dp_size") or 1.0) > _NODE_GPUS
     changed: dict[str, str] = {}

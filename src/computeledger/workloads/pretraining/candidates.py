@@ -19,8 +19,8 @@ from computeledger.workloads.pretraining.expressible import expressible
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 
 #: Context parallelism leaves each rank at least this many tokens (assumption: published runs keep 4K to 8K), and this
-#: many where a batch has fewer sequences than one for every so many GPUs: pipelines would run empty otherwise.
-LEAST_TOKENS_PER_RANK, LEAST_OF_FEW, FEW_GPUS = 4096, 1024, 8
+#: many where a batch has fewer sequences than a job has GPUs: pipelines would run empty otherwise.
+LEAST_TOKENS_PER_RANK, LEAST_OF_FEW = 4096, 2048
 #: Largest microbatch that is tried, in sequences, and the largest number of pieces of the model per stage.
 MOST_MICROBATCH, MOST_PIECES = 16, 16
 
@@ -157,7 +157,7 @@ def candidates(scenario: PretrainingScenario, n_gpus: int, limits: Limits) -> Ca
     sequence_tokens = float(np.median(np.asarray(scenario.batch.sequence_tokens)))
     layouts = limits.layouts
     if layouts is None:
-        least = LEAST_OF_FEW if sequences * FEW_GPUS < n_gpus else LEAST_TOKENS_PER_RANK
+        least = LEAST_OF_FEW if sequences < n_gpus else LEAST_TOKENS_PER_RANK
         longest = longest_context_parallel(sequence_tokens, least)
         every = training_layouts(scenario.model, n_gpus, limits.n_scale_up, longest)
         layouts = tuple(one for one in every if divides_sequence(int(one.cp), sequence_tokens))
