@@ -128,6 +128,8 @@ BAD = {
     "two lengths": ([*RUN, "--rollout-p50", "9"], "give one of --rollout"),
     "beyond the context": ([*RUN, "--longest", "200K"], "exceed the context"),
     "mean beyond the longest": ([*RUN, "--longest", "500"], "exceeds the longest"),
+    "turns beyond their limit": ([*RUN, "--turns", "10", "--turn-limit", "2"], "less than the mean of 10 turns"),
+    "more than was drafted": ([*RUN, "--tokens-per-step", "5"], "between 1 and one more than the drafted tokens (1)"),
     "negative lag": ([*RUN, "--max-lag", "-1"], "must not be negative"),
     "no verifier": ([*RUN, "--verifier-time", "1s", "--verifier-cores", "0"], "must be greater than 0"),
     "half a verifier": ([*RUN, "--verifier", "30%:2s"], "SHARE:TIME:CORES"),

@@ -114,3 +114,14 @@ def test_what_cannot_be_read_is_said(text: str, says: str) -> None:
     with pytest.raises(InputError, match="compare-to") as caught:
         read_measured_step(text, 8)
     assert says in str(caught.value)
+
+
+def test_a_reward_in_turn_is_no_rest() -> None:
+    _, comparison = compared("step=70,generation=30,reward=20,update=10")
+    assert {one.name: one.measured_s for one in comparison.phases}[REST] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("layout", "fits"), [("tp1-dp64", False), ("tp8-dp8", True)])
+def test_a_stated_trainer_that_does_not_fit_says_so(layout: str, fits: bool) -> None:
+    asked = {**ASKED, "gpus": 64, "model": "qwen3-32b", "layout": "tp4", "sharding": "zero-1"}
+    assert cl.rl(**asked, training_layout=layout).to_dict()["fits"] is fits

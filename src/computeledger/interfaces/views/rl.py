@@ -29,6 +29,9 @@ _TILES = (
 )
 
 
+_TOO_LITTLE = "does not fit: a replica with one longest rollout, or the trainer, needs more memory"
+
+
 def view(answer: RLAnswer, working: bool) -> View:
     """Of a run."""
     document = answer.to_dict(working=working)
@@ -41,7 +44,9 @@ def view(answer: RLAnswer, working: bool) -> View:
         plots=_plots(document),
         tables=tuple(_tables(document)),
         notes=tuple(_notes(document)),
-        warnings=() if document["fits"] else ("does not fit: weights and one longest rollout need more memory",),
+        warnings=()
+        if document["fits"]
+        else ("does not fit: a replica with one longest rollout, or the trainer, needs more memory",),
         blocks=_blocks(document),
         grounds=(price_ground(document),),
         working=tuple(working_view(document)) if working else (),

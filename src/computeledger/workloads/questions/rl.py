@@ -10,7 +10,7 @@ from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, 
 from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.questions.setup import OnSystem
-from computeledger.workloads.questions.spread import Spread, low_of, read_spread
+from computeledger.workloads.questions.spread import Spread, high_of, low_of, read_spread
 from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framework_ids
 
 if TYPE_CHECKING:
@@ -310,6 +310,12 @@ class RLQuestion(OnSystem):
 
     def check(self) -> None:
         """Refuse fields that contradict one another."""
+        most = 1 + high_of(self.draft_tokens)
+        if not 1 <= low_of(self.tokens_per_step) <= high_of(self.tokens_per_step) <= most:
+            raise InputError(
+                f"--tokens-per-step {high_of(self.tokens_per_step):g}: between 1 and one more than the drafted tokens "
+                f"({most:g})"
+            )
         lengths = ("rollout_tokens", "rollout_p50_tokens", "rollout_lengths")
         if sum(getattr(self, name) is not None for name in lengths) != 1:
             raise InputError(
@@ -347,6 +353,10 @@ class RLQuestion(OnSystem):
         turns = spreads.get("turns")
         if turns is not None and min((low_of(turns.mean), *turns.ends)) < 1:
             raise InputError(f"--turns {shown(str(self.turns))}: must be at least 1")
+        if turns is not None and self.turn_limit is not None and low_of(self.turn_limit) < low_of(turns.mean):
+            raise InputError(
+                f"--turn-limit {low_of(self.turn_limit):g}: less than the mean of {low_of(turns.mean):g} turns"
+            )
         if turns is None and (self.observation_tokens or self.tool_latency is not None or self.turn_limit is not None):
             raise InputError("--observation-tokens, --tool-latency and --turn-limit are said of calls: state --turns")
         has_tail = self.rollout_tokens is None or self.rollout_p95_tokens is not None

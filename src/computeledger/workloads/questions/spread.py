@@ -98,3 +98,14 @@ def low_of(value: Uncertain) -> float:
     3.0
     """
     return value if isinstance(value, int | float) else value.low
+
+
+def high_of(value: Uncertain) -> float:
+    """Upper end of a number, which may be uncertain.
+
+    Examples
+    --------
+    >>> high_of(3.0)
+    3.0
+    """
+    return value if isinstance(value, int | float) else value.high

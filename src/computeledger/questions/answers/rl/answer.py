@@ -34,7 +34,7 @@ from computeledger.workloads.rl.levers import Lever, levers, step_levers
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
-from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine
+from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine, trainer_fits
 from computeledger.workloads.rl_frameworks import load_rl_framework
 
 #: Domains that --scale-up shows beside the question's own.
@@ -150,6 +150,8 @@ class RLAnswer(Answer):
             **documents.rl_document(run),
             **documents.bound_document(self.typical, self.bound),
         }
+        held = trainer_fits(setting.run.typical, setting.run.typical_machines.training)
+        document["fits"] = document["fits"] and bool(np.all(held))
         best = max(self.next_gpu, key=self.next_gpu.__getitem__)
         document["next_gpu"] = {"best": best, "step_saved_fraction": dict(self.next_gpu)}
         document["demand"] = self._demand()

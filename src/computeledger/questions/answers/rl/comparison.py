@@ -142,7 +142,7 @@ def _rest(step_s: float, stated: Mapping[str, float], typical: RLResult) -> list
         return []
     parts = _merged(typical.phases_s)
     own_s = median(typical.step_s) - sum(median(parts[name]) for name in known)
-    left_s = step_s - sum(stated[name] for name in known)
+    left_s = step_s - sum(stated[name] for name in known) - stated.get("reward", 0.0)
     return [ComparedPhase(REST, max(left_s, 0.0), max(own_s, 0.0))]
 
 

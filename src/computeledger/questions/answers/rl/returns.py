@@ -197,6 +197,8 @@ def _answer_coverage(path: str, at: float | None) -> CoverageAnswer:
     else:
         sizes, seen = _columns(path, ("k", "coverage"))
     table = list(zip(sizes, seen, strict=True))
+    if beyond := [value for _, value in table if not 0 <= value <= 1]:
+        raise InputError(f"{path}: coverage {beyond[0]:g}: a share of the problems, from 0 to 1")
     inside = [(k, value) for k, value in table if 0 < value < 1]
     if at is not None and at > FARTHEST_FORECAST * max(sizes, default=0.0):
         raise InputError(
