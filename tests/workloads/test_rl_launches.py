@@ -226,3 +226,24 @@ def test_trl_takes_what_is_written_for_it(is_async: bool, monkeypatch: pytest.Mo
             == 128 // parsed.per_device_train_batch_size
         )
         assert parsed.generation_batch_size == 128
+
+
+@pytest.mark.parametrize(
+    ("framework", "key"),
+    [
+        ("verl", "actor_rollout_ref.rollout.gpu_memory_utilization=0.6"),
+        ("nemo-rl", "policy.generation.vllm_cfg.gpu_memory_utilization=0.6"),
+        ("slime", "--sglang-mem-fraction-static 0.6"),
+        ("trl", "DeepSpeed ZeRO-3: the plan shares weights"),
+        ("skyrl", "generator.inference_engine.gpu_memory_utilization=0.6"),
+    ],
+)
+def test_a_share_of_memory_and_shared_weights_are_told(framework: str, key: str) -> None:
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "gpus": 32, "rollout_tokens": 4096}
+    asked |= {"prompts_per_step": 64, "group_size": 8, "memory_fraction": 0.6, "sharding": "zero-3"}
+    launch = cl.rl(**asked, packing="padded", microbatch_sequences=4, emit=framework).launch
+    assert launch is not None
+    said = "\n".join((*launch.remarks, launch.text))
+    assert key in said
+    for missing in ("weights shared by the data-parallel ranks (zero-3)", "rollouts padded", "microbatches of"):
+        assert (missing in said) == (framework != "trl")

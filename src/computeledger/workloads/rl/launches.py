@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from computeledger.arrays import Num, median
 from computeledger.errors import InputError, nearest
+from computeledger.physics.serving.offload import ON_CHIP
 from computeledger.units import format_count
 from computeledger.workloads.launches import Launch, fill, load_templates
 from computeledger.workloads.questions.rl import EMITTED
@@ -59,7 +60,7 @@ def rl_launch(framework: str, run: Emitted) -> Launch:
         raise InputError(f"emit {framework!r}: {nearest(framework, EMITTED)}")
     if run.scenario.text is not None:
         raise InputError(f"--emit {framework}: it has no RL on text: leave --continuation-tokens out")
-    beside = [f"cannot be expressed here: {one}" for one in _beyond(run.scenario)]
+    beside = [f"cannot be expressed here: {one}" for one in (*_beyond(run.scenario), *_of_trainer(run, framework))]
     notes = list(_notes(run))
     return fill(framework, load_templates(PACKAGE)[framework], values(run), (*notes, *beside))
 
@@ -145,6 +146,7 @@ def _engines(run: Emitted) -> dict[str, object]:
         "part_of_experts": f"{ep} of {n}" if ep > 1 and not spread else "",
         "bare_spread": dp if dp > 1 and not spread else "", "served_stages": pp if pp > 1 and not shared else "",
         "async_engine": pp > 1 or one.split.max_lag > 0, "async_spread": ep if dp > 1 and one.split.max_lag else "",
+        "memory_share": one.engine.host.buffers.whole_fraction or "" if one.engine.host != ON_CHIP else "",
         "live_limit": _int(one.engine.batch), "turns_taken": _mode(run) != "async",
     }  # fmt: skip
 
@@ -157,11 +159,14 @@ def _trainer(run: Emitted) -> dict[str, object]:
     pieces, pack = _int(trainer.virtual_stages), median(trainer.pack_tokens)
     longest = median(run.scenario.longest_sequence_tokens)
     rank = math.ceil(max(pack, longest))
+    kept = "keeps whole weights on every GPU and shards the optimizer"
+    kept = "shares weights and optimizer among all GPUs" if trainer.is_sharded else kept
     return {
         "tp": tp, "pp": pp, "cp": cp, "pieces": pieces if pieces > 1 else "", "sequence_parallel": tp > 1,
         "experts_over": ep if is_moe else "", "experts_cut": max(tp // ep, 1) if is_moe else "",
         "recompute": trainer.recompute, "training_precision": trainer.precision.name, "rank_tokens": rank,
         "gpu_tokens": math.ceil(rank / cp), "dynamic": True, "length_divisor": tp * (2 * cp if cp > 1 else 1),
+        "zero": 3 if trainer.is_sharded else 1, "weights_kept": kept,
     }  # fmt: skip
 
 
@@ -245,6 +250,20 @@ def _notes(run: Emitted) -> Iterator[str]:
     for side, n_used, n_held in zip(("generate", "train"), used, held, strict=True):
         if n_used != n_held:
             yield f"of {format_count(n_held, 'GPU')} that {side}, the plan uses {n_used}"
+
+
+def _of_trainer(run: Emitted, framework: str) -> Iterator[str]:
+    """What the launch, which is of Megatron's trainer everywhere but in TRL, does not say of the planned one."""
+    trainer = run.scenario.trainer
+    if framework == "trl":
+        return
+    if trainer.is_sharded:
+        yield "weights shared by the data-parallel ranks (zero-3): state --training-layout, or start its FSDP trainer"
+    if trainer.is_padded:
+        yield "rollouts padded to the longest of a microbatch"
+    if trainer.microbatch_sequences is not None:
+        count = format_count(_int(trainer.microbatch_sequences), "rollout")
+        yield f"microbatches of {count}: they are cut by tokens"
 
 
 def _beyond(one: RLScenario) -> Iterator[str]:
