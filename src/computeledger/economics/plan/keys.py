@@ -216,8 +216,8 @@ def section_keys(
     Examples
     --------
     >>> keys = section_keys(PlannedPretraining, PretrainQuestion)
-    >>> keys["sequence_tokens"].help, keys["goodput"].dimension
-    ('Length of a sequence.', 'fraction')
+    >>> keys["global_batch_tokens"].help, keys["goodput"].dimension
+    ('Tokens per optimizer step.', 'fraction')
     """
     fields = {} if question is None else {k: one for k, one in fields_of(question).items() if k not in no_keys}
     return {name: replace(one, is_required=False) for name, one in (fields | fields_of(own)).items()}
