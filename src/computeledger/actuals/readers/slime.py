@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from computeledger.actuals.readers.steps import Line, placed
+from computeledger.actuals.readers.steps import Line, rl_entries
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
 
@@ -31,14 +31,7 @@ _VALUE = re.compile(r"'(?:perf|rollout)/([\w/]+)': (?:np\.float64\()?([\d.eE+-]+
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a console."""
-    devices = known_devices(None, hints, f"the {TOOL}")
-    for one in placed(_reports(lines, tally), tally):
-        length, *durations = one.line.values
-        sampled = length * (hints.rollouts_per_step or 0)
-        for phase, duration_s in zip(_SUMMED, durations, strict=True):
-            if duration_s:
-                counts = {"sampled": sampled} if phase == "generation" and sampled else {}
-                yield Entry(hints.run, "rl", phase, duration_s, devices, one.line.step, one.attempt, counts)
+    yield from rl_entries(_reports(lines, tally), _SUMMED, hints, (known_devices(None, hints, f"the {TOOL}"), tally))
 
 
 def _reports(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[Line]:

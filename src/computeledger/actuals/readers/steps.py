@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from computeledger.actuals.readers.tally import Tally
+from computeledger.actuals.readers.tally import Hints, Tally
 from computeledger.actuals.run_ledger import Entry
 from computeledger.units import DAY_S
 
@@ -183,6 +183,18 @@ class WallClock:
             return False
         self._tally.remark(f"the clock jumped {'back' if now < self._last_s else 'forward'}", number)
         return True
+
+
+def rl_entries(reports: Iterable[Line], phases: Sequence[str], hints: Hints, on: tuple[int, Tally]) -> Iterator[Entry]:
+    """Entries of RL steps whose values are the mean length of a rollout, then the time of each phase."""
+    devices, tally = on
+    for one in placed(reports, tally):
+        length, *durations = one.line.values
+        sampled = length * (hints.rollouts_per_step or 0)
+        for phase, duration_s in zip(phases, durations, strict=True):
+            if duration_s:
+                counts = {"sampled": sampled} if phase == "generation" and sampled else {}
+                yield Entry(hints.run, "rl", phase, duration_s, devices, one.line.step, one.attempt, counts)
 
 
 def training_entries(steps: Iterable[Timed], run: str, tally: Tally) -> Iterator[Entry]:

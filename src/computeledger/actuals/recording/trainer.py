@@ -270,9 +270,9 @@ def trainer_callback(
 
     Examples
     --------
-    >>> callback = trainer_callback("run.jsonl", run="first try")
-    >>> [base.__name__ for base in type(callback).__mro__ if "Callback" in base.__name__]
-    ['LedgerCallback', 'TrainerCallback']
+    >>> from transformers import TrainerCallback
+    >>> isinstance(trainer_callback("run.jsonl", run="first try"), TrainerCallback)
+    True
     """
     if util.find_spec("transformers") is None:
         raise InputError("trainer_callback: the package transformers is needed; pip install transformers")

@@ -101,7 +101,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 def _headline(document: Mapping[str, Any]) -> str:
     total = document["total"]
     hours, usd = words(point(total["gpu_hours"]), "GPU-hours"), words(point(total["usd"]), "USD")
-    # serving alone is no life: it may be a day of it
+    # a plan of serving alone need not cover the model's life
     whole = "to serve it" if set(document["phases"]) == {"inference"} else "over the model's life"
     said = f"{hours} and {usd} {whole}{', experiments included' if document['experiments'] else ''}"
     said = f"{said}. {_currencies(document['shares'])}".strip()

@@ -123,8 +123,8 @@ def _verdict(one: Mapping[str, Any]) -> str:
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
     interval = f"interval class: {document['interval']['class']}"
-    if ground := document["interval"].get("rests_on"):
-        interval += f"; {ground}"
+    if basis := document["interval"].get("rests_on"):
+        interval += f"; {basis}"
     return [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"])]
 
 

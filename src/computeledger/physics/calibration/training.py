@@ -200,8 +200,7 @@ training_attention_fraction_tpu, training_attention_fraction_other : float or nd
         family = chip_family(chip)
         if family not in REFERENCE_CHIPS or family in _POWER_UNKNOWN:
             return 1.0
-        share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
-        return share**self.training_power_exponent
+        return _power_share(chip, family) ** self.training_power_exponent
 
     def attention_fraction(self, chip: Accelerator, kernel: str) -> Num:
         """Factor for attention over long sequences on a chip.
@@ -238,6 +237,11 @@ IDEAL_TRAINING = TrainingEfficiency()
 
 def _power_per_peak(chip: Accelerator) -> float:
     return chip.chip_tdp_w.value / chip.peak_flop_per_s["bf16"].value
+
+
+def _power_share(chip: Accelerator, family: str) -> float:
+    """Power per peak over that of the family's first chip."""
+    return _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
 
 
 def chip_family(chip: Accelerator) -> str:
@@ -285,8 +289,7 @@ def measured_family(chip: Accelerator) -> str:
     family = chip_family(chip)
     if family == "other" or family in _POWER_UNKNOWN:
         return family
-    share = _power_per_peak(chip) / _power_per_peak(load_accelerator(REFERENCE_CHIPS[family]))
-    return family if share <= MOST_POWER_MEASURED else "other"
+    return family if _power_share(chip, family) <= MOST_POWER_MEASURED else "other"
 
 
 #: Power per peak, over that of a family's first chip, beyond which none was measured (GB300 has 1.26).

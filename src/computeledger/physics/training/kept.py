@@ -46,7 +46,7 @@ class Kept:
     imbalance: float
 
     def bytes_per_token(self, layers: tuple[LayerGroup, ...], layout: Layout) -> Num:
-        """Of all layers on one GPU: what is cut over tensor parallelism, and what each GPU keeps whole.
+        """Of all layers on one GPU: what tensor parallelism shards, and what each GPU keeps whole.
 
         Parameters
         ----------

@@ -151,7 +151,7 @@ def stage_memory(model: Model, batch: Batch, layout: Layout, load: StageLoad) ->
     batch : Batch
         What is trained, and how.
     layout : Layout
-        Cut of the model over the GPUs.
+        Partition of the model over the GPUs.
     load : StageLoad
         Layers, tables and microbatches that the stage holds.
 

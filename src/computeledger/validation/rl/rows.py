@@ -336,7 +336,7 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
 
 
 def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trainer:
-    """The trainer on the layout that a row or its recipe states, cut as its framework does where neither says."""
+    """The trainer on the layout that a row or its recipe states, else on that of its framework."""
     model, precision, n_gpus = bare.engine.model, bare.engine.precision, int(bare.split.n_training)
     framework, recipe = named_rl_framework(text_of(row, "system")), _recipe(row, model)
     said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"

@@ -177,7 +177,7 @@ def publisher_of(row: Mapping[str, str]) -> str:
 def symmetric_ratio(left: Array) -> float:
     """Factor either way that holds nine in ten of what was left out, split conformal.
 
-    Two synchronisations far from all others would pull the middle of an interval with ends of its own.
+    Two synchronisations far from all others would pull the median of an interval with ends of its own.
 
     Examples
     --------

@@ -263,7 +263,7 @@ def _of_trainer(run: Emitted, framework: str) -> Iterator[str]:
         yield "rollouts padded to the longest of a microbatch"
     if trainer.microbatch_sequences is not None:
         count = format_count(_int(trainer.microbatch_sequences), "rollout")
-        yield f"microbatches of {count}: they are cut by tokens"
+        yield f"microbatches of {count}: the file bounds their tokens"
 
 
 def _beyond(one: RLScenario) -> Iterator[str]:

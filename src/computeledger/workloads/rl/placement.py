@@ -55,7 +55,7 @@ class Stated:
     pack_tokens : float or None
         Tokens of a training microbatch [token].
     pieces : Pieces
-        How the trainer is cut into microbatches, and whether its ranks share the weights.
+        How the trainer forms microbatches, and whether its ranks share the weights.
     is_separate : bool
         Whether sides have GPUs of their own though nobody says how many, as some frameworks have it without a lag.
     is_wide : bool

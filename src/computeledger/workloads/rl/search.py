@@ -103,10 +103,10 @@ class TrainerQuestion:
 
 
 def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer:
-    """Find the fastest cut of the model that holds one longest rollout.
+    """Find the fastest layout of the model that holds one longest rollout.
 
-    Weights that data-parallel ranks share need no cut where they fit so. The search runs on the largest power of two of
-    the GPUs; data-parallel ranks then fill the rest.
+    Weights that data-parallel ranks share need no tensor or pipeline parallelism where they fit so. The search runs on
+    the largest power of two of the GPUs; data-parallel ranks then fill the rest.
     """
     if question.pieces.is_sharded and (found_one := _sharded_trainer(question, scenario, machine)):
         return found_one
@@ -156,7 +156,7 @@ _LONGEST_CP, _TRIED = 8, 40
 
 
 def _sharded_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer | None:
-    """A trainer whose ranks share the weights: the least context parallelism, recomputation and cut batch that fit."""
+    """A trainer whose ranks share the weights: the least context parallelism, recomputation and microbatch that fit."""
     pieces, tokens = question.pieces, question.pack_tokens or PACK_TOKENS
     most = pieces.microbatch_sequences
     counts = [None] if most is None else [most / 2**halved for halved in range(int(math.log2(max(most, 1.0))) + 1)]

@@ -86,7 +86,7 @@ class Trainer:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """How a trainer is cut into microbatches, and whether its ranks share the weights, before its layout is known.
+    """How a trainer forms microbatches, and whether its ranks share the weights, before its layout is known.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Pieces:
     gathers_once: bool = False
 
     def applied(self, trainer: Trainer) -> Trainer:
-        """Cut a trainer so; weights are shared where no pipeline and no experts divide them.
+        """Apply it to a trainer; weights are shared where no pipeline and no experts divide them.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Pieces:
         Returns
         -------
         Trainer
-            Cut into microbatches as stated here.
+            With microbatches as stated here.
 
         Examples
         --------
