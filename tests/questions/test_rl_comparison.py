@@ -95,7 +95,7 @@ def test_under_a_lag_a_log_s_generation_is_what_the_trainer_waited_for(tmp_path:
 def test_logs_of_every_framework_are_read(text: str, step_s: float | None, phases: set[str], tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(text)
-    found = read_measured_step(str(log), 8)
+    found = read_measured_step(str(log))
     assert found.step_s > 0 and (step_s is None or found.step_s == pytest.approx(step_s, rel=1e-3))
     assert set(found.phases_s) == phases
 
@@ -108,11 +108,13 @@ def test_logs_of_every_framework_are_read(text: str, step_s: float | None, phase
         ("step=-5", "-5"),
         ("step=1..2", "a single time is needed"),
         ("step=banana", "banana"),
+        ("step=0", "more than 0 s"),
+        ("step=290,gen=180,rollout=180", "gen has said it already"),
     ],
 )
 def test_what_cannot_be_read_is_said(text: str, says: str) -> None:
     with pytest.raises(InputError, match="compare-to") as caught:
-        read_measured_step(text, 8)
+        read_measured_step(text)
     assert says in str(caught.value)
 
 
@@ -125,3 +127,74 @@ def test_a_reward_in_turn_is_no_rest() -> None:
 def test_a_stated_trainer_that_does_not_fit_says_so(layout: str, fits: bool) -> None:
     asked = {**ASKED, "gpus": 64, "model": "qwen3-32b", "layout": "tp4", "sharding": "zero-1"}
     assert cl.rl(**asked, training_layout=layout).to_dict()["fits"] is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused", "is_refused_with_lag"),
+    [
+        ("step=60,generation=90", True, False),
+        ("step=60,generation=40,update=30", True, False),
+        ("step=60,exposed_generation=40,update=30", True, True),
+        ("step=60,update=61", True, True),
+        ("step=60,generation=30,update=20,logprobs=10", False, False),
+        ("step=60,generation=50,reward=40", False, False),  # verdicts come while rollouts go on
+    ],
+)
+def test_phases_that_cannot_lie_within_their_step_are_refused(
+    text: str, is_refused: bool, is_refused_with_lag: bool
+) -> None:
+    step = read_measured_step(text)
+    for lagged, refused in ((False, is_refused), (True, is_refused_with_lag)):
+        if refused:
+            with pytest.raises(InputError, match="compare-to"):
+                step.check(lagged)
+        else:
+            step.check(lagged)
+
+
+def test_a_log_of_another_run_says_where_it_differs(tmp_path: Path) -> None:
+    log = tmp_path / "verl.jsonl"
+    log.write_text(samples.verl_file())
+    answer, one = compared(str(log), framework="verl")
+    # 3,840 rollouts of 5,322,462 tokens with prompts of 154.8, on the 8 accelerators that its throughput tells
+    stated = {"rollout_tokens": 1231.2, "prompt_tokens": 154.8, "rollouts": 3840.0, "gpus": 8.0}
+    assert one.measured.stated == pytest.approx(stated, rel=1e-3)
+    assert {each.name for each in one.differences} == {"GPUs", "mean rollout", "mean prompt", "rollouts a step"}
+    warning = " ".join(answer.view(working=False).warnings).replace("\xa0", " ")
+    assert "mean rollout 1.23K tokens, the question's 1K tokens" in warning and "--rollout-tokens 1231" in warning
+
+
+def test_a_log_tells_the_mean_rollout_and_the_gpus_of_a_question_that_names_none(tmp_path: Path) -> None:
+    log = tmp_path / "verl.jsonl"
+    log.write_text(samples.verl_file())
+    bare = {name: value for name, value in ASKED.items() if name not in ("gpus", "rollout_tokens", "prompts_per_step")}
+    taken = cl.rl(**bare, prompt_tokens=154.8, prompts_per_step=240, compare_to=str(log))
+    named = cl.rl(**bare, prompt_tokens=154.8, prompts_per_step=240, gpus=8, rollout_tokens=1231.2)
+    assert taken.comparison is not None and not taken.comparison.differences
+    assert taken.comparison.taken == {"rollout_tokens": 1231.2, "gpus": 8}
+    assert taken.step_s.p50 == pytest.approx(named.step_s.p50)
+    notes = " ".join(taken.view(working=False).notes).replace("\xa0", " ")
+    assert "taken from the log: mean rollout 1.23K tokens, 8 GPUs" in notes
+    with pytest.raises(InputError, match="rollout lengths"):
+        cl.rl(**bare, compare_to="step=60")
+
+
+def test_nemo_rl_states_rollouts_and_gpus_by_its_rates(tmp_path: Path) -> None:
+    # the sample step of a public guide: 16 prompts of 64 rollouts on 8 GPUs
+    lines = [
+        "===== Step 1/2 =====", "  - Mean Generation Length: 201.2197", "  - Total step time: 35.70s",
+        "  - policy_training: 10.97s (30.7%)", "  - generation: 4.95s (13.9%)", "    - E2E (Samples/sec/gpu): 3.59",
+        "    - E2E (Tokens/sec/gpu): 1073.59", "    - E2E (Samples/sec): 28.68", "    - E2E (Tokens/sec): 8588.75",
+    ]  # fmt: skip
+    log = tmp_path / "log"
+    log.write_text("\n".join(lines))
+    stated = read_measured_step(str(log)).stated
+    assert (stated["rollouts"], stated["gpus"]) == (16 * 64, 8)
+    assert stated["rollout_tokens"] + stated["prompt_tokens"] == pytest.approx(8588.75 / 28.68)
+
+
+def test_a_record_of_several_steps_is_read_as_one_of_them(tmp_path: Path) -> None:
+    log = tmp_path / "trainer_state.json"
+    log.write_text(samples.trainer_state(step_s=6.5))
+    found = read_measured_step(str(log))
+    assert found.step_s == pytest.approx(6.5) and found.n_steps == 30

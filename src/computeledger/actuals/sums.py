@@ -18,6 +18,8 @@ COUNTED: Mapping[str, tuple[str, ...]] = {
 }
 #: Phases that no plan has: time beside the work that was planned.
 UNPLANNED = ("checkpoint", "evaluation", "restart", "other", "idle", "next-token reference", "position selection")
+#: Phase of a step that its tool does not divide.
+UNDIVIDED = "step"
 #: Work that a restart did once more.
 REPEATED = "repeated after a restart"
 #: Pieces that a run is cut into, to see how steady it was.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from computeledger.actuals.readers.steps import Line, rl_entries
-from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
+from computeledger.actuals.readers.steps import Line, StatedStep, rl_entries
+from computeledger.actuals.readers.tally import Hints, Tally, amount
 from computeledger.actuals.run_ledger import Entry
 
 TOOL = "slime log"
@@ -26,12 +26,13 @@ _SUMMED = ("generation", "weight sync", *dict.fromkeys(PHASE_OF_TIMER.values()),
 #: Steps by which the two lines of one may be apart where rollouts run ahead (assumption).
 _FARTHEST_APART = 16
 _PERF = re.compile(r"perf (\d+): \{(.*)\}")
+_MODEL = re.compile(r"hf_checkpoint \.+ (\S+)")
 _VALUE = re.compile(r"'(?:perf|rollout)/([\w/]+)': (?:np\.float64\()?([\d.eE+-]+)")
 
 
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a console."""
-    yield from rl_entries(_reports(lines, tally), _SUMMED, hints, (known_devices(None, hints, f"the {TOOL}"), tally))
+    yield from rl_entries(_reports(lines, tally), _SUMMED, hints, (TOOL, tally))
 
 
 def _reports(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[Line]:
@@ -40,6 +41,8 @@ def _reports(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[Line]:
     for number, text in lines:
         found = _PERF.search(text)
         if found is None:
+            if "hf_checkpoint" in text:
+                tally.trains(text, _MODEL)
             continue
         step = int(found[1])
         timers = held.pop(step, {})
@@ -62,6 +65,5 @@ def _line(number: int, step: int, timers: Mapping[str, float]) -> Line:
     for name, phase in PHASE_OF_TIMER.items():
         times[phase] += timers.get(f"{name}_time", 0.0)
     times["idle"] = max(timers["step_time"] - sum(times.values()), 0.0)
-    return Line(
-        number, step, "", f"step {step}: {timers}", None, (timers.get("response_len/mean", 0.0), *times.values())
-    )
+    stated = StatedStep(timers.get("response_len/mean", 0.0))
+    return Line(number, step, "", f"step {step}: {timers}", None, (*stated, *times.values()))

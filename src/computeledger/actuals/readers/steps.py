@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from computeledger.actuals.readers.tally import Hints, Tally
+from computeledger.actuals.readers.tally import STATED, Hints, Tally, known_devices
 from computeledger.actuals.run_ledger import Entry
 from computeledger.units import DAY_S
 
@@ -17,6 +17,7 @@ LEAST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 7 * DAY_S
 #: Lines that decide which rank is read, and distances that make an interval usual (assumptions).
 RANK_LINES, SETTLED_INTERVALS = 64, 3
+_STATED = len(STATED)
 
 
 class Line(NamedTuple):
@@ -185,12 +186,23 @@ class WallClock:
         return True
 
 
-def rl_entries(reports: Iterable[Line], phases: Sequence[str], hints: Hints, on: tuple[int, Tally]) -> Iterator[Entry]:
-    """Entries of RL steps whose values are the mean length of a rollout, then the time of each phase."""
-    devices, tally = on
+class StatedStep(NamedTuple):
+    """What a tool states of an RL step beside its times; 0 where it states none."""
+
+    rollout_tokens: float = 0.0
+    prompt_tokens: float = 0.0
+    rollouts: float = 0.0
+    gpus: float = 0.0
+
+
+def rl_entries(reports: Iterable[Line], phases: Sequence[str], hints: Hints, on: tuple[str, Tally]) -> Iterator[Entry]:
+    """Entries of RL steps whose values are what their tool states, then the time of each phase."""
+    tool, tally = on
     for one in placed(reports, tally):
-        length, *durations = one.line.values
-        sampled = length * (hints.rollouts_per_step or 0)
+        stated, durations = StatedStep(*one.line.values[:_STATED]), one.line.values[_STATED:]
+        devices = known_devices(stated.gpus or None, hints, f"the {tool}")
+        tally.state(*stated)
+        sampled = stated.rollout_tokens * (stated.rollouts or hints.rollouts_per_step or 0)
         for phase, duration_s in zip(phases, durations, strict=True):
             if duration_s:
                 counts = {"sampled": sampled} if phase == "generation" and sampled else {}

@@ -17,12 +17,15 @@ from computeledger.workloads.pretraining.step_logs import ESCAPES
 #: Times that a log prints may be over what they add up to by this much: logs round (assumption).
 ROUNDING = 1.01
 
+#: What logs of RL state of a step beside its times: mean tokens of a rollout and of a prompt, rollouts, GPUs.
+STATED = ("rollout_tokens", "prompt_tokens", "rollouts", "gpus")
+
 _STAMP = re.compile(r"(\d{4}[-/]?\d\d[-/]?\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a log does not say and its reader has to know."""
+    """What a log does not say and its reader has to know; GPUs it need not know where times alone count."""
 
     run: str = "run"
     devices: int | None = None
@@ -30,6 +33,7 @@ class Hints:
     rollouts_per_step: int | None = None
     duration_s: float | None = None
     workload: str = ""
+    is_timed_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a tool says about its own speed, over a file."""
+    """What a tool says about its own speed and work, over a file."""
 
     count: int
     total: float
@@ -67,6 +71,7 @@ class Tally:
     damaged: dict[str, Seen] = field(default_factory=dict)
     remarks: dict[str, Seen] = field(default_factory=dict)
     observed: dict[str, Observed] = field(default_factory=dict)
+    models: dict[str, None] = field(default_factory=dict)
 
     def damage(self, reason: str, line: int) -> None:
         """Count a line whose figures are lost."""
@@ -75,6 +80,18 @@ class Tally:
     def remark(self, what: str, line: int) -> None:
         """Count a line that is whole, and odd."""
         _count(self.remarks, what, line)
+
+    def trains(self, text: str, setting: re.Pattern[str]) -> None:
+        """Keep the model that a line of settings names, the first of a file."""
+        if not self.models and (found := setting.search(text)):
+            self.models[found[1]] = None
+
+    def state(self, rollout_tokens: float, prompt_tokens: float, rollouts: float, gpus: float) -> None:
+        """Keep what a tool states of an RL step: mean lengths, rollouts and GPUs, 0 where it states none."""
+        stated = (rollout_tokens, prompt_tokens, rollouts, gpus)
+        for name, value in zip(STATED, stated, strict=True):
+            if value:
+                self.observe(name, value)
 
     def observe(self, name: str, value: float) -> None:
         """Keep a figure that the tool states about itself."""
@@ -159,6 +176,8 @@ def known_devices(own: float | None, hints: Hints, words: str) -> int:
     """
     if own is not None:
         return max(round(own), 1)
+    if hints.is_timed_only:
+        return hints.devices or 1
     if hints.devices is None:
         raise InputError(f"{words} does not say how many GPUs it held: give --gpus")
     return hints.devices

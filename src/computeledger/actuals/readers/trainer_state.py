@@ -21,6 +21,8 @@ from computeledger.files import MOST_LINE_BYTES, MOST_ROWS, parse_json
 TOOL = "trainer_state.json"
 MARK = b'"log_history"'
 
+#: What a record's steps are kept under: its times are those of one of them, in the mean.
+STEPS_OF_RECORD = "steps_of_record"
 _RECORD = re.compile(r"\{[^{}]*\}")
 
 
@@ -49,7 +51,8 @@ def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Ite
             continue
         seen = amount(str(record.get("num_tokens", record.get("num_input_tokens_seen", "")))) or 0.0
         trained, tokens = max(seen - tokens, 0.0), max(seen, tokens)
-        counts = _tokens(record, one.n_steps, trained, hints)
+        tally.observe(STEPS_OF_RECORD, one.n_steps)
+        counts = _tokens(record, one.n_steps, trained, (hints, tally))
         workload = "rl" if "reward" in record else "pretraining"
         yield Entry(
             hints.run, workload, "step", own_s * one.n_steps, devices, one.line.step, one.attempt, counts,
@@ -103,10 +106,13 @@ def _line(number: int, record: Mapping[str, Any]) -> Line:
     return Line(number, int(record["step"]), "", json.dumps(record, sort_keys=True), None, ())
 
 
-def _tokens(record: Mapping[str, Any], n_steps: int, trained: float, hints: Hints) -> dict[str, float]:
+def _tokens(record: Mapping[str, Any], n_steps: int, trained: float, known: tuple[Hints, Tally]) -> dict[str, float]:
     """Tokens of the steps that a record stands for."""
+    hints, tally = known
     counts = {"trained": trained} if trained else {}
     length = amount(str(record.get("completions/mean_length", record.get("completion_length", ""))))
+    if length:
+        tally.state(length, 0.0, 0.0, 0.0)
     if length and hints.rollouts_per_step:
         counts = {"sampled": length * hints.rollouts_per_step * n_steps, **counts}
     return counts

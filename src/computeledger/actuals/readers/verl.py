@@ -25,6 +25,8 @@ _PREFIX = "timing_s/"
 _CONSOLE = re.compile(r"(?:^|[\s)])step:(\d+) - (.*)$")
 _RANK = re.compile(r"\((\w+)(?: pid=(\d+))?")
 _CONFIG = re.compile(r"'(n_gpus_per_node|nnodes)': (\d+)")
+#: The policy's is the first path of the settings, which are printed in alphabetical order.
+_MODEL = re.compile(r"'path': '([^']+)'")
 #: Most of a line is of these, and tells nothing of time or tokens.
 _OTHER_METRICS = ("actor/", "critic/", "reward/", "env/", "val-", "timing_per_token_ms/", "training/")
 _WANTED = frozenset(
@@ -57,6 +59,8 @@ def _reports(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> It
     config: dict[str, int] = {}
     for number, text in lines:
         if "timing_s/" not in text:
+            if "'path'" in text:
+                tally.trains(text, _MODEL)
             if "nnodes" in text or "n_gpus_per_node" in text:
                 config |= {name: int(size) for name, size in _CONFIG.findall(text)}
             elif "step:" in text and _CONSOLE.search(text) and " - " in text:
@@ -120,19 +124,24 @@ def _file_metrics(text: str) -> tuple[int, dict[str, float], str] | str:
     return step, metrics, ""
 
 
-def _gpus(metrics: Mapping[str, float], world: int | None, hints: Hints) -> int:
-    """GPUs of the step: tokens over its time and throughput per GPU, where all three agree on a whole number."""
+def _gpus(metrics: Mapping[str, float], world: int | None, hints: Hints) -> tuple[int, int]:
+    """GPUs of the step, and those that the log states, 0 where it states none.
+
+    Tokens over its time and throughput per GPU count, where all three agree on a whole number.
+    """
     total, rate = metrics.get("perf/total_num_tokens"), metrics.get("perf/throughput")
     time_s = metrics.get("perf/time_per_step") or metrics.get("timing_s/step")
-    stated: float | None = world
-    if stated is None and hints.devices is None and total and rate and time_s:
-        stated = total / (rate * time_s)
-        stated = stated if abs(stated / max(round(stated), 1) - 1) < ROUNDING - 1 else None
-    return known_devices(stated, hints, "the verl log")
+    told: float | None = None
+    if total and rate and time_s:
+        told = total / (rate * time_s)
+        told = told if abs(told / max(round(told), 1) - 1) < ROUNDING - 1 else None
+    own = told if world is None and hints.devices is None else world
+    return known_devices(own, hints, "the verl log"), round(world or told or 0)
 
 
-def _figures(metrics: Mapping[str, float], devices: int, tally: Tally, number: int) -> tuple[float, ...] | str:
+def _figures(metrics: Mapping[str, float], gpus: tuple[int, int], tally: Tally, number: int) -> tuple[float, ...] | str:
     """Step, GPUs, tokens and the time of each phase; or what is wrong."""
+    devices, stated = gpus
     found = step_times(_TIMERS, metrics)
     if isinstance(found, str):
         return found
@@ -151,4 +160,5 @@ def _figures(metrics: Mapping[str, float], devices: int, tally: Tally, number: i
         tally.observe("mfu_fraction", mfu)
     if longest := metrics.get("response_length/max"):
         tally.observe("tpot_s", times["generation"] / longest)
+    tally.state(response, prompt, round(total / (response + prompt)), float(stated))
     return (float(devices), total * response / (response + prompt), total, *times.values())

@@ -11,6 +11,7 @@ from computeledger.actuals.gap import AS_PREDICTED_FRACTION, WORTH_A_FIX_FRACTIO
 from computeledger.actuals.physics_checks import Contradiction
 from computeledger.actuals.plan_calibration import PlanCalibration
 from computeledger.actuals.reconcile import Settled
+from computeledger.actuals.sums import UNDIVIDED
 from computeledger.interfaces.plots.reconcile import CHANGES, parts_figure, signed, waterfall_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.questions.answers.reconcile import SHARE_WORDS, VARIANCE_WORDS, ReconcileAnswer
@@ -136,17 +137,25 @@ def _by_part(one: Settled) -> Iterator[Table]:
     if not one.planned_parts:
         return
     took = {name: seconds / HOUR_S for name, seconds in one.took.gpu_s_by_phase.items()}
-    pairs = [(name, one.planned_parts.get(name, 0.0), took.get(name, 0.0)) for name in {**one.planned_parts, **took}]
+    parts = dict(one.planned_parts)
+    if UNDIVIDED in took:  # a step that its tool does not divide stands against all phases that are not told apart
+        parts[UNDIVIDED] = sum(hours for name, hours in parts.items() if name not in took)
+    pairs = [(name, parts.get(name, 0.0), took.get(name)) for name in {**parts, **took}]
+    pairs.sort(key=lambda pair: (pair[2] is None, -abs((pair[2] or 0.0) - pair[1])))
     rows = [
-        [name, show(planned, "GPU-hours"), show(actual, "GPU-hours"), f"× {actual / planned:.3g}" if planned else "",
-         signed(actual - planned, "GPU-hours")]
-        for name, planned, actual in sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))
+        [name, show(planned, "GPU-hours") if planned else "–", "–", "", ""] if actual is None else
+        [name, show(planned, "GPU-hours") if planned else "–", show(actual, "GPU-hours"),
+         f"× {actual / planned:.3g}" if planned else "", signed(actual - planned, "GPU-hours")]
+        for name, planned, actual in pairs
     ]  # fmt: skip
     columns = ("phase", "planned #", "actual #", "actual / planned #", "difference #")
+    silent = [name for name, _, actual in pairs if actual is None]
+    where = "the undivided step" if UNDIVIDED in took else "other phases, or in idle"
     yield Table(
         f"{PHASE_NAMES[one.name]} by phase, in GPU-hours", columns, rows,
         note="Planned: the plan's GPU-time per token for the tokens of the run, divided as its modelled step is. "
-        "What waits for the longest rollouts is generation, as logs count it.",
+        "What waits for the longest rollouts is generation, as logs count it."
+        + (f" Not in the log: {', '.join(silent)}; their time is within {where}." if silent else ""),
     )  # fmt: skip
 
 

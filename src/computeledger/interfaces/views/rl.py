@@ -44,15 +44,26 @@ def view(answer: RLAnswer, working: bool) -> View:
         plots=_plots(document),
         tables=tuple(_tables(document)),
         notes=tuple(_notes(document)),
-        warnings=()
-        if document["fits"]
-        else ("does not fit: a replica with one longest rollout, or the trainer, needs more memory",),
+        warnings=tuple(_warnings(document)),
         blocks=_blocks(document),
         grounds=(price_ground(document),),
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="rl",
     )
+
+
+def _warnings(document: Mapping[str, Any]) -> list[str]:
+    """What does not fit, and a log of another run."""
+    out = [] if document["fits"] else [_TOO_LITTLE]
+    if others := document.get("comparison", {}).get("other_run", ()):
+        pairs = [
+            f"{one['name']} {words(one['logged'], one['unit'])}, the question's {words(one['asked'], one['unit'])}"
+            for one in others
+        ]
+        options = ", ".join(one["option"] for one in others)
+        out.append(f"the log is of another run: {'; '.join(pairs)}. Make them agree: {options}")
+    return out
 
 
 def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -117,7 +128,8 @@ def _verdict(one: Mapping[str, Any]) -> str:
         said += f" It differs most in {name}: {own} against {expected_s}."
     if one["levers"]:
         best = one["levers"][0]
-        said += f" {best['name'].capitalize()} ({best['why']}) would save most: {words(best['saved_s'], 's')} a step."
+        change = f"{best['name'][0].upper()}{best['name'][1:]} ({best['why']})"
+        said += f" {change} would save most: {words(best['saved_s'], 's')} a step."
     return said
 
 
@@ -125,7 +137,15 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     interval = f"interval class: {document['interval']['class']}"
     if basis := document["interval"].get("rests_on"):
         interval += f"; {basis}"
-    return [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"])]
+    found = [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"])]
+    compared = document.get("comparison", {})
+    if taken := compared.get("taken"):
+        said = [f"mean rollout {words(taken['rollout_tokens'], 'tokens')}"] if "rollout_tokens" in taken else []
+        said += [format_count(int(taken["gpus"]), "GPU")] if "gpus" in taken else []
+        found.insert(0, f"taken from the log: {', '.join(said)}")
+    if silent := compared.get("not_stated"):
+        found.insert(0, f"the log does not state {', '.join(silent)}: it is taken to have the question's")
+    return [*found, *compared.get("remarks", ())]
 
 
 #: Fields that a framework settles, in words.

@@ -244,7 +244,8 @@ class RLQuestion(OnSystem):
     levers: bool = asked("switch", "What would bring GPU-time down, one change at a time.", False)
     compare_to: str | None = asked(
         "text", "A step of yours beside this one: step=290,generation=180,update=70, or a log of verl, NeMo RL, slime "
-        "or TRL, or a run ledger.", metavar="PHASES|FILE", label="Your step", group="Yours", blank="none",
+        "or TRL, or a run ledger, whose mean rollout and GPUs are taken where you name none.",
+        metavar="PHASES|FILE", label="Your step", group="Yours", blank="none",
         example="step=290,generation=180,update=70",
     )  # fmt: skip
     emit: str | None = asked(
@@ -256,6 +257,11 @@ class RLQuestion(OnSystem):
     def stack(self) -> str:
         """The framework: the one named, or the one that the run is written for."""
         return self.emit if self.emit is not None and self.framework == USUAL_STACK else self.framework
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether a log is compared with, which may say how long rollouts are."""
+        return self.compare_to is not None and "=" not in self.compare_to
 
     @property
     def numbers(self) -> dict[str, Uncertain]:
@@ -317,7 +323,8 @@ class RLQuestion(OnSystem):
                 f"({most:g})"
             )
         lengths = ("rollout_tokens", "rollout_p50_tokens", "rollout_lengths")
-        if sum(getattr(self, name) is not None for name in lengths) != 1:
+        n_said = sum(getattr(self, name) is not None for name in lengths)
+        if n_said != 1 and not (n_said == 0 and self.reads_log):
             raise InputError(
                 "rollout lengths: give one of --rollout-tokens, --rollout-p50-tokens with --rollout-p95-tokens, "
                 "--rollout-lengths"

@@ -19,7 +19,13 @@ from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
 from computeledger.questions.answer import Answer, Quantity, from_python, remarked
 from computeledger.questions.answers.rl import document as documents
-from computeledger.questions.answers.rl.comparison import Comparison, compare_step, comparison_document
+from computeledger.questions.answers.rl.comparison import (
+    Comparison,
+    LoggedQuestion,
+    compare_step,
+    comparison_document,
+    with_log,
+)
 from computeledger.questions.answers.rl.setting import SHOWN, Setting, read_setting
 from computeledger.questions.grounds import working_document
 from computeledger.questions.rl_returns import RLReturnsQuestion
@@ -256,7 +262,15 @@ def rl(question: RLQuestion | None = None, /, **given: Given) -> RLAnswer:
 
 def answer_rl(question: RLQuestion) -> RLAnswer:
     """Answer ``computeledger rl``."""
-    setting, grown = _read(question)
+    logged = with_log(question)
+    question = logged.question
+    try:
+        setting, grown = _read(question)
+    except DoesNotFitError as error:
+        if "gpus" not in logged.taken:
+            raise
+        held = format_count(int(logged.taken["gpus"]), "GPU")
+        raise DoesNotFitError(f"{error}; the log says {held}") from None
     stage("the run with its samples")
     run = _cost(setting, typical=False)
     stage("what binds")
@@ -277,13 +291,13 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
         horizons=tuple(longer_horizons(one, machines)) if question.turns is not None else (),
         grown=grown,
         launch=_launch(question, setting) if question.emit is not None else None,
-        comparison=_comparison(question.compare_to, run, result, setting) if question.compare_to is not None else None,
+        comparison=_comparison(logged, run, result, setting) if logged.measured is not None else None,
     )
 
 
-def _comparison(measured: str, run: RunCost, typical: RLResult, setting: Setting) -> Comparison:
+def _comparison(logged: LoggedQuestion, run: RunCost, typical: RLResult, setting: Setting) -> Comparison:
     """A step of the reader's beside the run's, and what would make it shorter."""
-    return compare_step(measured, run, typical, step_levers(setting.run.typical, setting.run.typical_machines))
+    return compare_step(logged, run, typical, step_levers(setting.run.typical, setting.run.typical_machines))
 
 
 def _launch(question: RLQuestion, setting: Setting) -> Launch:

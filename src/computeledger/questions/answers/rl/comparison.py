@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from computeledger.actuals.rl_step import MeasuredStep, read_measured_step
 from computeledger.arrays import Num, median
+from computeledger.errors import InputError
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.transformer import n_params_active
 from computeledger.questions.answer import Quantity
 from computeledger.questions.answers.rl.document import phases_s
+from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.estimate import RLResult
 from computeledger.workloads.rl.levers import Lever
@@ -23,6 +27,38 @@ _IN_TURN = ("generation", "log-probs", "update", "weight sync")
 _OF_TRAINER = ("exposed generation", "log-probs", "update")
 #: Changes that an answer lists; a phase counts as slow from so many times the expected time (choices).
 _SHOWN, _SLOW_RATIO = 6, 1.1
+#: From how far apart a log and the question differ: logs round, and lengths vary from step to step (a choice).
+_SAME_RATIO = 1.05
+#: What logs state of a run, in words, with its unit and what states the same in a question.
+_STATED: Mapping[str, tuple[str, str, str]] = {
+    "n_params_active": ("active parameters", "params", "--model"),
+    "gpus": ("GPUs", "GPUs", "--gpus"),
+    "rollout_tokens": ("mean rollout", "tokens", "--rollout-tokens"),
+    "prompt_tokens": ("mean prompt", "tokens", "--prompt-tokens"),
+    "rollouts": ("rollouts a step", "", "--prompts-per-step and --group-size"),
+}
+#: Fields that tell how long rollouts are.
+_LENGTHS = ("rollout_tokens", "rollout_p50_tokens", "rollout_lengths")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a log states otherwise than the question."""
+
+    name: str
+    unit: str
+    logged: float
+    asked: float
+    option: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedQuestion:
+    """A question, its measured step, and what of the log was taken where the question says nothing, by field."""
+
+    question: RLQuestion
+    measured: MeasuredStep | None = None
+    taken: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +109,8 @@ class Comparison:
     phases: tuple[ComparedPhase, ...]
     slower_fraction: float
     savings: tuple[Saving, ...]
+    differences: tuple[Difference, ...] = ()
+    taken: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -88,13 +126,34 @@ class Comparison:
         return max(self.phases, key=lambda one: sign * one.excess_s, default=None)
 
 
-def compare_step(text: str, run: RunCost, typical: RLResult, levers: list[Lever]) -> Comparison:
+def with_log(question: RLQuestion) -> LoggedQuestion:
+    """Read a question's step, and take the mean rollout and the GPUs from its log where nobody names them."""
+    if question.compare_to is None:
+        return LoggedQuestion(question)
+    measured, taken = read_measured_step(question.compare_to), dict[str, float]()
+    asked = question
+    if not any(getattr(question, name) is not None for name in _LENGTHS):
+        if "rollout_tokens" not in measured.stated:
+            tool = measured.source.partition(",")[0]
+            raise InputError(f"--rollout-tokens: needed, as the {tool} does not state how long rollouts are")
+        taken["rollout_tokens"] = round(measured.stated["rollout_tokens"], 1)
+        asked = replace(asked, rollout_tokens=taken["rollout_tokens"])
+    said = (question.gpus, question.generation_gpus, question.training_gpus, load_system(question.system).n_gpus)
+    if "gpus" in measured.stated and not any(said):
+        taken["gpus"] = round(measured.stated["gpus"])
+        asked = replace(asked, gpus=round(measured.stated["gpus"]))
+    return LoggedQuestion(asked, measured, taken)
+
+
+def compare_step(logged: LoggedQuestion, run: RunCost, typical: RLResult, levers: list[Lever]) -> Comparison:
     """Lay a step, as typed or logged, beside a run's own."""
-    split = run.result.scenario.split
-    measured = read_measured_step(text, int(median(split.n_gpus)))
+    split, measured = run.result.scenario.split, logged.measured
+    if measured is None:
+        raise InputError("--compare-to: no step to compare with")
     lagged = split.max_lag > 0
+    measured.check(lagged)
     stated = dict(measured.phases_s)
-    if lagged and measured.source != "as stated" and "generation" in stated:
+    if lagged and measured.is_logged and "generation" in stated:
         stated["exposed generation"] = stated.pop("generation")  # a log has what its trainer waited for
     expected = _merged(phases_s(run))
     found = [ComparedPhase(name, value, expected[name]) for name, value in stated.items()]
@@ -107,7 +166,40 @@ def compare_step(text: str, run: RunCost, typical: RLResult, levers: list[Lever]
         phases=tuple(found),
         slower_fraction=float(np.mean(modelled < measured.step_s)),
         savings=tuple(_savings(step, found, levers, median(typical.step_s))),
+        differences=_differences(measured, typical),
+        taken=logged.taken,
     )
+
+
+def _differences(measured: MeasuredStep, typical: RLResult) -> tuple[Difference, ...]:
+    """Where a log is of another run than the question's."""
+    one = typical.scenario
+    asked = {
+        "n_params_active": float(n_params_active(one.engine.model)),
+        "gpus": median(one.split.n_gpus),
+        "rollout_tokens": median(one.sampling.lengths.mean_tokens),
+        "prompt_tokens": median(one.sampling.prompt_tokens),
+        "rollouts": median(one.algorithm.rollouts),
+    }
+    said = {**_named_model(measured), **measured.stated}
+    return tuple(
+        Difference(words, unit, said[name], asked[name], _option(option, said[name]))
+        for name, (words, unit, option) in _STATED.items()
+        if name in said and asked[name] and not 1 / _SAME_RATIO <= said[name] / asked[name] <= _SAME_RATIO
+    )
+
+
+def _named_model(measured: MeasuredStep) -> dict[str, float]:
+    """Active parameters of the model that a log's settings name, where the last part of the path is a known one."""
+    try:
+        return {"n_params_active": float(n_params_active(load_model(measured.model.rstrip("/").rpartition("/")[2])))}
+    except InputError:
+        return {}
+
+
+def _option(name: str, logged: float) -> str:
+    """How a question says what a log states; a model and a product of two have no number to give."""
+    return f"{name} {logged:.0f}" if name.endswith(("-tokens", "--gpus")) else name
 
 
 def _savings(step: ComparedPhase, phases: list[ComparedPhase], levers: list[Lever], modelled_s: float) -> list[Saving]:
@@ -156,6 +248,17 @@ def comparison_document(one: Comparison) -> dict[str, Any]:
         "slower_than_fraction": one.slower_fraction,
         "step": _phase_document(one.step),
         "phases": {phase.name: _phase_document(phase) for phase in one.phases},
+        "stated": dict(one.measured.stated),
+        "taken": dict(one.taken),
+        "other_run": [
+            {"name": each.name, "unit": each.unit, "logged": each.logged, "asked": each.asked, "option": each.option}
+            for each in one.differences
+        ],
+        "not_stated": [] if not one.measured.is_logged else [
+            "model" if name == "n_params_active" else words for name, (words, _, _) in _STATED.items()
+            if name not in one.measured.stated and not (name == "n_params_active" and one.measured.model)
+        ],
+        "remarks": list(one.measured.remarks),
         "differs_most": None if largest is None else largest.name,
         "levers": [
             {"name": each.name, "why": each.why, "saved_s": each.saved_s,
