@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from computeledger.physics.calibration.rl import rl_factors
 from computeledger.physics.calibration.weight_sync import load_sync_text
 from computeledger.validation.compare import comparison_document
 from computeledger.validation.measured_table import curated_rows, read_rows
 from computeledger.validation.rl.fit import fitted_phases, read_logged
-from computeledger.validation.rl.points import compare_rl
+from computeledger.validation.rl.points import compare_rl, predict_figures
 from computeledger.validation.rl.rows import rl_runs
 from computeledger.validation.rl.syncs import CURATED_SYNC, fit_syncs, read_syncs, sync_text
 from computeledger.validation.tables import table_of
@@ -52,6 +53,10 @@ def test_every_metric_of_a_run_is_a_figure_of_its_own_phase() -> None:
         ({"metric": "time_25_steps", "value": "1652.8"}, 66.112),
         ({"metric": "time_1_epoch", "value": "2", "unit": "hours",
           "batch": "131.9k prompts of 256 + 256 generated tokens, 1 epoch, at most 1024 pairs per step"}, 55.898),
+        # 13 sequences/s of OPT-6.7B in Figure 4 of the publisher's blog: an epoch has all its 264,292 samples
+        ({"metric": "time_1_epoch", "value": "5.7", "unit": "hours", "source": "DeepSpeed-Chat README",
+          "system": "DeepSpeed-Chat hybrid engine", "gpu_split": "colocated", "note": "length fixed",
+          "batch": "131.9k prompts of 256 + 256 generated tokens, 1 epoch, at most 1024 pairs per step"}, 1024 / 12.88),
     ],
 )  # fmt: skip
 def test_times_of_several_steps_are_the_time_of_one(changed: dict[str, str], seconds: float) -> None:
@@ -92,6 +97,10 @@ def test_rows_that_state_lengths_batch_and_gpus_are_asked() -> None:
     assert document["step_time"]["coverage_90"] >= 0.82
     assert document["generation_time"]["median_abs_error"] <= 0.1
     assert document["logprob_time"]["median_abs_error"] <= 0.3
+    runs, factors = read_logged(SHARED), rl_factors()
+    steps = [(run, at) for run in runs for at, figure in enumerate(run.figures) if figure[1] == "step_time"]
+    ratios = [float(predict_figures(run, factors, 1)[at, 0]) / run.figures[at][2] for run, at in steps]
+    assert np.median(np.abs(np.array(ratios) - 1)) <= 0.2, "no effect of a framework is needed for the bar"
 
 
 @needs_data

@@ -142,7 +142,7 @@ def fit_rl(data_folder: str | Path) -> RLFit:
     residuals |= {name: part[: len(runs)] for name, part in residuals.items()}
     without = fit_constants(rl_fit(runs), fitted.change)
     effects = _effects(every, factors_at(fitted.change[None, :]))
-    residuals |= _of_others(every, factors_at(without.change[None, :]), effects)
+    residuals |= _of_others(every, factors_at(without.change[None, :]))
     return RLFit(runs, fitted, residuals, effects)
 
 
@@ -167,17 +167,11 @@ def _log_ratios(run: RLRun, factors: RLFactors) -> list[tuple[str, float]]:
             for (_, name, value), time_s in zip(run.figures, times, strict=True)]  # fmt: skip
 
 
-def _of_framework(run: RLRun, factors: RLFactors, effects: Mapping[str, tuple[float, int]]) -> list[float]:
-    """Residuals of a run's step; one program without a controller is far from the others, and has its effect."""
-    effect = effects[run.row["framework"]][0] if run.scenario.is_one_program else 1.0
-    return [error + float(np.log(effect)) for name, error in _log_ratios(run, factors) if name == "step_time"]
-
-
-def _of_others(runs: Sequence[RLRun], factors: RLFactors, effects: Mapping[str, tuple[float, int]]) -> dict[str, Array]:
+def _of_others(runs: Sequence[RLRun], factors: RLFactors) -> dict[str, Array]:
     """Residuals of publications that the constants have not seen: of steps, and of phases but weight sync."""
     found = [one for run in runs for one in _log_ratios(run, factors)]
     return {
-        "framework": np.array([error for run in runs for error in _of_framework(run, factors, effects)]),
+        "framework": np.array([error for name, error in found if name == "step_time"]),
         "phase": np.array([error for name, error in found if name not in ("step_time", "weight_sync_time")]),
     }
 

@@ -169,9 +169,10 @@ def _run(metrics: Mapping[str, Mapping[str, str]]) -> RLRun:
     prompt = _prompt_tokens(row)
     mean = _mean_tokens(row, prompt)
     rounds = _rounds(row)
-    batch = _batch(row)
+    recipe = _recipe(row, model)
+    batch = _batch(row, recipe)
     n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
-    split, framework = _split(row, n_gpus, _recipe(row, model)), named_rl_framework(text_of(row, "system"))
+    split, framework = _split(row, n_gpus, recipe), named_rl_framework(text_of(row, "system"))
     host = engine_memory(framework.shared_hbm_fraction if split.is_colocated else 0.0)
     bare = RLScenario(
         engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT, host=host),
@@ -263,7 +264,7 @@ class _Batch:
     epoch_steps: float | None = None
 
 
-def _batch(row: Mapping[str, str]) -> _Batch:
+def _batch(row: Mapping[str, str], recipe: Mapping[str, str]) -> _Batch:
     text = text_of(row, "batch")
     stated = re.search(rf"G-GBS={NUMBER}", text)
     if stated is not None:
@@ -272,8 +273,9 @@ def _batch(row: Mapping[str, str]) -> _Batch:
         return _Batch(rollouts, optimizer_steps=max(rollouts / number_of(step[1]), 1.0) if step else 1.0)
     epoch = re.search(rf"{NUMBER}k prompts.*at most {NUMBER} pairs", text)
     if epoch is not None:
-        pairs = number_of(epoch[2])
-        return _Batch(pairs, 1.0, epoch_steps=number_of(epoch[1]) * KILO / pairs)
+        pairs, looked_up = number_of(epoch[2]), recipe.get("epoch_rollouts")
+        every = number_of(looked_up) if looked_up else number_of(epoch[1]) * KILO
+        return _Batch(pairs, 1.0, epoch_steps=every / pairs)
     group = re.search(rf"{NUMBER} prompts x (?:n\s*=\s*)?{NUMBER}(?:.*mini\s+{NUMBER})?", text)
     if group is not None:
         prompts, each = number_of(group[1]), number_of(group[2])
@@ -357,7 +359,7 @@ def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trai
 
 @functools.cache
 def _recipes() -> tuple[Mapping[str, str], ...]:
-    """What the recipes behind measured runs say of trainers and of the split of GPUs."""
+    """What the recipes behind measured runs say of trainers, of the split of GPUs and of an epoch."""
     text = resources.files("computeledger.validation.rl").joinpath("recipes.csv").read_text("utf-8")
     return tuple(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
@@ -368,7 +370,7 @@ def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
     for one in _recipes():
         is_of_row = text_of(row, "source").startswith(one["source"]) and one["trainer"] in said
         is_of_row = is_of_row and one["algorithm"] in text_of(row, "algorithm")
-        if is_of_row and load_model(one["model"]).id == model.id:
+        if is_of_row and (not one["model"] or load_model(one["model"]).id == model.id):
             return one
     return {}
 
