@@ -16,13 +16,13 @@ import pytest
 import computeledger as cl
 from computeledger.bounds import NOT_NEGATIVE, POSITIVE, Bound, check_record
 from computeledger.errors import InputError, PlanError
+from computeledger.facts.architecture import Lora
 from computeledger.interfaces.cli import cli, main
 from computeledger.interfaces.options import Count
 from computeledger.physics.training.batch import Stack
 from computeledger.simulation.rl.scenario import RLClockScenario
 from computeledger.simulation.rl.scenario import Trainer as ClockTrainer
 from computeledger.simulation.state import Limits, Pool, constant_step_times
-from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.rl.lengths import exact_lengths
 from computeledger.workloads.rl.scenario import Algorithm, Domain, Split, TextReward
 from computeledger.workloads.rl.training import Trainer

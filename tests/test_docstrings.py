@@ -46,7 +46,7 @@ FULL = (
     "computeledger.simulation.serving.steady.",
     "computeledger.workloads.anchor.",
     "computeledger.workloads.pretraining.estimate.",
-    "computeledger.workloads.pretraining.lora.",
+    "computeledger.physics.adapters.",
     "computeledger.workloads.pretraining.pipeline.",
     "computeledger.workloads.pretraining.run.",
     "computeledger.workloads.pretraining.scaling.",

@@ -74,6 +74,7 @@ def test_every_source_is_cited() -> None:
     used |= {factor.source for factor in load_rl_factors().values()} | {one.source for one in load_factors().values()}
     used |= {one.source for one in sync_mechanisms().values()}
     used |= {load_rl_framework(one).source for one in rl_framework_ids()}
+    used |= {ways.source for one in rl_framework_ids() if (ways := load_rl_framework(one).lora) is not None}
     used |= {load_framework(one).source for one in framework_ids()}
     used |= {model.source for model in open_models().values()}
     used |= {one.source for one in FORMATS.values()} | {load_local().source}

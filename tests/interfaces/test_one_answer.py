@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from computeledger.arrays import median, sample
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.read import read_plan
+from computeledger.facts.architecture import TARGETS
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import fields_of
 from computeledger.interfaces.cli import main
@@ -28,7 +29,6 @@ from computeledger.workloads.engines import backends
 from computeledger.workloads.launches import load_templates
 from computeledger.workloads.pretraining.estimate import DEFAULT_GLOBAL_BATCH_TOKENS, DEFAULT_SEQUENCE_TOKENS
 from computeledger.workloads.pretraining.launches import PACKAGE
-from computeledger.workloads.pretraining.lora import TARGETS
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.rl import RLQuestion

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from computeledger.errors import InputError
+from computeledger.facts.architecture import Lora
 from computeledger.facts.load import load_model
 from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.roofline import parse_precision
@@ -17,7 +18,6 @@ from computeledger.physics.training.batch import Batch, Stack
 from computeledger.workloads.launches import load_templates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
 from computeledger.workloads.pretraining.launches import PACKAGE, Job, launch
-from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import with_schedule
 from computeledger.workloads.questions.pretrain import EMITTED
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from computeledger.arrays import sample
 from computeledger.errors import InputError
+from computeledger.facts.architecture import Lora
 from computeledger.facts.load import load_model, load_system
+from computeledger.physics.adapters import adapter_params
 from computeledger.physics.calibration.training import load_all_factors, training_efficiency
 from computeledger.physics.goodput import Reliability
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -24,7 +26,6 @@ from computeledger.workloads.pretraining.advice import advise, fits, remedies, w
 from computeledger.workloads.pretraining.candidates import Limits, candidates
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences, estimate_pretraining
 from computeledger.workloads.pretraining.launches import Job, launch
-from computeledger.workloads.pretraining.lora import Lora, adapter_params
 from computeledger.workloads.pretraining.megatron import stage_layout
 from computeledger.workloads.pretraining.pipeline import SCHEDULES, bubble_ratio, passes, scheduled, with_schedule
 from computeledger.workloads.pretraining.scaling import counts_around, larger_domain, margins, scale

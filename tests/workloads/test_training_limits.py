@@ -8,6 +8,7 @@ import pytest
 
 import computeledger as cl
 from computeledger.errors import ComputeLedgerError
+from computeledger.facts.architecture import Lora
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
@@ -17,7 +18,6 @@ from computeledger.physics.training.sites import Sites
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.confidence import confidence_of
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, as_run, estimate_pretraining
-from computeledger.workloads.pretraining.lora import Lora
 
 LLAMA: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "gpus": 64}
 
@@ -114,7 +114,7 @@ def test_row_wise_scales_gain_less_than_one_scale() -> None:
     ("given", "says"),
     [
         ({"recompute": "full,layernorm"}, "full stands alone"),
-        ({"lora_rank": 99999}, "at most 4096, the width of"),
+        ({"lora_rank": 99999}, "at most 1024, the smallest side of an adapted matrix of"),
         ({"expert_imbalance": 1.5}, "has no routed experts"),
         ({"capacity_factor": 1.25}, "has no routed experts"),
         ({"layout": "tp8", "virtual_stages": 3}, "has no pipeline"),

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from computeledger.bounds import AT_LEAST_ONE, check_record
 from computeledger.facts.schema import Fact
 
 
@@ -87,6 +88,29 @@ class VisionEncoder:
     tokens_per_image: int | None = None
 
 
+#: What adapters are put beside: the projections of the mixers, or those and the dense MLPs.
+TARGETS = ("attention", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Low-rank adapters beside frozen weights.
+
+    Attributes
+    ----------
+    rank : int
+        Of every adapter, ``r`` [-].
+    targets : str
+        ``attention`` adapts the projections of the mixers, ``all`` the dense MLPs as well; routed experts stay frozen.
+    """
+
+    rank: int
+    targets: str = "all"
+
+    def __post_init__(self) -> None:
+        check_record(self, rank=AT_LEAST_ONE)
+
+
 @dataclass(frozen=True, slots=True)
 class WeightBytes:
     """Bytes of stored weights by kind: of all of a kind in ``Model.stored``, of one on average in ``Precision.mixed``.
@@ -147,6 +171,8 @@ class Model:
         Those of the notes that every answer shows: what was taken from the name, assumed or fetched.
     guessed : tuple of str
         What a rule filled of a shape that is given by numbers; empty for a model with a configuration.
+    adapters : Lora or None
+        Adapters that an engine runs beside the weights; None where there are none, or where they are merged.
     """
 
     id: str
@@ -170,6 +196,7 @@ class Model:
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
+    adapters: Lora | None = None
 
     @property
     def is_moe(self) -> bool:

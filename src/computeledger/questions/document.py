@@ -9,8 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from computeledger.facts.architecture import Lora, Model
 from computeledger.facts.reading import dimension_in
 from computeledger.fields import Record
+from computeledger.physics.adapters import adapter_params, trainable_fraction
+from computeledger.physics.transformer import n_params_total
 from computeledger.workloads.result import quantity
 
 #: Units as documents print them, by the dimension that a name ends in; what is not here has none.
@@ -96,3 +99,16 @@ def _value(value: Any, name: str, units: Mapping[str, str]) -> Any:
     if isinstance(value, (float, Decimal, np.ndarray)):
         return quantity(float(value) if isinstance(value, Decimal) else value, units.get(name, unit_of(name)))
     return bool(value) if isinstance(value, np.bool_) else value
+
+
+def lora_document(model: Model, lora: Lora) -> dict[str, Any]:
+    """Adapters beside a frozen model, and how many parameters they train.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> lora_document(load_model("llama-3.1-8b"), Lora(16))["n_params_trained"]
+    41943040.0
+    """
+    share = trainable_fraction(model, lora, n_params_total(model))
+    return {**dataclasses.asdict(lora), "n_params_trained": adapter_params(model, lora), "trainable_fraction": share}

@@ -411,3 +411,16 @@ def margins_words(margins: Mapping[str, Any]) -> str:
         f"Not distinguishable from {close} of the {others} other layouts that meet the limits: each of these has more "
         "than 1 chance in 10 to be in truth the better one."
     )
+
+
+def lora_words(lora: Mapping[str, Any]) -> str:
+    """Adapters and what share of the parameters they train.
+
+    Examples
+    --------
+    >>> lora_words({"rank": 16, "targets": "all", "n_params_trained": 41.9e6, "trainable_fraction": 0.0052})
+    'LoRA rank 16 (all layers): 0.52 % of parameters trained, 41.9M; the rest is frozen'
+    """
+    share, trained = format_percent(lora["trainable_fraction"]), format_si(lora["n_params_trained"])
+    layers = f"{lora['targets']} layers"
+    return f"LoRA rank {lora['rank']} ({layers}): {share} of parameters trained, {trained}; the rest is frozen"

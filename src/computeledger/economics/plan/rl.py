@@ -10,12 +10,13 @@ from computeledger.economics.plan.phases import Phase, Spent, make_phase, params
 from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import InputError
+from computeledger.physics.adapters import adapter_params, trainable_fraction
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.roofline import Operation
 from computeledger.physics.serving.operations import Step, forward
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
-from computeledger.physics.transformer import n_params_active
+from computeledger.physics.transformer import n_params_active, n_params_total
 from computeledger.units import HOUR_S, format_percent, format_si
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import Figure, Term
@@ -174,6 +175,9 @@ def _beta_flop(step: RLResult) -> Figure:
         Term("kept", run.algorithm.kept_fraction, ""),
     )
     formula = "2 + (2 log-prob passes + 6 updates kept) (rollout + prompt) / rollout"
+    if run.lora is not None:
+        formula = "2 + (2 log-prob passes + 4 updates kept) (rollout + prompt) / rollout, and what adapters add"
+        terms += (Term("parameters of adapters", adapter_params(run.engine.model, run.lora), "params"),)
     if run.text is not None:
         formula = "(2 (sampled + read + scored) + 2 log-prob passes seen + 6 (updates kept trained + plain)) / sampled"
         terms += (
@@ -231,6 +235,11 @@ def _choices(setting: Setting, asked: AskedRun) -> dict[str, str]:
         "mode": f"{'asynchronous' if split.max_lag else 'synchronous'}, GPUs "
         + ("in turns" if split.is_colocated else shared),
     }
+    if asked.typical.lora is not None:
+        lora, model = asked.typical.lora, asked.typical.engine.model
+        share = format_percent(median(trainable_fraction(model, lora, n_params_total(model))))
+        sent = "all weights, merged" if model.adapters is None else "the adapters alone"
+        choices["adapters"] = f"LoRA rank {lora.rank} ({lora.targets}), {share} of parameters trained; {sent} are sent"
     unread = ", ".join(key for key in _CLOCK_KEYS if key in section)
     if unread:
         choices["left to simulate rl"] = unread

@@ -15,7 +15,6 @@ from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
-from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
@@ -28,6 +27,7 @@ from computeledger.workloads.rl.reading import AskedRun
 from computeledger.workloads.rl.scale_up import NO_LIMIT as MOST_LIVE
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.training import train
+from computeledger.workloads.rl.weight_sync import sent_bytes_per_gpu
 
 #: Waits for tools that are drawn one by one; more calls than these take them in turn again.
 _MOST_WAITS = 1 << 20
@@ -126,7 +126,7 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         updates_per_batch=median(run.algorithm.updates_per_batch),
         peak_flop_per_s=setting.typical.bf16_flop_per_s, usd_per_gpu_hour=median(setting.usd_per_gpu_hour),
         fit_error_fraction=timed.fit_error_fraction,
-        weights_bytes=float(weights_bytes_per_gpu(setting.model, Layout(), setting.precision)),
+        weights_bytes=float(sent_bytes_per_gpu(run.engine.model, Layout(), setting.precision)),
         assumed=tuple(f"{one.name} = {median(one.value):g} {one.unit}".strip() for one in rl_assumptions(setting)),
     )  # fmt: skip
 
@@ -162,7 +162,7 @@ def _trainer(setting: Setting, asked: AskedRun, fixed_s: float) -> Trainer:
 
 def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> WeightSync:
     """The way of the weights: over the scale-out fabric, and over a line between sites where some GPUs are remote."""
-    model, layout = setting.model, run.engine.layout
+    layout = run.engine.layout
     n_remote = int(_optional(setting, "remote_gpus", 0.0) // layout.n_gpus)
     if n_remote and "remote_bandwidth" not in setting.section:
         raise PlanError("[rl] remote_gpus needs remote_bandwidth: how fast new weights reach the other site")
@@ -171,7 +171,7 @@ def _sync(setting: Setting, run: RLScenario, n_replicas: int, own_s: float) -> W
     latency_s = _optional(setting, "remote_latency", 0.0)
     remote_s = 0.0
     if n_remote:
-        every = float(weights_bytes_per_gpu(model, Layout(), setting.precision))
+        every = float(sent_bytes_per_gpu(run.engine.model, Layout(), setting.precision))
         remote_s = every / median(setting.number("remote_bandwidth")) + latency_s
     return WeightSync(
         load_s=_optional(setting, "weight_load", own_s),

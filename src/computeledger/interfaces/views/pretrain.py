@@ -19,6 +19,7 @@ from computeledger.questions.answers.pretraining.answer import PretrainAnswer
 from computeledger.questions.wording import (
     MFU_WORDS,
     UTILIZATION_WORDS,
+    lora_words,
     model_words,
     percent,
     point,
@@ -166,9 +167,7 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     narrowed = "; your measurements moved and narrowed it, as said below" if document["anchored"] else ""
     out = [f"{document['interval']['why']}{_alike_words(document)}{narrowed}"]
     if "lora" in document:
-        lora = document["lora"]
-        trained = f"{format_si(lora['n_params_trained'])} parameters, {format_percent(lora['trainable_fraction'])}"
-        out.append(f"adapters of rank {lora['rank']} ({lora['targets']}): {trained} of all, the rest frozen")
+        out.append(lora_words(document["lora"]))
     if "documents" in document:
         out.append(_documents_words(document["documents"]))
     if "loss_fraction" in document:

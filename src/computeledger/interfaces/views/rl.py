@@ -12,7 +12,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.rl.answer import RLAnswer
-from computeledger.questions.wording import interval_words, model_words, percent, point, show, words
+from computeledger.questions.wording import interval_words, lora_words, model_words, percent, point, show, words
 from computeledger.units import KILO, format_count, format_percent, format_si
 
 #: Share of the GPU-time that is rounding, of a side that never waits.
@@ -87,6 +87,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
         f"lag {split['max_lag']}" if split["max_lag"] else "synchronous",
         f"generation {split['layout']}",
         f"trainer {split['training_layout']} (recompute {split['recompute']})",
+        *([f"LoRA rank {document['lora']['rank']}"] if "lora" in document else []),
     )
 
 
@@ -145,14 +146,27 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         found.insert(0, f"taken from the log: {', '.join(said)}")
     if silent := compared.get("not_stated"):
         found.insert(0, f"the log does not state {', '.join(silent)}: it is taken to have the question's")
-    return [*found, *compared.get("remarks", ())]
+    adapters = _adapters(document) if "lora" in document else []
+    return [*found, *adapters, *compared.get("remarks", ())]
+
+
+def _adapters(document: Mapping[str, Any]) -> list[str]:
+    """What is trained, what the reference is, and what generators take."""
+    lora = document["lora"]
+    sent = format_si(lora["sent_bytes"], "B")
+    taken = {
+        "adapters": f"generators take the adapters alone, {sent}, and run them beside the weights; launching their "
+        "kernels is not counted (assumption)",
+        "merged": f"generators take all weights, {sent}, with the adapters merged",
+    }[lora["sync"]]
+    return [lora_words(lora), f"{taken}; the reference policy is the base with adapters off"]
 
 
 #: Fields that a framework settles, in words.
 _TAKEN = {
     "backend": "engine", "max_lag": "lag", "logprob_passes": "log-prob passes", "sharding": "sharding",
     "recompute": "recompute", "microbatch_sequences": "rollouts a microbatch", "packing": "packing",
-    "memory_fraction": "share of memory for generation",
+    "memory_fraction": "share of memory for generation", "lora_sync": "LoRA sync",
 }  # fmt: skip
 
 

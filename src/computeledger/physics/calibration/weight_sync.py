@@ -59,6 +59,8 @@ class SyncMechanism:
         Whether weights pass a host or a network card even where one scale-up domain holds both sides.
     needs : str
         ``colocated`` or ``apart`` where only that placement has it.
+    sends_adapters : bool
+        Whether it can hand over adapters alone; not where it needs all weights.
     words : tuple of str
         Words by which a publication names it, in lower case.
     source : str
@@ -77,6 +79,7 @@ class SyncMechanism:
     moved: str = "whole"
     crosses_hosts: bool = False
     needs: str = ""
+    sends_adapters: bool = True
     words: tuple[str, ...] = ()
     source: str = "assumption"
 

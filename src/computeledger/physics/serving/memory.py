@@ -9,6 +9,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES, System
+from computeledger.physics.adapters import served_bytes
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
@@ -245,7 +246,7 @@ def serving_memory(
     True
     """
     batch, context_tokens = load
-    weights = weights_bytes_per_gpu(model, layout, precision)
+    weights = weights_bytes_per_gpu(model, layout, precision) + served_bytes(model, layout)
     experts = expert_bytes_per_gpu(model, layout, precision)
     more = np.maximum(host.experts_fraction - host.weights_fraction, 0.0)
     weights = weights * (1 - host.weights_fraction) - experts * more

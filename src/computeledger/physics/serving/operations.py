@@ -19,6 +19,7 @@ from computeledger.arrays import Num
 from computeledger.facts.architecture import Attention, FeedForward, Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics import collectives, transformer
+from computeledger.physics.adapters import adapter_operations
 from computeledger.physics.attention import mixer_of
 from computeledger.physics.calibration.efficiency import IDEAL, Efficiency
 from computeledger.physics.parallelism import Layout
@@ -146,6 +147,7 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
     work = [
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
+        *adapter_operations(model, cut.tokens, layout, machine),
         _activations(model, cut, layout, (precision, machine)),
         _head(model, step, cut, layout, (precision, machine)),
     ]

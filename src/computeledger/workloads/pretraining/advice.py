@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from computeledger.arrays import median
 from computeledger.errors import InputError
+from computeledger.facts.architecture import Lora
 from computeledger.physics.critical_batch import BatchPhase, worth_of_batches
 from computeledger.physics.roofline import Machine, OperationKind, parse_precision
 from computeledger.units import GIGA, format_count, format_percent, format_si
@@ -20,7 +21,6 @@ from computeledger.workloads.pretraining.estimate import (
     PretrainingScenario,
     estimate_pretraining,
 )
-from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import with_schedule
 from computeledger.workloads.pretraining.scaling import larger_domain
 from computeledger.workloads.pretraining.search import PretrainingOption, evaluate

@@ -12,10 +12,11 @@ from computeledger.arrays import Num
 from computeledger.bounds import check_record
 from computeledger.display import Displayed
 from computeledger.errors import LayoutError
-from computeledger.facts.architecture import Model
+from computeledger.facts.architecture import Lora, Model
+from computeledger.physics.adapters import adapter_params
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import Batch, with_adapters
 from computeledger.physics.training.counts import layer_counts
 from computeledger.physics.training.host import host_of
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, TrainingMemory, training_memory
@@ -23,7 +24,6 @@ from computeledger.physics.training.sites import OUTER_BYTES, Sites, of_one_site
 from computeledger.physics.training.step import StepTime, step_time
 from computeledger.physics.transformer import n_params_active, n_params_total, training_flop_per_token
 from computeledger.units import DAY_S, HOUR_S
-from computeledger.workloads.pretraining.lora import Lora, adapter_params
 from computeledger.workloads.pretraining.pipeline import scheduled
 
 #: Sequence and global batch of a run where nobody says (assumptions) [token].
@@ -335,16 +335,14 @@ def as_run(scenario: PretrainingScenario) -> tuple[Layout, Batch]:
     Examples
     --------
     >>> from computeledger.facts.load import load_model
-    >>> from computeledger.workloads.pretraining.lora import Lora
+    >>> from computeledger.facts.architecture import Lora
     >>> llama, batch = load_model("llama-3.1-8b"), Batch(4096, 32)
     >>> adapted = PretrainingScenario(llama, Layout(dp=8), Precision(), batch, lora=Lora(16))
     >>> round(as_run(adapted)[1].stack.trained_fraction, 4)
     0.0052
     """
     layout, batch, sites = scenario.layout, scenario.batch, scenario.sites
-    if scenario.lora is not None:
-        trained = adapter_params(scenario.model, scenario.lora) / n_params_total(scenario.model)
-        batch = replace(batch, stack=replace(batch.stack, trained_fraction=trained))
+    batch = with_adapters(batch, scenario.model, scenario.lora)
     if sites is None:
         return layout, batch
     if sites.local_steps > 1:

@@ -10,6 +10,7 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
 from computeledger.facts.shape_rule import shape_rule
+from computeledger.physics.adapters import check_lora
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import DEFAULT_ENGINE
 from computeledger.physics.calibration.training import framework_ratio, load_all_factors
@@ -24,7 +25,6 @@ from computeledger.workloads.pretraining.candidates import Limits, divides_seque
 from computeledger.workloads.pretraining.documents import PACKINGS, read_documents
 from computeledger.workloads.pretraining.estimate import PretrainingScenario, batch_sequences
 from computeledger.workloads.pretraining.expressible import stated
-from computeledger.workloads.pretraining.lora import Lora
 from computeledger.workloads.pretraining.pipeline import SCHEDULES
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
@@ -68,9 +68,8 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
         ),
     )
     precision = parse_training_precision(question.precision, model.is_moe)
-    lora = None if question.lora_rank is None else Lora(question.lora_rank, question.lora_targets or "all")
     tokens = median_of(question.tokens)
-    return PretrainingScenario(model, Layout(), precision, batch, tokens, lora=lora, sites=_sites(question))
+    return PretrainingScenario(model, Layout(), precision, batch, tokens, lora=question.lora, sites=_sites(question))
 
 
 def _check_model(question: PretrainQuestion, model: Model) -> None:
@@ -78,8 +77,8 @@ def _check_model(question: PretrainQuestion, model: Model) -> None:
     for name in ("expert_imbalance", "capacity_factor"):
         if not model.is_moe and getattr(question, name) not in (None, 1.0):
             raise InputError(f"--{name.replace('_', '-')}: {model.id} has no routed experts")
-    if (question.lora_rank or 0) > model.hidden_size:
-        raise InputError(f"--lora-rank {question.lora_rank}: at most {model.hidden_size}, the width of {model.id}")
+    if question.lora is not None:
+        check_lora(model, question.lora)
     batch, sequence = median_of(question.global_batch_tokens), median_of(question.sequence_tokens)
     if batch < sequence:
         raise InputError(f"--global-batch-tokens {batch:.0f}: less than one sequence of {sequence:.0f} tokens")

@@ -11,7 +11,7 @@ from computeledger.physics.calibration.serving import DEFAULT_TUNING, TUNINGS
 from computeledger.physics.training.host import parse_offload
 from computeledger.physics.training.optimizers import OPTIMIZERS, load_optimizer
 from computeledger.workloads.frameworks import USUAL_STACK, framework_ids, load_framework
-from computeledger.workloads.questions.setup import OnSystem
+from computeledger.workloads.questions.setup import MayAdapt, OnSystem
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -25,7 +25,7 @@ EMITTED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainQuestion(OnSystem):
+class PretrainQuestion(MayAdapt, OnSystem):
     """Pretrain a model: time of a step, days, GPU-hours and cost at a layout, or at the best one."""
 
     gpus: int | None = asked(
@@ -223,8 +223,7 @@ class PretrainQuestion(OnSystem):
                 f"{EMITTED[self.emit]}, or leave it out"
             )
         self._check_beside()
-        if self.lora_targets is not None and self.lora_rank is None:
-            raise InputError("--lora-targets needs --lora-rank")
+        self.check_lora()
 
     def _check_beside(self) -> None:
         """Refuse fields that need another one, or say the same."""

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError, shown
-from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of
-from computeledger.physics.calibration.weight_sync import sync_mechanisms
+from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of, shared
+from computeledger.physics.calibration.weight_sync import load_sync_mechanism, sync_mechanisms
 from computeledger.workloads.frameworks import USUAL_STACK
-from computeledger.workloads.questions.setup import OnSystem
+from computeledger.workloads.questions.pretrain import PretrainQuestion
+from computeledger.workloads.questions.setup import MayAdapt, OnSystem
 from computeledger.workloads.questions.spread import Spread, high_of, low_of, read_spread
-from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framework_ids
+from computeledger.workloads.rl_frameworks import LORA_SYNCS, load_rl_framework, rl_framework_ids
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -21,7 +22,7 @@ EMITTED = ("verl", "nemo-rl", "slime", "trl", "skyrl")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RLQuestion(OnSystem):
+class RLQuestion(MayAdapt, OnSystem):
     """Train a model by reinforcement learning: rollout, verify, score, update, weight sync."""
 
     system: str = asked(
@@ -170,6 +171,13 @@ class RLQuestion(OnSystem):
         "text", "What data-parallel ranks of the trainer share: the optimizer (zero-1), or the weights too (zero-3, "
         "FSDP).", choices=("zero-1", "zero-3"), label="Sharding", group="How", blank="the framework's",
     )  # fmt: skip
+    lora_rank: int | None = shared(PretrainQuestion, "lora_rank", label="LoRA rank", group="How")
+    lora_targets: str | None = shared(PretrainQuestion, "lora_targets", label="LoRA layers", group="How")
+    lora_sync: str | None = asked(
+        "text", "What generators take of adapters: the adapters alone, which they run beside the weights, or all "
+        "weights with the adapters merged.", choices=LORA_SYNCS, label="LoRA sync", group="How",
+        blank="the framework's, with --lora-rank",
+    )  # fmt: skip
     critic_ratio: Uncertain = asked("count", "Size of a critic over the policy; 0 without one.", 0.0, metavar="N")
     reward_ratio: Uncertain = asked(
         "count", "Size of a reward model on the trainer over the policy; 0 without one.", 0.0, metavar="N"
@@ -294,6 +302,8 @@ class RLQuestion(OnSystem):
             "sharding": one.sharding or None, "recompute": one.recompute or None,
             "microbatch_sequences": one.microbatch_sequences or None, "packing": None if one.packs else "padded",
         }  # fmt: skip
+        if self.lora_rank is not None and (ways := self._lora_syncs):
+            found["lora_sync"] = ways[0]
         is_shared = one.placement != "separate" and not (self.max_lag or one.max_lag)
         if is_shared and self.training_gpus is None and self.generation_gpus is None and one.shared_hbm_fraction:
             found["memory_fraction"] = one.shared_hbm_fraction
@@ -340,6 +350,7 @@ class RLQuestion(OnSystem):
                 "state --continuation-tokens"
             )
         self._check_turns()
+        self._check_adapters()
         if self.emit is not None and self.stack != self.emit:
             raise InputError(
                 f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
@@ -372,3 +383,33 @@ class RLQuestion(OnSystem):
                 "--turns as a distribution tells how rollouts differ in length: state --rollout-tokens, and no other "
                 "tail"
             )
+
+    @property
+    def _lora_syncs(self) -> tuple[str, ...]:
+        """Ways in which the framework's adapters reach its engine, where these GPUs are shared or not."""
+        one = load_rl_framework(self.stack)
+        lag = one.max_lag if self.max_lag is None else self.max_lag
+        stated = self.training_gpus is not None or self.generation_gpus is not None
+        is_apart = bool(lag) or stated or one.placement == "separate"
+        return () if one.lora is None else one.lora.on(self.backend or one.engine, is_apart)
+
+    def _check_adapters(self) -> None:
+        """Refuse adapters that the framework cannot train, and ways in which it cannot send them."""
+        self.check_lora()
+        if self.lora_rank is None:
+            if self.lora_sync is not None:
+                raise InputError("--lora-sync needs --lora-rank")
+            return
+        one, known = load_rl_framework(self.stack), self._lora_syncs
+        if not known:
+            able = ", ".join(name for name in rl_framework_ids() if load_rl_framework(name).lora is not None)
+            raise InputError(f"--lora-rank: {one.name} trains no adapters; allowed: --framework {able}")
+        if self.lora_sync is not None and self.lora_sync not in known:
+            sent = "the adapters alone" if known == ("adapters",) else "all weights, merged"
+            has_both = one.lora is not None and self.lora_sync in one.lora.ways
+            to = f" to {self.backend or one.engine} on these GPUs" if has_both else ""
+            raise InputError(f"--lora-sync {self.lora_sync}: {one.name} sends {sent}{to}; leave it out")
+        alone = (self.lora_sync or known[0]) == "adapters"
+        if self.weight_sync is not None and alone and not load_sync_mechanism(self.weight_sync).sends_adapters:
+            merged = "state --lora-sync merged, or " if "merged" in known else ""
+            raise InputError(f"--weight-sync {self.weight_sync}: hands over all weights; {merged}leave it out")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
+from computeledger.facts.architecture import Lora
 from computeledger.fields import MOST_SAMPLES, MOST_SEED, Asked, asked, shared
 from computeledger.physics.calibration.serving import DEFAULT_TUNING, ENGINE_TUNINGS
 from computeledger.workloads.engines import backends, engines
@@ -53,6 +54,23 @@ class OnSystem(Sampled):
         20),
         blank="rent of the price edition",
     )  # fmt: skip
+
+
+class MayAdapt:
+    """A question that may train adapters beside a frozen model."""
+
+    lora_rank: int | None
+    lora_targets: str | None
+
+    @property
+    def lora(self) -> Lora | None:
+        """The adapters; None where the whole model is trained."""
+        return None if self.lora_rank is None else Lora(self.lora_rank, self.lora_targets or "all")
+
+    def check_lora(self) -> None:
+        """Refuse what is said of adapters that nobody asked for."""
+        if self.lora_targets is not None and self.lora_rank is None:
+            raise InputError("--lora-targets needs --lora-rank")
 
 
 #: Settings that not every engine has.

@@ -16,12 +16,11 @@ from computeledger.display import Displayed
 from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRACTION
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.training import Passes, Training, train
-from computeledger.workloads.rl.weight_sync import SyncSides, sync_mechanism, sync_s
+from computeledger.workloads.rl.weight_sync import SyncSides, sent_bytes_per_gpu, sync_mechanism, sync_s
 
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
@@ -429,7 +428,7 @@ def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
         Generation paused throughout, as published whole steps have it [s].
     """
     engine, split = scenario.engine, scenario.split
-    own = weights_bytes_per_gpu(engine.model, engine.layout, engine.precision)
+    own = sent_bytes_per_gpu(engine.model, engine.layout, engine.precision)
     wire_s = 0.0 if split.is_colocated else own / machines.generation.scale_out_bytes_per_s
     system, sharded = machines.generation.system, scenario.trainer.is_sharded
     sides = SyncSides(engine.model, engine.precision, engine.layout, split.n_generation, split.n_training, system,

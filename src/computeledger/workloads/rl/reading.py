@@ -12,6 +12,7 @@ from computeledger.errors import DoesNotFitError, InputError, shown
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.files import read_lengths
+from computeledger.physics.adapters import check_lora
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism
@@ -83,12 +84,15 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     """
     question = question.settled
     model, chip = load_model(question.model), typical.machine.system.accelerator
+    if question.lora is not None:
+        check_lora(model, question.lora)
     lengths = _lengths(question, model, typical.values)
     confidence, factors = "physical limit", (RLFactors(), RLFactors())
     if question.backend != "ideal":
         confidence = rl_class(model, chip, median(lengths.mean_tokens), question.framework)
-        if confidence == KNOWN_RUN and median(typical.values.get("turns", 1.0)) > 1:
-            confidence = NEW_RUN  # no step with turns was ever fitted
+        has_turns = median(typical.values.get("turns", 1.0)) > 1
+        if confidence == KNOWN_RUN and (has_turns or question.lora is not None):
+            confidence = NEW_RUN  # no step with turns or adapters was ever fitted
         drawn_factors = rl_factors_of(confidence, drawn.values, question.framework)
         factors = drawn_factors, rl_factors_of(confidence, framework=question.framework)
     machines = _machines(question, drawn.machine, factors[0])
@@ -177,6 +181,7 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
             question.packing == "padded",
             question.sharding == "zero-3",
             load_rl_framework(question.framework).gathers_once,
+            question.lora,
         ),
         is_wide=question.search,
     )
@@ -185,7 +190,7 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
 def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], lengths: Lengths) -> RLScenario:
     """The run with given numbers, where it stands still open."""
     engine = ServingScenario(
-        model=model,
+        model=replace(model, adapters=question.lora) if question.lora_sync == "adapters" else model,
         layout=Layout(),
         precision=precision_of(model, question.precision, question.kv_precision),
         input_tokens=numbers["prompt_tokens"],
@@ -213,7 +218,6 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         weight_sync=question.weight_sync,
         is_one_program=load_rl_framework(question.framework).is_one_program,
         has_stages=load_rl_framework(question.framework).has_stages,
-        is_written=question.emit is not None,
     )
 
 
@@ -297,9 +301,7 @@ def _lengths_by_turns(question: RLQuestion, numbers: Mapping[str, Num], room: Nu
     mean = numbers["rollout_tokens"]
     inside = room / (1 + calls * numbers["observation_tokens"] / mean)
     if "turn_limit" in numbers:
-        # a turn is one call more: an episode of the most calls writes as many times the mean
-        most = np.where(calls > 0, (numbers["turn_limit"] - 1) / np.where(calls > 0, calls, 1.0), np.inf)
-        inside = np.minimum(inside, np.maximum(most, 1.0) * mean)
+        inside = np.minimum(inside, np.maximum(numbers["turn_limit"] / numbers["turns"], 1.0) * mean)
     if not turns.form:
         return _lengths_in(question, numbers, inside)
     longest = numbers.get("rollout_limit_tokens", np.maximum(default_longest(inside, mean), mean))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from computeledger.arrays import Num
+from computeledger.physics.adapters import adapter_params
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.result import Figure, Term
@@ -147,13 +148,22 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
     beta = "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled"
     scores: tuple[Term, ...] = ()
     counts: tuple[Term, ...] = ()
+    if one.lora is not None:
+        beta = (
+            "2 (1 + a served / N) + (2 passes + 2 a / N + (4 + 6 a / N) updates kept) (prompt + rollout) / sampled; no "
+            "weight gradients of frozen matrices"
+        )
+        counts = (
+            Term("a, parameters of adapters", adapter_params(one.engine.model, one.lora), "params"),
+            Term("served: 1 where adapters run beside the weights", float(one.engine.model.adapters is not None), ""),
+        )
     if one.text is not None:
         step = step.replace("log-probs", "thought scoring + baseline + log-probs")
         beta = (
             "(2 (sampled + read + scored) + 2 passes (prompt + rollout) + 6 (updates kept trained + plain)) / sampled"
         )
         scores = tuple(Term(name, part, "s") for name, part in result.training.scoring_s.items())
-        counts = (
+        counts += (
             Term("prompts read, of a step", one.read_tokens, "tokens"),
             *(Term(f"{name}, of a step", tokens * n, "tokens") for name, (tokens, n) in one.scored.items()),
             Term("trained, of a rollout", one.trained_tokens, "tokens"),

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from computeledger.arrays import Num, median
 from computeledger.bounds import AT_LEAST_ONE, FRACTION, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
+from computeledger.facts.architecture import Lora
+from computeledger.physics.adapters import adapter_params
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
@@ -171,8 +173,6 @@ class RLScenario:
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     has_stages : bool
         Whether the framework runs generation on pipeline stages; searched without them where it does not.
-    is_written : bool
-        Whether a framework is to start it: layouts that divide their GPUs, and ranks their batch, are preferred.
     """
 
     engine: ServingScenario
@@ -185,12 +185,16 @@ class RLScenario:
     weight_sync: str | None = None
     is_one_program: bool = False
     has_stages: bool = True
-    is_written: bool = False
 
     def __post_init__(self) -> None:
         check_record(self)
         if problem := mixture_problem(self.domains):
             raise QuantityError(f"domains: {problem}")
+
+    @property
+    def lora(self) -> Lora | None:
+        """Adapters that are trained; None where the whole model is."""
+        return self.trainer.lora
 
     @property
     def breaks_off(self) -> bool:
@@ -277,37 +281,29 @@ class RLScenario:
     def flop_by_phase(self) -> dict[str, Num]:
         """FLOP of one step: ``2 N`` a generated token, ``2 N`` a pass and ``6 N`` an update over prompt and rollout.
 
+        With adapters of ``a`` parameters an update takes ``4 N + 6 a``; a generated token and the pass of the old
+        policy ``2 a`` more where adapters run beside the weights. The reference has them off.
+
         Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
         thought. So they do with what tools answer. Of other rollouts reading the prompt is left out.
         """
         n, one = n_params_active(self.engine.model), self.algorithm
+        a = 0.0 if self.lora is None else adapter_params(self.engine.model, self.lora)
+        beside = 0.0 if self.engine.model.adapters is None else a
+        update = 6 * n if self.lora is None else 4 * n + 6 * a
+        passes = one.forward_passes * n + np.minimum(one.logprob_passes, 1.0) * a
         read, plain = (0.0, 0.0) if self.text is None else (self.read_tokens, self.text.plain_tokens)
         return {
-            "generation": 2 * n * (self.sampled_tokens + read + self.observed_tokens),
-            **{name: 2 * n * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
-            "log-probs": 2 * n * one.forward_passes * one.rollouts * self.sequence_tokens,
-            "update": 6 * n * (one.trained_passes * one.rollouts * self.trained_tokens + plain),
+            "generation": 2 * (n + beside) * (self.sampled_tokens + read + self.observed_tokens),
+            **{name: 2 * (n + a) * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
+            "log-probs": 2 * passes * one.rollouts * self.sequence_tokens,
+            "update": update * (one.trained_passes * one.rollouts * self.trained_tokens + plain),
         }
 
     @property
     def n_replicas(self) -> Num:
         """Whole generation replicas [-]."""
         return np.floor(self.split.n_generation / self.engine.layout.n_gpus)
-
-    @property
-    def is_even(self) -> NDArray[np.bool_]:
-        """Whether layouts divide their GPUs, experts their ranks, and ranks the rollouts of an optimizer step."""
-        one, trainer = self.algorithm, self.trainer.layout
-        idle = self.split.n_generation - self.n_replicas * self.engine.layout.n_gpus
-        rest = (one.rollouts / one.optimizer_steps) % trainer.dp + self.experts_rest
-        return np.asarray((idle == 0) & (trainer.n_gpus == self.split.n_training) & (rest == 0))
-
-    @property
-    def experts_rest(self) -> Num:
-        """Ranks of a pipeline stage of the trainer that its expert parallelism leaves over [-]."""
-        trainer = self.trainer.layout
-        rest: Num = (trainer.tp * trainer.cp * trainer.dp) % np.maximum(trainer.ep, trainer.tp)
-        return rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.batch import RECOMPUTE, Batch
+from computeledger.physics.training.batch import RECOMPUTE, Batch, with_adapters
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, training_memory
 from computeledger.progress import counted, stage
 from computeledger.units import format_count
@@ -66,8 +66,6 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     """Find the generation layout that has a step's rollouts soonest."""
     model, split = scenario.engine.model, scenario.split
     small = [layout for layout in layouts if layout.n_gpus <= split.n_generation]
-    if scenario.is_written:
-        small = [layout for layout in small if split.n_generation % layout.n_gpus == 0] or small
     chip = machines.generation.system.accelerator.id
     if not small:
         smallest = int(min(layout.n_gpus for layout in layouts))
@@ -127,7 +125,7 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
         if layout.dp <= sequences
     ]
     batch = Batch(longest, float(sequences))
-    asked = PretrainingScenario(question.model, Layout(), question.precision, batch)
+    asked = PretrainingScenario(question.model, Layout(), question.precision, batch, lora=question.pieces.lora)
     if not layouts:
         held, each = format_count(power, "GPU"), format_count(sequences, "sequence")
         raise DoesNotFitError(f"{question.model.id}: no layout of {held} trains on {each} a step")
@@ -144,9 +142,6 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     ]
     if not found:
         raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
-    if scenario.is_written:
-        shared = [replace(scenario, trainer=with_share(one, float(question.n_gpus))) for one in found]
-        found = [one for one, run in zip(found, shared, strict=True) if _trains_evenly(run, question.n_gpus)] or found
     # what is fastest with full sequences need not be so with rollouts of every length
     passes, made_of = passes_of(scenario), (machine, RLFactors())
     best = min(
@@ -154,12 +149,6 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
         key=lambda one: float(np.max(train(question.model, one, passes, made_of).wall_s)),
     )
     return with_share(best, float(question.n_gpus))
-
-
-def _trains_evenly(run: RLScenario, n_gpus: int) -> bool:
-    """Whether a trainer uses all of its GPUs, and its ranks divide the rollouts of an optimizer step."""
-    split = replace(run.split, n_training=float(n_gpus), n_generation=float(run.engine.layout.n_gpus))
-    return bool(np.all(replace(run, split=split).is_even))
 
 
 #: Context-parallel degrees that a search tries, and options that it times with rollouts.
@@ -292,7 +281,7 @@ def trainer_bytes(scenario: RLScenario) -> Num:
         others = (trainer.microbatch_sequences - 1) * (longest if trainer.is_padded else scenario.sequence_tokens)
         tokens = longest + np.maximum(others, 0.0)
     whole = replace(trainer, pack_tokens=tokens, microbatch_sequences=None)
-    batch = whole.batch(tokens, scenario.algorithm.rollouts)
+    batch = with_adapters(whole.batch(tokens, scenario.algorithm.rollouts), scenario.engine.model, trainer.lora)
     return training_memory(scenario.engine.model, batch, trainer.layout).total_bytes
 
 
@@ -323,8 +312,6 @@ def _best(
     n = len(layouts)
     cost = result.gpu_s_per_step / result.kept_tokens
     legal = np.broadcast_to(result.fits & trains, (n,))
-    if result.scenario.is_written and np.any(legal & result.scenario.is_even):
-        legal = legal & result.scenario.is_even
     columns = [np.broadcast_to(np.asarray(one, float), (n,)) for one in (result.step_s, cost, cores_needed(result))]
     shares = np.broadcast_to(np.asarray(result.scenario.split.n_generation, float), (n,))
     bounds = np.broadcast_to(pace_bound(result), (n,))

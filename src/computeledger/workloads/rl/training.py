@@ -9,11 +9,11 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
-from computeledger.facts.architecture import Model
+from computeledger.facts.architecture import Lora, Model
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
-from computeledger.physics.training.batch import Batch
+from computeledger.physics.training.batch import Batch, with_adapters
 from computeledger.physics.training.step import StepTime, exposed_s, step_time
 
 #: Tokens of a training microbatch where neither a question nor a search says (assumption).
@@ -44,6 +44,8 @@ class Trainer:
         Whether rollouts of a microbatch are padded to its longest one, and not packed.
     gathers_once : bool
         Whether shared weights stay gathered while log-probs are computed.
+    lora : Lora or None
+        Adapters that are trained beside frozen weights; None trains everything.
     """
 
     layout: Layout
@@ -55,6 +57,7 @@ class Trainer:
     microbatch_sequences: Num | None = None
     is_padded: bool = False
     gathers_once: bool = False
+    lora: Lora | None = None
 
     def __post_init__(self) -> None:
         check_record(self, pack_tokens=POSITIVE, virtual_stages=AT_LEAST_ONE, microbatch_sequences=AT_LEAST_ONE)
@@ -98,12 +101,15 @@ class Pieces:
         Whether data-parallel ranks share the weights.
     gathers_once : bool
         Whether they stay gathered while log-probs are computed.
+    lora : Lora or None
+        Adapters that are trained beside frozen weights; None trains everything.
     """
 
     microbatch_sequences: float | None = None
     is_padded: bool = False
     is_sharded: bool = False
     gathers_once: bool = False
+    lora: Lora | None = None
 
     def applied(self, trainer: Trainer) -> Trainer:
         """Apply it to a trainer; weights are shared where no pipeline and no experts divide them.
@@ -126,8 +132,14 @@ class Pieces:
         """
         layout = trainer.layout
         is_whole = bool(np.all((np.asarray(layout.pp) == 1) & (np.asarray(layout.ep) == 1)))
-        return replace(trainer, microbatch_sequences=self.microbatch_sequences, is_padded=self.is_padded,
-                       is_sharded=self.is_sharded and is_whole, gathers_once=self.gathers_once)  # fmt: skip
+        return replace(
+            trainer,
+            microbatch_sequences=self.microbatch_sequences,
+            is_padded=self.is_padded,
+            is_sharded=self.is_sharded and is_whole,
+            gathers_once=self.gathers_once,
+            lora=self.lora,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +199,9 @@ class Passes:
 def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine, RLFactors]) -> Training:
     """Time log-probs and update.
 
-    A forward pass takes one part in ``3 + recomputed`` of a microbatch; the pipeline's bubble comes once per sweep.
-    Sharded weights are gathered once for each of its microbatches, or once for all.
+    A forward pass takes one part in ``3 + recomputed`` of a microbatch that trains everything, whatever is frozen; the
+    pipeline's bubble comes once per sweep. Sharded weights are gathered once for each of its microbatches, or once for
+    all. With adapters the update leaves out weight gradients, optimizer and exchange of what is frozen.
 
     Parameters
     ----------
@@ -219,7 +232,7 @@ def train(model: Model, trainer: Trainer, passes: Passes, made_of: tuple[Machine
     machine, factors = made_of
     whole = passes.sequence_tokens if passes.trained_tokens is None else passes.trained_tokens
     batch = trainer.batch(whole, passes.trained / passes.optimizer_steps)
-    step = step_time(model, batch, trainer.layout, trainer.precision, machine)
+    step = step_time(model, with_adapters(batch, model, trainer.lora), trainer.layout, trainer.precision, machine)
 
     def forward_s(tokens: Num, sequences: Num) -> Num:
         """Time of a forward pass over sequences."""

@@ -11,6 +11,7 @@ from computeledger.arrays import Num
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import System
+from computeledger.physics.adapters import adapter_shape, served_bytes
 from computeledger.physics.calibration.weight_sync import SyncMechanism, load_sync_mechanism, sync_constants
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
@@ -22,6 +23,38 @@ LAYER_TENSORS = 8
 USUAL_SYNC = {True: "colocated", False: "nccl-packed"}
 
 
+def sent_bytes_per_gpu(model: Model, layout: Layout, precision: Precision) -> Num:
+    """Bytes of what a GPU takes in a synchronisation: its weights, or its adapters where they run beside the weights.
+
+    Parameters
+    ----------
+    model : Model
+        As the engine runs it.
+    layout : Layout
+        Of the engine.
+    precision : Precision
+        Of weights by kind; adapters are in 16 bits.
+
+    Returns
+    -------
+    float or ndarray
+        On each GPU [byte].
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from computeledger.facts.architecture import Lora
+    >>> from computeledger.facts.load import load_model
+    >>> llama = load_model("llama-3.1-8b")
+    >>> adapted = replace(llama, adapters=Lora(16))
+    >>> [round(float(sent_bytes_per_gpu(one, Layout(), Precision())) / 1e6) for one in (llama, adapted)]
+    [16061, 84]
+    """
+    if model.adapters is not None:
+        return served_bytes(model, layout)
+    return weights_bytes_per_gpu(model, layout, precision)
+
+
 @dataclass(frozen=True, slots=True)
 class SyncSides:
     """Both sides of a synchronisation.
@@ -29,7 +62,7 @@ class SyncSides:
     Attributes
     ----------
     model : Model
-        Whose weights move.
+        Whose weights move; of a model that runs with adapters beside its weights, the adapters alone.
     precision : Precision
         That they move in.
     generation : Layout
@@ -58,7 +91,7 @@ class SyncSides:
 
     @property
     def n_tensors(self) -> int:
-        """Tensors of a checkpoint, every expert with its own [-].
+        """Tensors of a checkpoint, every expert with its own; of adapters two for each matrix [-].
 
         Examples
         --------
@@ -67,6 +100,8 @@ class SyncSides:
         >>> SyncSides(*sides).n_tensors
         354
         """
+        if self.model.adapters is not None:
+            return 2 * adapter_shape(self.model, self.model.adapters).n_matrices
         matrices = (one.count * one.feed_forward.n_matrices * max(one.feed_forward.n_experts, 1)
                     for one in self.model.layers)  # fmt: skip
         return 2 + LAYER_TENSORS * self.model.n_layers + sum(matrices)
@@ -74,8 +109,8 @@ class SyncSides:
     def moved_bytes(self, moved: str) -> Num:
         """Bytes that cross the link which sets the pace [byte]."""
         if moved == "own shard":
-            return weights_bytes_per_gpu(self.model, self.generation, self.precision)
-        every = weights_bytes_per_gpu(self.model, Layout(), self.precision)
+            return sent_bytes_per_gpu(self.model, self.generation, self.precision)
+        every = sent_bytes_per_gpu(self.model, Layout(), self.precision)
         return every / self.n_training if moved == "trainer shard" else every
 
     def link_bytes_per_s(self, crosses_hosts: bool) -> Num:
@@ -124,7 +159,7 @@ def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] 
     if given.link:
         share = known[given.sharded_link if sides.is_sharded and given.sharded_link else given.link]
         time_s = time_s + moved / (share * link)
-    if given.experts and sides.is_sharded:
+    if given.experts and sides.is_sharded and sides.model.adapters is None:
         apart = expert_bytes_per_gpu(sides.model, Layout(), sides.precision)
         time_s = time_s + apart / (known[given.experts] * link)
     if given.gather and sides.is_gathered:

@@ -4,14 +4,54 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, fields
+from typing import Any
 
 from computeledger.errors import FactError
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism
+from computeledger.sources import load_sources
 from computeledger.workloads.frameworks import longest_named, room_entry, room_ids
 
 _ROOM = "computeledger.workloads.rl_frameworks"
 #: Who has which GPUs: the same in turns, own ones in turns, own ones beside one another, or either as it is asked.
 PLACEMENTS = ("in turns", "separate", "asynchronous", "hybrid")
+
+
+#: What generators take of adapters: themselves, or all weights with them merged.
+LORA_SYNCS = ("adapters", "merged")
+
+
+@dataclass(frozen=True, slots=True)
+class LoraWays:
+    """How a framework's adapters reach its generators.
+
+    Attributes
+    ----------
+    ways : tuple of str
+        Of :data:`LORA_SYNCS` those that it has, its default first.
+    apart : tuple of str
+        The same where trainer and generators have GPUs of their own; as ``ways`` where empty.
+    merged_engines : tuple of str
+        Engines that take adapters only merged.
+    source : str
+        Where this is from.
+    """
+
+    ways: tuple[str, ...]
+    apart: tuple[str, ...] = ()
+    merged_engines: tuple[str, ...] = ()
+    source: str = "assumption"
+
+    def on(self, engine: str, is_apart: bool = False) -> tuple[str, ...]:
+        """Ways to an engine, the default first.
+
+        Examples
+        --------
+        >>> verl = load_rl_framework("verl").lora
+        >>> verl.on("vllm"), verl.on("sglang"), verl.on("vllm", is_apart=True)
+        (('adapters', 'merged'), ('merged',), ('merged',))
+        """
+        known = self.apart if is_apart and self.apart else self.ways
+        return tuple(one for one in known if one == "merged" or engine not in self.merged_engines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +100,8 @@ class RLFramework:
         Share of a GPU's memory that the engine fills where GPUs are shared; 0 for what servers fill [-].
     decode_layer_s : float
         Host time of a layer in a decode step, where kernels are launched one by one [s].
+    lora : LoraWays or None
+        How its adapters reach the generators; None where it trains none.
     source : str
         Where its defaults are from.
     unverified : tuple of str
@@ -86,6 +128,7 @@ class RLFramework:
     generation_batch: int = 0
     shared_hbm_fraction: float = 0.0
     decode_layer_s: float = 0.0
+    lora: LoraWays | None = None
     source: str = "assumption"
     unverified: tuple[str, ...] = ()
 
@@ -124,13 +167,27 @@ def load_rl_framework(given: str) -> RLFramework:
     known = {one.name for one in fields(RLFramework)} - {"id"}
     entry = room_entry(_ROOM, given, known)
     words, unverified = (tuple(entry.pop(name, ())) for name in ("words", "unverified"))
-    found = RLFramework(given, words=words, unverified=unverified, **entry)
+    lora = _lora_ways(entry.pop("lora", {}))
+    found = RLFramework(given, words=words, unverified=unverified, lora=lora, **entry)
     for name in (found.weight_sync, found.weight_sync_apart):
         if name:
             load_sync_mechanism(name)
-    if found.placement not in PLACEMENTS or not set(unverified) <= known:
+    if found.placement not in PLACEMENTS or not set(found.unverified) <= known:
         raise FactError(f"rl_frameworks/{given}.toml: placement or unverified fields not known")
     return found
+
+
+def _lora_ways(entry: dict[str, Any]) -> LoraWays | None:
+    """The table of a framework's adapters; none where it trains none."""
+    if not entry:
+        return None
+    ways, apart, merged = (tuple(entry.get(name, ())) for name in ("ways", "apart", "merged_engines"))
+    known = {one.name for one in fields(LoraWays)}
+    if not ways or not {*ways, *apart} <= set(LORA_SYNCS) or not set(entry) <= known:
+        raise FactError(f"rl_frameworks: [lora] {entry}: entries or ways not known")
+    if entry["source"] not in {"assumption", *load_sources()}:
+        raise FactError(f"rl_frameworks: [lora] source {entry['source']!r} not known")
+    return LoraWays(ways, apart, merged, entry["source"])
 
 
 def named_rl_framework(text: str) -> RLFramework:

@@ -19,9 +19,8 @@ from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.documents import Documents
 from computeledger.physics.training.memory import is_accounted
 from computeledger.physics.training.memory_phases import stage_phases
-from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answers.pretraining.stages import TrainedStage
-from computeledger.questions.document import picked
+from computeledger.questions.document import lora_document, picked
 from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.anchor_fit import ends
 from computeledger.workloads.frameworks import USUAL_STACK, load_framework
@@ -30,7 +29,6 @@ from computeledger.workloads.pretraining.anchor import MeasuredStep, TrainingAnc
 from computeledger.workloads.pretraining.confidence import confidence_of, measured_alike
 from computeledger.workloads.pretraining.estimate import BETWEEN_SITES, PretrainingResult, PretrainingScenario, as_run
 from computeledger.workloads.pretraining.levers import Lever
-from computeledger.workloads.pretraining.lora import adapter_params, trainable_fraction
 from computeledger.workloads.pretraining.pipeline import passes
 from computeledger.workloads.pretraining.reading import context_words
 from computeledger.workloads.pretraining.run import EffectiveRun
@@ -95,11 +93,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
     if scenario.sites is not None:
         out["sites"] = asdict(scenario.sites)
     if scenario.lora is not None:
-        out["lora"] = {
-            **asdict(scenario.lora),
-            "n_params_trained": adapter_params(scenario.model, scenario.lora),
-            "trainable_fraction": trainable_fraction(scenario.model, scenario.lora, n_params_total(scenario.model)),
-        }
+        out["lora"] = lora_document(scenario.model, scenario.lora)
     return out
 
 

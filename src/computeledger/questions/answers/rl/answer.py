@@ -34,8 +34,7 @@ from computeledger.workloads.launches import Launch
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl.launch_values import Emitted
-from computeledger.workloads.rl.launches import rl_launch
+from computeledger.workloads.rl.launches import Emitted, rl_launch
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl.levers import Lever, levers, step_levers
 from computeledger.workloads.rl.pace import decode_bound
@@ -187,6 +186,8 @@ class RLAnswer(Answer):
             document["comparison"] = comparison_document(self.comparison)
         if self.launch is not None:
             document["launch"] = self.launch.to_dict()
+        if setting.run.typical.lora is not None:
+            document["lora"] = documents.adapters_document(setting.run.typical.lora, self.typical)
         document["framework"] = documents.framework_document(question, run.result)
         document |= {"price": setting.price_ground, "backend": question.settled.backend}
         document["assumptions"] = _assumptions(question)
@@ -206,6 +207,14 @@ class RLAnswer(Answer):
         return found | documents.text_document(self.run, asked, draws["stock"])
 
 
+#: What is taken for granted where adapters are trained.
+_ADAPTERS_ASSUMED = {
+    "adapter_launches": "kernels of adapters that run beside the weights are launched for nothing: not fitted",
+    "frozen_weights": "in 16 bits, sharded and gathered as those of a trainer that trains everything",
+    "critic": "trained with adapters too, where there is one",
+}
+
+
 def _assumptions(question: RLQuestion) -> dict[str, Any]:
     """What is taken for granted beside the fitted constants."""
     document: dict[str, Any] = {
@@ -214,6 +223,8 @@ def _assumptions(question: RLQuestion) -> dict[str, Any]:
         "pretraining_mfu": "as --mfu",
         "colocated": "weights and caches of the idle side are moved out of the way within weight sync",
     }
+    if question.lora is not None:
+        document |= _ADAPTERS_ASSUMED
     tails = question.rollout_limit_tokens, question.rollout_lengths, question.longest_over_mean
     if all(one is None for one in tails):
         document["longest_over_mean"] = LONGEST_OVER_MEAN
@@ -304,9 +315,7 @@ def _comparison(logged: LoggedQuestion, run: RunCost, typical: RLResult, setting
 def _launch(question: RLQuestion, setting: Setting) -> Launch:
     """The run as the framework takes it that the question names."""
     domain, steps = int(setting.system.n_gpus_scale_up.value), median(setting.medians["steps"])
-    limit = None if question.turn_limit is None else median(setting.medians["turn_limit"])
-    engine, trains_on = str(question.settled.backend), question.training_system or ""
-    run = Emitted(setting.run.typical, engine, domain, steps, limit, trains_on)
+    run = Emitted(setting.run.typical, str(question.settled.backend), domain, steps)
     return rl_launch(str(question.emit), run)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
+from computeledger.facts.architecture import Lora
 from computeledger.frontier.text import epochs
-from computeledger.questions.document import picked
+from computeledger.physics.parallelism import Layout
+from computeledger.questions.document import lora_document, picked
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.confidence import RL_CLASSES, framework_effect, rests_on
@@ -22,7 +24,7 @@ from computeledger.workloads.rl.levers import Lever
 from computeledger.workloads.rl.run import RunCost
 from computeledger.workloads.rl.scale_up import TRACES, DomainUse
 from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
-from computeledger.workloads.rl.weight_sync import sync_mechanism
+from computeledger.workloads.rl.weight_sync import sent_bytes_per_gpu, sync_mechanism
 from computeledger.workloads.rl_frameworks import load_rl_framework
 
 #: Said with every beta.
@@ -78,6 +80,16 @@ def rl_document(run: RunCost) -> dict[str, Any]:
             "mean": quantity(one.sampling.lengths.mean_tokens, "tokens"),
             "longest": quantity(one.sampling.lengths.longest_tokens, "tokens"),
         },
+    }
+
+
+def adapters_document(lora: Lora, result: RLResult) -> dict[str, Any]:
+    """The adapters: how many parameters they train, and what generators take of them."""
+    engine = result.scenario.engine
+    return {
+        **lora_document(engine.model, lora),
+        "sync": "merged" if engine.model.adapters is None else "adapters",
+        "sent_bytes": median(sent_bytes_per_gpu(engine.model, Layout(), engine.precision)),
     }
 
 
