@@ -14,7 +14,8 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.workloads.launches import Launch, load_templates
 from computeledger.workloads.questions.rl import EMITTED
-from computeledger.workloads.rl.launches import PACKAGE, host_gpus
+from computeledger.workloads.rl.launch_values import host_gpus
+from computeledger.workloads.rl.launches import PACKAGE
 from computeledger.workloads.rl_frameworks import rl_framework_ids
 
 #: Every option of the files and classes that hold them, with their commits.
@@ -62,7 +63,7 @@ def _launch(framework: str, given: tuple[tuple[str, Any], ...]) -> Launch:
 
 def launch(framework: str, **given: Any) -> Launch:
     """Of a run that is stated but for what a test is about."""
-    asked = {"model": MODEL, "system": "h100-nvl8", "rollout_tokens": 2000, "samples": 16, **COLOCATED, **given}
+    asked = {"model": MODEL, "system": "h100-nvl8", "rollout_tokens": 2000, "samples": 2, **COLOCATED, **given}
     return _launch(framework, tuple(asked.items()))
 
 
@@ -117,8 +118,8 @@ def test_a_cluster_of_nemo_rl_holds_both_sides() -> None:
     shared = dict(launch("nemo-rl", **{**LAGGED, "gpus": 8, "training_gpus": 4, "training_layout": "tp2"}).arguments)
     assert shared["cluster.gpus_per_node"] == "8"
     assert shared["policy.generation.colocated.resources.gpus_per_node"] == "4"
-    uneven = launch("nemo-rl", **{**LAGGED, "training_gpus": 4, "training_layout": "tp2-dp2"})
-    assert any("whole nodes" in one for one in uneven.remarks)
+    with pytest.raises(InputError, match="whole nodes"):
+        launch("nemo-rl", **{**LAGGED, "training_gpus": 4, "training_layout": "tp2-dp2"})
 
 
 def test_stages_of_an_engine_ask_nemo_rl_for_its_asynchronous_engine() -> None:
@@ -164,18 +165,53 @@ def test_a_lag_is_what_each_framework_means_by_it() -> None:
         ("trl", {"weight_sync": "disk", **LAGGED}, "weight sync by disk"),
         ("verl", {"weight_sync": "nccl-shard", **LAGGED}, "weight sync nccl-shard"),
         ("skyrl", {"precision": "fp8"}, "rollouts in fp8"),
-        ("skyrl", {"optimizer_steps": 2, **LAGGED}, "train_batch_size is policy_mini_batch_size"),
-        ("verl", {"prompts_per_step": 65, "optimizer_steps": 2}, "do not divide"),
-        ("verl", {"gpus": 8, "training_gpus": 4, "training_layout": "tp2"}, "mode separate"),
         ("nemo-rl", {"critic_ratio": 1}, "a critic"),
-        ("verl", {"layout": "tp2-pp2"}, "2 pipeline stages, which it does not run"),
-        ("skyrl", {"model": "qwen3-30b-a3b", "layout": "tp4-ep2", "training_layout": "tp2-dp8-ep8"}, "2 of 4 GPUs"),
+        ("nemo-rl", {"kept_fraction": 0.5}, "0.5 of the rollouts trained on"),
+        ("skyrl", {"draft_tokens": 3, "tokens_per_step": 2}, "speculative decoding of 3 tokens"),
+        ("nemo-rl", {"sampling_rounds": 2, **LAGGED}, "sampled anew under a lag"),
+        ("slime", {"sampling_rounds": 2, **LAGGED}, "which filters nothing"),
+        ("slime", {"sharding": "zero-3"}, "it trains with Megatron"),
+        ("skyrl", {"sharding": "zero-3"}, "zero-3) in tp2-dp8"),
+        ("trl", {"partial_rollouts": True}, "go on in the next step"),
+        ("verl", {"oversampling": 1.5}, "192 prompts started for 128"),
+        ("trl", {"logprob_passes": 2, **LAGGED}, "takes those of generation"),
+        ("trl", {"packing": "packed"}, "it pads them"),
+        ("slime", {"packing": "padded"}, "it packs them"),
+        ("verl", {**LAGGED, "max_lag": 1}, "caches that outlive new weights"),
+        ("nemo-rl", {"no_shared_prefix": True}, "prefilled once for each"),
+        ("slime", TURNS, "at most 7 turns"),
+        ("skyrl", {**TURNS, "environments": 64}, "at most 64 environments"),
+        ("nemo-rl", {"sharding": "zero-3", "training_layout": "cp2-dp8", "recompute": "selective"}, "selective"),
+        ("verl", {"kv_precision": "fp8"}, "a cache in fp8"),
+        ("slime", {"updates_per_batch": 2}, "2 passes of the update"),
     ],
 )
 def test_what_cannot_be_expressed_is_said(framework: str, given: dict[str, Any], says: str) -> None:
     found = launch(framework, **given)
     assert any(one.startswith("cannot be expressed here: ") and says in one for one in found.remarks)
     assert all(f"# {one}" in found.text for one in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("framework", "given", "says"),
+    [
+        ("skyrl", {"optimizer_steps": 2, **LAGGED}, "train_batch_size is policy_mini_batch_size"),
+        ("verl", {"prompts_per_step": 65, "optimizer_steps": 2}, "65 prompts .* 2 optimizer steps; .* 64 or 66$"),
+        ("verl", {"gpus": 8, "training_gpus": 4, "training_layout": "tp2"}, "no synchronous step on GPUs of their own"),
+        ("verl", {"layout": "tp2-pp2"}, "no pipeline stages"),
+        ("skyrl", {"model": "qwen3-30b-a3b", "layout": "tp4-ep2", "training_layout": "tp2-dp8-ep8"}, "2 of 4 GPUs"),
+        ("verl", {"gpus": 24, "layout": "tp8-pp2"}, "24 GPUs that generate, .* takes 16; nearest: gpus 16 or 32"),
+        ("slime", {"gpus": 24, "training_layout": "tp8-pp2", "weight_sync": "colocated"}, "that train, .* 16 or 32"),
+        ("skyrl", {"gpus": 24}, "takes 16; nearest: training_layout tp2-dp12$"),
+        ("nemo-rl", {**LAGGED, "layout": "tp8-pp4"}, "no replica|does not fit|takes"),
+        ("trl", {"prompts_per_step": 3, "group_size": 5, "training_layout": "dp16"}, "15 rollouts .* over 16 .* 16$"),
+        ("verl", {"group_size": 2.5}, "group_size 2.5: it takes whole numbers; nearest: 2"),
+    ],
+)
+def test_what_would_not_start_is_refused_in_a_line(framework: str, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says) as refused:
+        launch(framework, **given)
+    assert "\n" not in str(refused.value)
 
 
 def test_the_run_that_is_written_is_the_framework_s_own() -> None:
@@ -191,6 +227,7 @@ def test_the_run_that_is_written_is_the_framework_s_own() -> None:
 def test_turns_and_tools_reach_the_frameworks() -> None:
     said = {name: dict(launch(name, **TURNS).arguments) for name in EMITTED}
     # episodes twice as long as the mean have twice the calls: 3 for 2,000 tokens, 6 for 4,000
+    assert any("7 turns are those of the longest rollout" in one for one in launch("verl", **TURNS).remarks)
     assert said["verl"]["actor_rollout_ref.rollout.multi_turn.max_assistant_turns"] == "7"
     assert said["nemo-rl"]["grpo.max_rollout_turns"] == said["skyrl"]["generator.max_turns"] == "7"
     assert said["trl"]["--max_tool_calling_iterations"] == "6"
@@ -229,21 +266,77 @@ def test_trl_takes_what_is_written_for_it(is_async: bool, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("framework", "key"),
+    ("framework", "keys"),
     [
-        ("verl", "actor_rollout_ref.rollout.gpu_memory_utilization=0.6"),
-        ("nemo-rl", "policy.generation.vllm_cfg.gpu_memory_utilization=0.6"),
-        ("slime", "--sglang-mem-fraction-static 0.6"),
-        ("trl", "DeepSpeed ZeRO-3: the plan shares weights"),
-        ("skyrl", "generator.inference_engine.gpu_memory_utilization=0.6"),
+        ("verl", ("actor_rollout_ref.rollout.gpu_memory_utilization=0.6", "actor_rollout_ref.actor.strategy=fsdp2",
+                  "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4", "use_remove_padding=false")),
+        ("nemo-rl", ("policy.generation.vllm_cfg.gpu_memory_utilization=0.6", "policy.dtensor_cfg.enabled=true",
+                     "policy.train_micro_batch_size=4", "policy.sequence_packing.enabled=false")),
+        ("slime", ("--sglang-mem-fraction-static 0.6", "weights shared by the data-parallel ranks (zero-3)",
+                   "--micro-batch-size 4", "rollouts padded")),
+        ("trl", ("--use_fsdp --fsdp_version 2", "--per_device_train_batch_size 4")),
+        ("skyrl", ("generator.inference_engine.gpu_memory_utilization=0.6", "trainer.strategy=fsdp",
+                   "trainer.micro_train_batch_size_per_gpu=4", "trainer.remove_microbatch_padding=false")),
     ],
-)
-def test_a_share_of_memory_and_shared_weights_are_told(framework: str, key: str) -> None:
-    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "gpus": 32, "rollout_tokens": 4096}
-    asked |= {"prompts_per_step": 64, "group_size": 8, "memory_fraction": 0.6, "sharding": "zero-3"}
-    launch = cl.rl(**asked, packing="padded", microbatch_sequences=4, emit=framework).launch
-    assert launch is not None
-    said = "\n".join((*launch.remarks, launch.text))
-    assert key in said
-    for missing in ("weights shared by the data-parallel ranks (zero-3)", "rollouts padded", "microbatches of"):
-        assert (missing in said) == (framework != "trl")
+)  # fmt: skip
+def test_a_trainer_that_shares_its_weights_is_told(framework: str, keys: tuple[str, ...]) -> None:
+    asked: dict[str, Any] = {"model": "qwen3-8b", "gpus": 32, "memory_fraction": 0.6, "sharding": "zero-3"}
+    asked |= {"prompts_per_step": 64, "group_size": 8, "packing": "padded", "microbatch_sequences": 4, "layout": "tp1"}
+    text = launch(framework, **asked, training_layout="dp16" if framework == "slime" else "dp32").text
+    assert all(key in text for key in keys), text
+    assert ("megatron" in text.lower()) == (framework in ("slime", "nemo-rl")), "NeMo RL's is switched off"
+
+
+def test_ranks_that_share_a_sequence_are_those_of_fsdp() -> None:
+    given = {"sharding": "zero-3", "training_layout": "cp2-dp8", "logprob_passes": 2}
+    verl, skyrl, nemo = (dict(launch(name, **given).arguments) for name in ("verl", "skyrl", "nemo-rl"))
+    for side in ("actor", "ref"):
+        assert verl[f"actor_rollout_ref.{side}.fsdp_config.ulysses_sequence_parallel_size"] == "2"
+    assert skyrl["trainer.policy.sequence_parallel_size"] == skyrl["trainer.ref.sequence_parallel_size"] == "2"
+    assert nemo["policy.dtensor_cfg.context_parallel_size"] == "2"
+    assert nemo["policy.sequence_packing.enabled"] == "false" and nemo["policy.dynamic_batching.enabled"] == "true"
+    whole = dict(launch("skyrl", sharding="zero-1", logprob_passes=2).arguments)
+    assert whole["trainer.ref.megatron_config.tensor_model_parallel_size"] == "2", "the reference lies as the policy"
+    both = dict(launch("verl", sharding="zero-3").arguments)
+    assert both["model_engine"] == "megatron" and both["actor_rollout_ref.actor.megatron.use_megatron_fsdp"] == "true"
+
+
+@pytest.mark.parametrize("sharding", ["zero-1", "zero-3"])
+def test_accelerate_takes_the_flags_of_its_launcher(sharding: str) -> None:
+    head = launch("trl", sharding=sharding, training_layout="dp16").script
+    known_flags = set(OPTIONS["trl"]["launch_options"].split())
+    flags = {word for word in head.split() if word.startswith("--")}
+    assert flags <= known_flags and ("--use_fsdp" in flags) == (sharding == "zero-3")
+    accelerate = pytest.importorskip("accelerate.commands.launch")
+    parser = accelerate.launch_command_parser()
+    words = head.replace("$LAUNCH", "").replace("$SCRIPT", "script.py").split()[2:]
+    parsed = parser.parse_args(words)
+    assert (parsed.num_machines, parsed.num_processes, parsed.use_fsdp) == (2, 16, sharding == "zero-3")
+
+
+@pytest.mark.parametrize(("mean", "limit"), [(10, 10), (10, 20), (4, 5), (1.5, 3)])
+def test_a_stated_limit_of_turns_is_the_one_written(mean: float, limit: int) -> None:
+    """verl, NeMo RL and SkyRL count what the model writes, TRL the calls between: the same episode."""
+    given: dict[str, Any] = {"turns": mean, "turn_limit": limit, "observation_tokens": 200, "environments": 256}
+    said = {name: dict(launch(name, **given).arguments) for name in EMITTED}
+    keys = {"verl": "actor_rollout_ref.rollout.multi_turn.max_assistant_turns", "nemo-rl": "grpo.max_rollout_turns",
+            "skyrl": "generator.max_turns"}  # fmt: skip
+    assert {said[name][key] for name, key in keys.items()} == {str(limit)}
+    assert said["trl"]["--max_tool_calling_iterations"] == str(limit - 1)
+    assert said["verl"]["actor_rollout_ref.rollout.multi_turn.max_tool_response_length"] == "800"
+    assert said["verl"]["actor_rollout_ref.rollout.agent.default_agent_loop"] == "tool_agent"
+    assert any("800 characters: the 200 tokens of the plan at 4 characters" in one for one in
+               launch("verl", **given).remarks)  # fmt: skip
+    run = cl.rl(model=MODEL, system="h100-nvl8", rollout_tokens=2000, samples=2, **{**COLOCATED, **given}).setting.run
+    sampling = run.typical.sampling
+    most = 1 + float(sampling.turns.calls_per_token * sampling.lengths.longest_tokens)
+    assert most <= limit + 0.1, "the plan cuts its longest episode where the limit does"
+
+
+def test_a_lag_on_skyrl_filters_as_its_asynchronous_trainer_does() -> None:
+    """It refuses dynamic sampling; zero-variance groups are dropped there until a batch is full."""
+    said = dict(launch("skyrl", **LAGGED, sampling_rounds=2).arguments)
+    assert said["trainer.fully_async.sample_full_batch"] == said["trainer.algorithm.zero_variance_filter"] == "true"
+    assert "trainer.algorithm.dynamic_sampling.type" not in said
+    turns = dict(launch("skyrl", sampling_rounds=2).arguments)
+    assert turns["trainer.algorithm.dynamic_sampling.type"] == "filter"

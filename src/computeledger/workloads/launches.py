@@ -53,12 +53,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a framework and the values that it takes from a configuration."""
+    """An option of a framework and the values that it takes; ``where`` names values that have to be known as well."""
 
     key: str
     value: str
     map: Mapping[str, str] = field(default_factory=dict)
     bare: bool = False
+    where: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +78,12 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How a framework is told a configuration; its head may name the ``entry`` of the run's mode."""
+    """How a framework is told a configuration; its head may name the ``entry`` of the run's mode.
+
+    ``cannot`` is said beside the launch, ``refuses`` is refused: the framework would not start, or start another run.
+    ``hints`` are notes where a value is known; ``fsdp`` names the degrees that its FSDP trainer has beside its own, and
+    ``kinds`` are words of the head by the kind of trainer.
+    """
 
     source: str
     form: str
@@ -87,6 +93,10 @@ class Template:
     cannot: tuple[Limit, ...]
     tail: str = ""
     entry: Mapping[str, str] = field(default_factory=dict)
+    refuses: tuple[Limit, ...] = ()
+    hints: tuple[Limit, ...] = ()
+    fsdp: tuple[str, ...] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 @functools.cache
@@ -95,10 +105,19 @@ def load_templates(package: str) -> Mapping[str, Template]:
     text = resources.files(package).joinpath("launches.toml").read_text("utf-8")
     out = {}
     for name, table in tomllib.loads(text).items():
-        options = tuple(Option(**one) for one in table.pop("options"))
-        cannot = tuple(Limit(one["name"], tuple(one["holds"]), one["says"]) for one in table.pop("cannot"))
-        out[name] = Template(**{**table, "notes": tuple(table["notes"])}, options=options, cannot=cannot)
+        options = tuple(Option(**{**one, "where": tuple(one.get("where", ()))}) for one in table.pop("options"))
+        limits = {
+            kind: tuple(Limit(one["name"], tuple(one.get("holds", ("",))), one["says"]) for one in table.pop(kind, ()))
+            for kind in ("cannot", "refuses", "hints")
+        }
+        lists = {key: tuple(table[key]) for key in ("notes", "fsdp") if key in table}
+        out[name] = Template(**{**table, **lists, **limits}, options=options)
     return out
+
+
+def refused(template: Template, said: Mapping[str, str]) -> Iterator[str]:
+    """Why a framework would not start a configuration, or start another one."""
+    yield from (limit.says.format(**said) for limit in template.refuses if said[limit.name] not in limit.holds)
 
 
 def fill(framework: str, template: Template, said: Mapping[str, str], beside: Sequence[str] = ()) -> Launch:
@@ -106,15 +125,19 @@ def fill(framework: str, template: Template, said: Mapping[str, str], beside: Se
     missing = [limit.says.format(**said) for limit in template.cannot if said[limit.name] not in limit.holds]
     written = []
     for option in template.options:
+        if not all(said[name] for name in option.where):
+            continue
         value = _written(option, said)
         if value is None:
             missing.append(f"{option.names[0].replace('_', ' ')} {said[option.names[0]]}")
         elif value or (option.bare and said[option.names[0]]):
             written.append((option.key, value))
-    named = {**said, "entry": template.entry.get(said.get("mode", ""), "")}
+    kind = template.kinds.get(said.get("kind", ""), "").format(**said)
+    named = {**said, "entry": template.entry.get(said.get("mode", ""), ""), "kind_words": kind}
     remarks = [
         f"{framework} as of {template.source.split(', ', 1)[1]}",
         *(words for one in template.notes if (words := one.format(**named))),
+        *(hint.says.format(**named) for hint in template.hints if said[hint.name] not in hint.holds),
         *beside,
         *(f"cannot be expressed here: {one}" for one in dict.fromkeys(missing)),
     ]

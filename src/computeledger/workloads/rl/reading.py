@@ -218,6 +218,7 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         weight_sync=question.weight_sync,
         is_one_program=load_rl_framework(question.framework).is_one_program,
         has_stages=load_rl_framework(question.framework).has_stages,
+        is_written=question.emit is not None,
     )
 
 
@@ -301,7 +302,9 @@ def _lengths_by_turns(question: RLQuestion, numbers: Mapping[str, Num], room: Nu
     mean = numbers["rollout_tokens"]
     inside = room / (1 + calls * numbers["observation_tokens"] / mean)
     if "turn_limit" in numbers:
-        inside = np.minimum(inside, np.maximum(numbers["turn_limit"] / numbers["turns"], 1.0) * mean)
+        # a turn is one call more: an episode of the most calls writes as many times the mean
+        most = np.where(calls > 0, (numbers["turn_limit"] - 1) / np.where(calls > 0, calls, 1.0), np.inf)
+        inside = np.minimum(inside, np.maximum(most, 1.0) * mean)
     if not turns.form:
         return _lengths_in(question, numbers, inside)
     longest = numbers.get("rollout_limit_tokens", np.maximum(default_longest(inside, mean), mean))

@@ -173,6 +173,8 @@ class RLScenario:
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     has_stages : bool
         Whether the framework runs generation on pipeline stages; searched without them where it does not.
+    is_written : bool
+        Whether a framework is to start it: layouts that divide their GPUs, and ranks their batch, are preferred.
     """
 
     engine: ServingScenario
@@ -185,6 +187,7 @@ class RLScenario:
     weight_sync: str | None = None
     is_one_program: bool = False
     has_stages: bool = True
+    is_written: bool = False
 
     def __post_init__(self) -> None:
         check_record(self)
@@ -304,6 +307,21 @@ class RLScenario:
     def n_replicas(self) -> Num:
         """Whole generation replicas [-]."""
         return np.floor(self.split.n_generation / self.engine.layout.n_gpus)
+
+    @property
+    def is_even(self) -> NDArray[np.bool_]:
+        """Whether layouts divide their GPUs, experts their ranks, and ranks the rollouts of an optimizer step."""
+        one, trainer = self.algorithm, self.trainer.layout
+        idle = self.split.n_generation - self.n_replicas * self.engine.layout.n_gpus
+        rest = (one.rollouts / one.optimizer_steps) % trainer.dp + self.experts_rest
+        return np.asarray((idle == 0) & (trainer.n_gpus == self.split.n_training) & (rest == 0))
+
+    @property
+    def experts_rest(self) -> Num:
+        """Ranks of a pipeline stage of the trainer that its expert parallelism leaves over [-]."""
+        trainer = self.trainer.layout
+        rest: Num = (trainer.tp * trainer.cp * trainer.dp) % np.maximum(trainer.ep, trainer.tp)
+        return rest
 
 
 @dataclass(frozen=True, slots=True)

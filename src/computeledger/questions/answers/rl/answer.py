@@ -34,7 +34,8 @@ from computeledger.workloads.launches import Launch
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
-from computeledger.workloads.rl.launches import Emitted, rl_launch
+from computeledger.workloads.rl.launch_values import Emitted
+from computeledger.workloads.rl.launches import rl_launch
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
 from computeledger.workloads.rl.levers import Lever, levers, step_levers
 from computeledger.workloads.rl.pace import decode_bound
@@ -315,7 +316,9 @@ def _comparison(logged: LoggedQuestion, run: RunCost, typical: RLResult, setting
 def _launch(question: RLQuestion, setting: Setting) -> Launch:
     """The run as the framework takes it that the question names."""
     domain, steps = int(setting.system.n_gpus_scale_up.value), median(setting.medians["steps"])
-    run = Emitted(setting.run.typical, str(question.settled.backend), domain, steps)
+    limit = None if question.turn_limit is None else median(setting.medians["turn_limit"])
+    engine, trains_on = str(question.settled.backend), question.training_system or ""
+    run = Emitted(setting.run.typical, engine, domain, steps, limit, trains_on)
     return rl_launch(str(question.emit), run)
 
 
