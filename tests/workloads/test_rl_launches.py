@@ -122,6 +122,17 @@ def test_a_cluster_of_nemo_rl_holds_both_sides() -> None:
         launch("nemo-rl", **{**LAGGED, "training_gpus": 4, "training_layout": "tp2-dp2"})
 
 
+def test_a_search_of_a_run_that_is_written_takes_what_fits() -> None:
+    """On its own it shares 24 GPUs as it likes; NeMo RL gives sides apart whole nodes, ranks divide the batch."""
+    for name in ("nemo-rl", "slime"):
+        given = {"gpus": 24, "max_lag": 1, "training_layout": None, "layout": None}
+        answer = cl.rl(model=MODEL, system="h100-nvl8", rollout_tokens=2000, samples=2, emit=name, **given)
+        run = answer.setting.run.typical
+        assert run.is_even and (name != "nemo-rl" or run.split.n_training % 8 == 0)
+        assert answer.launch is not None
+        assert any(one.startswith("planned: ") and str(run.trainer.layout) in one for one in answer.launch.remarks)
+
+
 def test_stages_of_an_engine_ask_nemo_rl_for_its_asynchronous_engine() -> None:
     """Its vLLM refuses pipeline stages without it."""
     said = dict(launch("nemo-rl", layout="tp2-pp2").arguments)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from computeledger.arrays import Num, median
 from computeledger.physics.serving.offload import ON_CHIP
+from computeledger.units import format_count
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.weight_sync import sync_mechanism
 
@@ -29,6 +30,7 @@ class Emitted:
     steps: float
     turn_limit: float | None = None
     training_system: str = ""
+    step_s: float = math.nan
 
     @property
     def has_turns(self) -> bool:
@@ -270,9 +272,10 @@ def _lag(run: Emitted) -> dict[str, object]:
         "async": lag > 0, "lag": lag or "", "lag_span": lag + 1 if lag else "", "in_flight": split.is_in_flight,
         "drained": lag > 0 and not split.is_in_flight,
         "kept_caches": split.is_in_flight and not run.scenario.sampling.turns.rereads,
-        "lag_unbounded": lag if lag > 1 or split.is_in_flight else "", "async_updates": updates if lag else "",
+        "lag_unbounded": format_count(lag, "version") if lag > 1 or split.is_in_flight else "",
+        "async_updates": updates if lag else "",
         "async_prompts": mini * (lag + 1) if lag else "", "async_epochs": whole(one.updates_per_batch) if lag else "",
-        "async_logprobs": passes if lag else "",
+        "async_logprobs": f"{passes:g}" if lag and passes else "",
     }  # fmt: skip
 
 

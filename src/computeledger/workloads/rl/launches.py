@@ -126,6 +126,10 @@ def _uneven(framework: str, run: Emitted) -> Iterator[str]:
 
 def _notes(run: Emitted) -> Iterator[str]:
     """What a reader has to know before he starts it."""
+    one = run.scenario
+    engine, trainer, kept = one.engine.layout, one.trainer.layout, "zero-3" if one.trainer.is_sharded else "zero-1"
+    replicas = f"{whole(one.n_replicas)} x {engine}"
+    yield f"planned: {run.step_s:.3g} s a step, generation on {replicas}, training on {trainer} ({kept})"
     if run.n_scale_up > USUAL_HOST_GPUS or run.n_scale_up == 1:
         yield f"hosts of {host_gpus(run.n_scale_up)} GPUs are assumed"
     if run.training_system:

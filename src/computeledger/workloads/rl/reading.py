@@ -23,6 +23,7 @@ from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
 from computeledger.workloads.rl.generation import engine_memory
+from computeledger.workloads.rl.launch_values import host_gpus
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
     Lengths,
@@ -218,8 +219,16 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         weight_sync=question.weight_sync,
         is_one_program=load_rl_framework(question.framework).is_one_program,
         has_stages=load_rl_framework(question.framework).has_stages,
-        is_written=question.emit is not None,
+        host_unit=_host_unit(question),
     )
+
+
+def _host_unit(question: RLQuestion) -> int:
+    """GPUs of which sides apart take multiples where the run is written for a framework; 0 where it is not."""
+    if question.emit is None:
+        return 0
+    domain = int(load_system(question.system).n_gpus_scale_up.value)
+    return host_gpus(domain) if load_rl_framework(question.framework).whole_nodes else 1
 
 
 def read_turns(question: RLQuestion, numbers: Mapping[str, Num], lengths: Lengths) -> Turns:

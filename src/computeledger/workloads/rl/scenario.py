@@ -173,8 +173,9 @@ class RLScenario:
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     has_stages : bool
         Whether the framework runs generation on pipeline stages; searched without them where it does not.
-    is_written : bool
-        Whether a framework is to start it: layouts that divide their GPUs, and ranks their batch, are preferred.
+    host_unit : int
+        Of a run that a framework is to start, GPUs of which sides apart take multiples: layouts that divide their GPUs,
+        and ranks their batch, are preferred. 0 of any other run [-].
     """
 
     engine: ServingScenario
@@ -187,7 +188,7 @@ class RLScenario:
     weight_sync: str | None = None
     is_one_program: bool = False
     has_stages: bool = True
-    is_written: bool = False
+    host_unit: int = 0
 
     def __post_init__(self) -> None:
         check_record(self)
@@ -314,7 +315,12 @@ class RLScenario:
         one, trainer = self.algorithm, self.trainer.layout
         idle = self.split.n_generation - self.n_replicas * self.engine.layout.n_gpus
         rest = (one.rollouts / one.optimizer_steps) % trainer.dp + self.experts_rest
-        return np.asarray((idle == 0) & (trainer.n_gpus == self.split.n_training) & (rest == 0))
+        whole = (idle == 0) & (trainer.n_gpus == self.split.n_training) & (rest == 0)
+        if not self.split.is_colocated and self.host_unit > 1:
+            on_one = np.asarray(self.split.n_gpus <= self.host_unit)
+            hosts = (self.split.n_training % self.host_unit) + (self.split.n_generation % self.host_unit)
+            whole = whole & (on_one | (hosts == 0))
+        return np.asarray(whole)
 
     @property
     def experts_rest(self) -> Num:

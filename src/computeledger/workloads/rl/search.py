@@ -66,7 +66,7 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     """Find the generation layout that has a step's rollouts soonest."""
     model, split = scenario.engine.model, scenario.split
     small = [layout for layout in layouts if layout.n_gpus <= split.n_generation]
-    if scenario.is_written:
+    if scenario.host_unit:
         small = [layout for layout in small if split.n_generation % layout.n_gpus == 0] or small
     chip = machines.generation.system.accelerator.id
     if not small:
@@ -144,7 +144,7 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     ]
     if not found:
         raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
-    if scenario.is_written:
+    if scenario.host_unit:
         shared = [replace(scenario, trainer=with_share(one, float(question.n_gpus))) for one in found]
         found = [one for one, run in zip(found, shared, strict=True) if _trains_evenly(run, question.n_gpus)] or found
     # what is fastest with full sequences need not be so with rollouts of every length
@@ -159,7 +159,7 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
 def _trains_evenly(run: RLScenario, n_gpus: int) -> bool:
     """Whether a trainer uses all of its GPUs, and its ranks divide the rollouts of an optimizer step."""
     split = replace(run.split, n_training=float(n_gpus), n_generation=float(run.engine.layout.n_gpus))
-    return bool(np.all(replace(run, split=split).is_even))
+    return bool(np.all(replace(run, split=split, host_unit=1).is_even))
 
 
 #: Context-parallel degrees that a search tries, and options that it times with rollouts.
@@ -323,7 +323,7 @@ def _best(
     n = len(layouts)
     cost = result.gpu_s_per_step / result.kept_tokens
     legal = np.broadcast_to(result.fits & trains, (n,))
-    if result.scenario.is_written and np.any(legal & result.scenario.is_even):
+    if result.scenario.host_unit and np.any(legal & result.scenario.is_even):
         legal = legal & result.scenario.is_even
     columns = [np.broadcast_to(np.asarray(one, float), (n,)) for one in (result.step_s, cost, cores_needed(result))]
     shares = np.broadcast_to(np.asarray(result.scenario.split.n_generation, float), (n,))

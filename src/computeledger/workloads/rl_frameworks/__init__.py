@@ -84,6 +84,8 @@ class RLFramework:
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     has_stages : bool
         Whether its generation engines run on pipeline stages.
+    whole_nodes : bool
+        Whether sides on GPUs of their own take whole nodes, or share one.
     packs : bool
         Whether the trainer packs rollouts of different lengths; padded otherwise.
     sharding : str
@@ -120,6 +122,7 @@ class RLFramework:
     logprob_passes: float = 1.0
     is_one_program: bool = False
     has_stages: bool = True
+    whole_nodes: bool = False
     packs: bool = True
     sharding: str = ""
     recompute: str = ""

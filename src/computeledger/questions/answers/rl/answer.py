@@ -303,7 +303,7 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
         environments=environments_of(run.result, one, machines) if question.turns is not None else None,
         horizons=tuple(longer_horizons(one, machines)) if question.turns is not None else (),
         grown=grown,
-        launch=_launch(question, setting) if question.emit is not None else None,
+        launch=_launch(question, setting, result) if question.emit is not None else None,
         comparison=_comparison(logged, run, result, setting) if logged.measured is not None else None,
     )
 
@@ -313,12 +313,12 @@ def _comparison(logged: LoggedQuestion, run: RunCost, typical: RLResult, setting
     return compare_step(logged, run, typical, step_levers(setting.run.typical, setting.run.typical_machines))
 
 
-def _launch(question: RLQuestion, setting: Setting) -> Launch:
+def _launch(question: RLQuestion, setting: Setting, planned: RLResult) -> Launch:
     """The run as the framework takes it that the question names."""
     domain, steps = int(setting.system.n_gpus_scale_up.value), median(setting.medians["steps"])
     limit = None if question.turn_limit is None else median(setting.medians["turn_limit"])
     engine, trains_on = str(question.settled.backend), question.training_system or ""
-    run = Emitted(setting.run.typical, engine, domain, steps, limit, trains_on)
+    run = Emitted(setting.run.typical, engine, domain, steps, limit, trains_on, median(planned.step_s))
     return rl_launch(str(question.emit), run)
 
 
