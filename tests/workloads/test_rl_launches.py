@@ -344,6 +344,30 @@ def test_a_stated_limit_of_turns_is_the_one_written(mean: float, limit: int) -> 
     assert most <= limit + 0.1, "the plan cuts its longest episode where the limit does"
 
 
+@pytest.mark.parametrize(
+    ("framework", "given", "keys"),
+    [
+        ("verl", {"training_layout": "dp16"}, ("model.lora_rank=8", "rollout.load_format=safetensors")),
+        ("verl", {"sharding": "zero-1", "lora_targets": "attention"},
+         ("model.lora.rank=8", "model.lora.target_modules=[linear_qkv,linear_proj]")),
+        ("verl", {**LAGGED, "training_layout": "dp8"}, ("model.lora_rank=8", "model.lora.merge=true")),
+        ("nemo-rl", {}, ("megatron_cfg.peft.enabled=true", "megatron_cfg.peft.dim=8")),
+        ("nemo-rl", {"sharding": "zero-3"}, ("dtensor_cfg.lora_cfg.dim=8", "dtensor_cfg.lora_cfg.use_triton=false")),
+        ("trl", {"training_layout": "dp16"}, ("--use_peft true", "--lora_r 8", "--lora_target_modules all-linear")),
+        ("trl", {**LAGGED, "training_layout": "dp8"}, ("adapters of rank 8 under a lag",)),
+        ("skyrl", {"training_layout": "dp16"}, ("trainer.policy.model.lora.rank=8",)),
+        ("skyrl", {"sharding": "zero-1"}, ("lora.rank=8", "megatron_config.lora_config.merge_lora=false")),
+        ("skyrl", {"training_layout": "dp16", "lora_sync": "merged"}, ("its FSDP trainer sends the adapters",)),
+    ],
+)  # fmt: skip
+def test_adapters_are_told_as_the_trainer_takes_them(
+    framework: str, given: dict[str, Any], keys: tuple[str, ...]
+) -> None:
+    found = launch(framework, lora_rank=8, **given)
+    assert all(key in found.text for key in keys), found.text
+    assert {key.removeprefix("++") for key, _ in found.arguments} <= known(framework, "max_lag" in given)
+
+
 def test_a_lag_on_skyrl_filters_as_its_asynchronous_trainer_does() -> None:
     """It refuses dynamic sampling; zero-variance groups are dropped there until a batch is full."""
     said = dict(launch("skyrl", **LAGGED, sampling_rounds=2).arguments)

@@ -76,7 +76,7 @@ def values(run: Emitted, is_fsdp: bool = False) -> dict[str, str]:
     """
     said = {
         **_placement(run), **_engines(run), **_trainer(run, is_fsdp), **_microbatches(run, is_fsdp), **_batch(run),
-        **_lengths(run), **_turns(run), **_lag(run),
+        **_lengths(run), **_turns(run), **_lag(run), **_adapters(run, is_fsdp),
     }  # fmt: skip
     return {name: _text(value) for name, value in said.items()}
 
@@ -276,6 +276,23 @@ def _lag(run: Emitted) -> dict[str, object]:
         "async_updates": updates if lag else "",
         "async_prompts": mini * (lag + 1) if lag else "", "async_epochs": whole(one.updates_per_batch) if lag else "",
         "async_logprobs": f"{passes:g}" if lag and passes else "",
+    }  # fmt: skip
+
+
+def _adapters(run: Emitted, is_fsdp_trainer: bool) -> dict[str, object]:
+    """Adapters beside the frozen weights, and how they reach the generators."""
+    lora, model = run.scenario.lora, run.scenario.engine.model
+    if lora is None:
+        return dict.fromkeys(("lora_rank", "lora_targets", "lora_merged", "lora_beside", "lora_tp", "lora_experts",
+                              "lora_latent", "lora_async", "fsdp_merged"), "")  # fmt: skip
+    has_latents = any(group.attention.kv_lora_rank for group in model.layers)
+    tp, is_beside = whole(run.scenario.trainer.layout.tp), model.adapters is not None
+    return {
+        "lora_rank": lora.rank, "lora_targets": lora.targets, "lora_merged": not is_beside, "lora_beside": is_beside,
+        "fsdp_merged": is_fsdp_trainer and not is_beside, "lora_tp": tp if tp > 1 else "",
+        "lora_experts": model.is_moe and lora.targets == "all",
+        "lora_latent": has_latents and lora.targets == "attention",
+        "lora_async": lora.rank if run.mode == "async" else "",
     }  # fmt: skip
 
 

@@ -152,5 +152,3 @@ def _beyond(one: RLScenario) -> Iterator[str]:
         (one.engine.draft_tokens, f"speculative decoding of {drafted:g} tokens: its draft model is yours to name"),
     )
     yield from (words for value, words in named if median(value))
-    if one.lora is not None:
-        yield f"adapters (LoRA) of rank {one.lora.rank} on {one.lora.targets} layers"
