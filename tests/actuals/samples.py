@@ -80,6 +80,28 @@ SLIME = {
 }  # fmt: skip
 SLIME_ROLLOUT = {"rollout/response_len/mean": 12245.5, "perf/rollout_time": 335.0, "perf/tokens_per_gpu_per_sec": 200.1}
 
+#: A SkyRL run on 8 GPUs, 16 prompts of 8 rollouts, in a public test of a monitor (repository and licence not known);
+#: its outer timer of training is taken to be the policy's, the mean length is made up
+SKYRL = {
+    "step": "286.05",
+    "generate": "27.65",
+    "fwd_logprobs_values_reward": "47.40",
+    "train_critic_and_policy": "191.74",
+}
+SKYRL_LENGTH = "1013.5000"
+
+#: OpenRLHF's smoke run on 4 MI355X in public notes (repository and licence not known): what its generation and step
+#: took; how the rest is divided, and the mean length, are made up
+OPENRLHF = {
+    "reward": 0.4499, "policy_loss": -2.37e-07, "kl": 0.0, "rollout/num_samples": 16.0,
+    "rollout/response_length_mean": 112.5, "timing/make_experience": 1.5, "timing/ppo_train": 6.2,
+    "timing/broadcast": 1.52, "timing/generation": 2.97, "timing/step_total": 12.19,
+}  # fmt: skip
+
+#: Cells of AReaL's table in a public test of its weight updates (repository and licence not known); the time of the
+#: rollout was not among them and is made up
+AREAL = {"timeperf/rollout": 45.0, "timeperf/train_step": 31.464, "timeperf/update_weights": 103.29}
+
 #: SemiAnalysisAI/InferenceX (Apache-2.0), commit 24b02df54323b15ee3b171e8ce3f345c81bdd078,
 #: benchmarks/multi_node/results/gpt-oss-120b/concurrency_128_req_rate_inf_gpus_16_ctx_8_gen_8.json: 16 GPUs
 VLLM = {
@@ -191,6 +213,31 @@ def slime_console(steps: int = 4) -> str:
         lines.append(f"(MegatronTrainRayActor pid=3) step {step}: {{'train/loss': 0.1}}")
         lines.append(f"(MegatronTrainRayActor pid=3) [2026-08-21 10:00:00] utils.py:401 - perf {step}: {SLIME}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def skyrl_console(steps: int = 3) -> str:
+    """The console of SkyRL: the metrics of a step as a dictionary, a key a line."""
+    lines = []
+    for step in range(1, steps + 1):
+        lines.append(f"(skyrl_entrypoint pid=8) 2026-06-15 13:24:42.955 | INFO     | tracking:log:189 - Step {step}: ")
+        lines.append("{" + f"'generate/avg_num_tokens': '{SKYRL_LENGTH}',")
+        lines += [f" 'timing/{name}': '{value}'," for name, value in SKYRL.items()]
+        lines.append(" 'trainer/global_step': 1}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def openrlhf_console(steps: int = 3, **changed: float) -> str:
+    """The console of OpenRLHF: a line of each global step."""
+    return "".join(f"INFO 08-13 19:25:45 ppo_trainer.py:548] \u2728 Global step {step}: {OPENRLHF | changed}\n"
+                   for step in range(1, steps + 1))  # fmt: skip
+
+
+def areal_console(steps: int = 3) -> str:
+    """The console of AReaL: a table below the line of each train step, two cells a row."""
+    cells = [f"\u2502 {name} \u2502 {value:.4e} \u2502 ppo_actor/update/lr \u2502 1.0000e-06 \u2502\n"
+             for name, value in AREAL.items()]  # fmt: skip
+    return "".join(f"20260708-10:00:00 StatsLogger INFO: Epoch 1/1 Step {step}/9 Train step {step}/9 done.\n"
+                   + "".join(cells) for step in range(1, steps + 1))  # fmt: skip
 
 
 def verl_file() -> str:

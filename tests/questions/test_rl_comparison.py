@@ -89,6 +89,9 @@ def test_under_a_lag_a_log_s_generation_is_what_the_trainer_waited_for(tmp_path:
     [
         (samples.slime_console(), 412.3236815929413, {"generation", "log-probs", "update", "weight sync"}),
         (samples.verl_file(), 1268.4882453735918, {"generation", "reward", "log-probs", "update"}),
+        (samples.skyrl_console(), 286.05, {"generation", "log-probs", "update"}),
+        (samples.openrlhf_console(), 12.19, {"generation", "log-probs", "update", "weight sync"}),
+        (samples.areal_console(), 179.754, {"generation", "update", "weight sync"}),
         (samples.trainer_state(), None, set()),
     ],
 )
@@ -198,3 +201,13 @@ def test_a_record_of_several_steps_is_read_as_one_of_them(tmp_path: Path) -> Non
     log.write_text(samples.trainer_state(step_s=6.5))
     found = read_measured_step(str(log))
     assert found.step_s == pytest.approx(6.5) and found.n_steps == 30
+
+
+def test_generation_beside_the_trainer_is_what_the_trainer_waited_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(samples.openrlhf_console(**{"timing/generation": 30.0}))
+    found = read_measured_step(str(log))
+    assert found.step_s == pytest.approx(12.19) and found.phases_s["generation"] == pytest.approx(
+        12.19 - 1.5 - 6.2 - 1.52
+    )
+    assert (found.stated["rollouts"], found.stated["rollout_tokens"]) == (16.0, 112.5)

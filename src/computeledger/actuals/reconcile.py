@@ -177,7 +177,7 @@ def settle_plan(
 
 
 _TOKENS = {"pretraining": "trained", "rl": "sampled", "inference": "input or output"}
-_HOW = {"pretraining": "", "rl": ": logs of TRL, NeMo RL and slime need --rollouts-per-step", "inference": ""}
+_HOW = {"pretraining": "", "rl": ": logs of TRL, NeMo RL, slime and SkyRL need --rollouts-per-step", "inference": ""}
 
 
 def typical_setting(plan: Plan, name: str) -> Setting:

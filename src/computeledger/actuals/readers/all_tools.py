@@ -9,10 +9,13 @@ from functools import partial
 from pathlib import Path
 
 from computeledger.actuals.readers import (
+    areal,
     megatron,
     nemo_rl,
+    openrlhf,
     power,
     run_ledger_lines,
+    skyrl,
     slime,
     step_logs,
     torchtitan,
@@ -43,7 +46,7 @@ class Reader:
 READERS: tuple[Reader, ...] = (
     *(
         Reader(one.TOOL, one.MARK, one.entries)
-        for one in (run_ledger_lines, verl, nemo_rl, slime, megatron, torchtitan, trainer_state)
+        for one in (run_ledger_lines, verl, nemo_rl, slime, skyrl, openrlhf, areal, megatron, torchtitan, trainer_state)
     ),
     *(Reader(f"{form.tool} log", mark, partial(step_logs.entries, form)) for form, mark in step_logs.TOOLS),
     *(

@@ -1,4 +1,4 @@
-"""What verl, NeMo-RL and TRL call the times of a step, and the phase of a run ledger that each belongs to."""
+"""What RL frameworks call the times of a step, and the phase of a run ledger that each belongs to."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ class FrameworkTimers:
         Name of the tokens per second and GPU [token/s].
     scoring : tuple of str
         Names of times in which the model goes over the sequences once, without gradients.
+    rollouts : str
+        Name of the number of rollouts [-].
+    sum_of : str
+        What the names of times begin with that add up to the step, where none is the step's own.
+    is_beside : bool
+        Whether generation may be timed whole where it goes on beside the trainer.
     """
 
     source: str
@@ -41,6 +47,14 @@ class FrameworkTimers:
     sequence_tokens_mean: str = ""
     throughput_per_gpu: str = ""
     scoring: tuple[str, ...] = ()
+    rollouts: str = ""
+    sum_of: str = ""
+    is_beside: bool = False
+
+    def with_step(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Metrics with the time of their step, which is the sum of its times where it has no name of its own."""
+        parts = [value for name, value in metrics.items() if self.sum_of and name.startswith(self.sum_of)]
+        return {**metrics, self.step_s: sum(parts)} if parts else dict(metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,9 @@ def step_times(timers: FrameworkTimers, metrics: Mapping[str, float]) -> StepTim
         if duration_s := metrics.get(name):
             times[phase] = times.get(phase, 0.0) + duration_s
     booked = sum(times.values())
+    if timers.is_beside and booked > ROUNDING * step_s:  # what the trainer waited for is what its own times leave
+        times["generation"] = max(step_s - (booked - times.get("generation", 0.0)), 0.0)
+        booked = sum(times.values())
     after: dict[str, float] = {}
     if booked > ROUNDING * step_s and booked - times.get("evaluation", 0.0) <= ROUNDING * step_s:
         after = {"evaluation": times.pop("evaluation")}

@@ -34,6 +34,7 @@ from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter,
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
 from computeledger.errors import InputError, nearest, shown
+from computeledger.units import LARGEST
 
 #: Idle time that is a line of its own where lines are written by the step; less waits for more [s].
 LEAST_IDLE_S = 0.01
@@ -92,15 +93,15 @@ class PhaseBook:
     def tokens(self, **counts: float) -> None:
         """Count tokens."""
         for kind, count in counts.items():
-            self.tokens_by_kind[kind] = self.tokens_by_kind.get(kind, 0.0) + float(count)
+            self.tokens_by_kind[kind] = self.tokens_by_kind.get(kind, 0.0) + _counted(count, f"{kind} tokens")
 
     def moved(self, data_bytes: float) -> None:
         """Count data moved between devices or to disk."""
-        self.moved_bytes = (self.moved_bytes or 0.0) + data_bytes
+        self.moved_bytes = (self.moved_bytes or 0.0) + _counted(data_bytes, "moved bytes")
 
     def went_over(self, sequences: float) -> None:
         """Count sequences."""
-        self.sequences = (self.sequences or 0.0) + sequences
+        self.sequences = (self.sequences or 0.0) + _counted(sequences, "sequences")
 
     def forward(self, new_tokens: ArrayLike, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> None:
         """Count a forward pass, as :func:`forward_work` does."""
@@ -184,6 +185,14 @@ class PhaseBook:
         """Count work that was counted elsewhere, such as another model's."""
         before = self.work or Work(0.0, 0.0)
         self.work = Work(before.flop + work.flop, before.executed_flop + work.executed_flop)
+
+
+def _counted(count: float, what: str) -> float:
+    """Refuse a count that no ledger can hold, where it is made."""
+    number = float(count)
+    if not 0 <= number <= LARGEST:
+        raise InputError(f"{what} {shown(number)}: a finite number from 0 is needed")
+    return number
 
 
 class LedgerLines:

@@ -10,6 +10,8 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import interval_words, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
+#: Characters of a legend's line that a phone shows; an interval that goes beyond stands below its value.
+_LINE_CHARACTERS = 40
 #: Medians of shares that add up to one so nearly need no remark.
 _UNEVEN = 0.005
 #: Parts smaller than this share of the whole are nothing to the eye.
@@ -69,11 +71,12 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
     shown = [(name, value, colors[place % len(colors)]) for place, (name, value) in enumerate(parts_of.items())]
     shown = [one for one in shown if point(one[1]) > 0]
     whole = sum(point(value) for _, value, _ in shown) or 1.0
-    data, notes = [], []
-    for place, (name, value, color) in enumerate(shown):
+    data, notes, rows = [], [], 0
+    for name, value, color in shown:
         size = point(value)
         said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
-        notes.append(_line(name, color, said, band, -place - 1.0))
+        notes += (lines := _lines(name, color, (said, band), -rows - 1.0))
+        rows += len(lines)
         share = percent(size / whole)
         data.append({
             "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
@@ -81,7 +84,6 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
             "text": [share if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
             "hovertemplate": f"{plain(name)}: {said}<extra></extra>",
         })  # fmt: skip
-    rows = len(shown)
     if unit == "fraction" and abs(whole - 1) > _UNEVEN:
         rows += 1
         notes.append(parts.note(f"the bar: shares of the sum of these medians, {percent(whole)}", -rows))
@@ -96,10 +98,15 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
     return {"data": data, "layout": layout}
 
 
-def _line(name: str, color: str, said: str, band: str, y: float) -> Spec:
-    """A line of a legend that says its value; the interval stands beside it where there is one."""
-    square = f'<span style="color:{color}">\u25a0</span>'
-    return parts.note(f"{square} {plain(name)}  <b>{said}</b>" + (f"  {band}" if band else ""), y)
+def _lines(name: str, color: str, figures: tuple[str, str], y: float) -> list[Spec]:
+    """A part of a legend that says its value; the interval stands beside it, or below where both are too long."""
+    said, band = figures
+    value = f'<span style="color:{color}">\u25a0</span> {plain(name)}  <b>{said}</b>'
+    if not band:
+        return [parts.note(value, y)]
+    if len(f"{plain(name)}  {said}  {band}") > _LINE_CHARACTERS:
+        return [parts.note(value, y), parts.note(f"\u2003{band}", y - 1.0)]
+    return [parts.note(f"{value}  {band}", y)]
 
 
 def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
@@ -127,8 +134,9 @@ def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = 
             })  # fmt: skip
             begin += length
         for name, value in spans.items():
-            line -= 1.0
-            notes.append(_line(name, shades[name], words(point(value), "s"), interval_words(value, "s"), line))
+            figures = words(point(value), "s"), interval_words(value, "s")
+            notes += (lines := _lines(name, shades[name], figures, line - 1.0))
+            line -= len(lines)
         line -= 0.4
     end = max(sum(point(value) for value in spans.values()) for spans in sides.values())
     layout = parts.layout(

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 from computeledger.interfaces.plots.validation import quantity_words, scatter_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
-from computeledger.interfaces.views.validate import width_words
+from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy
 from computeledger.questions.wording import accuracy_slice, percent
 from computeledger.units import format_count
-from computeledger.validation.accuracy.table import NEW_PAIR, comparison_of, kinds_of
+from computeledger.validation.accuracy.table import comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
 
 Document = Mapping[str, Any]
@@ -47,14 +47,6 @@ _CAPTION = (
     "On the line a prediction is right. A dot in the grey band is one that an interval of the median width holds. What "
     "a dot shows was left out of the fit that predicts it."
 )
-_LEFT_OUT = {
-    "source": "whole sources left out",
-    "a fifth": "a fifth of the points left out",
-    NEW_PAIR: "the model on that system left out",
-    "configuration": "the configuration left out",
-    "model": "the model left out",
-    "nothing": "nothing fitted to them",
-}
 _TITLES = {"rl": "RL", "local": "local engines"}
 #: A narrower interval than this is none: the quantity is counted, not predicted.
 _EXACT = 1.005
@@ -70,7 +62,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
     document, question = answer.to_dict(), answer.question
     quantities = sorted(answer.comparison.measured, key=lambda name: -document[name]["n"])
     peer = next(iter(document["peers"].items()), None)
-    left = " or ".join(_LEFT_OUT[one] for one in document["left_out"])
+    left = " or ".join(LEFT_OUT_WORDS[one] for one in document["left_out"])
     n = len(answer.table.rows)
     whose = {"serving": f"{_WHOSE[question.tuning]}, ", "local": "llama.cpp and MLX, one request at a time, "}
     return View(

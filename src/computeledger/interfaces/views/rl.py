@@ -264,7 +264,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              bars_figure(document["phase_utilization_fraction"], "fraction", PHASE_COLORS["inference"]),
              "utilization_fraction"),
         Plot("phases", "GPU-hours by phase", "Median and 90 % interval.",
-             bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "GPU-hours", PHASE_COLORS["rl"]),
+             bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "", PHASE_COLORS["rl"]),
              "gpu_hours"),
         Plot("beta", "Beta by phase, in GPU-time", "What a sampled token costs where a pretraining token costs 6.",
              bars_figure(document["beta"]["gpu_time_by_phase"], "", PHASE_COLORS["pretraining"]), "beta_gpu_time"),

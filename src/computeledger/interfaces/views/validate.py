@@ -10,6 +10,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.validate import PriceCheckAnswer, ValidateAnswer
 from computeledger.questions.wording import percent, span, words
 from computeledger.units import format_count
+from computeledger.validation.accuracy.table import NEW_PAIR
 from computeledger.validation.compare import Comparison
 
 Document = Mapping[str, Any]
@@ -28,6 +29,14 @@ _FITTED = (
     "Constants of serving and of training were fitted on the published tables that their calibration names; "
     "docs/LOG.md has the errors on what a fit had not seen."
 )
+LEFT_OUT_WORDS = {
+    "source": "whole sources left out",
+    "a fifth": "a fifth of the points left out",
+    NEW_PAIR: "the model on that system left out",
+    "configuration": "the configuration left out",
+    "model": "the model left out",
+    "nothing": "nothing fitted to them",
+}
 _POINTS = "On the line a prediction is right; in the band it is within 20 %. Whiskers are 90 % intervals."
 _SLICES = "The dot is the median of predicted over measured, the dark bar holds half of the rows, the light one 90 %."
 _PRICE_ERRORS = {
@@ -68,12 +77,33 @@ def view(answer: ValidateAnswer | PriceCheckAnswer, working: bool) -> View:
 
 
 def _headline(document: Document, quantities: Sequence[str]) -> str:
+    """Errors on what was left out of the fit first; those on rows that it has seen are called so."""
     if not quantities:
         return "No row of this table could be predicted."
-    one = document[quantities[0]]
+    name = quantities[0]
+    one, found = document[name], document["out_of_sample"]
+    unseen, folds = (found[part].get(name) for part in ("unseen", "folds"))
+    if unseen is not None and unseen["n"] == one["n"]:
+        return f"No fit has seen these rows: the {quantity_words(name)} is {_off(one)}."
+    said = []
+    if folds is not None:
+        left = " or ".join(LEFT_OUT_WORDS[part] for part in folds["left_out"])
+        said.append(
+            f"With {left}, the {quantity_words(name)} of these sources is {_off(folds)} ({folds['n']:,} figures)."
+        )
+    if unseen is not None:
+        said.append(
+            f"On {format_count(unseen['n'], 'row')} that no fit has seen the {quantity_words(name)} is {_off(unseen)}."
+        )
+    shown = "All rows below" if said else f"The {quantity_words(name)} of these rows"
+    said.append(f"{shown}, most or all in the fit of the constants (in sample): {_off(one)}.")
+    return " ".join(said)
+
+
+def _off(one: Document) -> str:
+    """How far off, in the median and in nine of ten, and what the interval holds."""
     median, most, inside = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error", "coverage_90"))
-    said = f"The {quantity_words(quantities[0])} is off by {median} in the median and by {most} or less in nine of ten"
-    return f"{said}; the 90 % interval holds {inside}."
+    return f"off by {median} in the median and by {most} or less in nine of ten, {inside} in the 90 % interval"
 
 
 def _tile(name: str, one: Document) -> Tile:

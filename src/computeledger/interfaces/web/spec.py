@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 
+#: Characters that a box shows beside its label.
+_BESIDE_LABEL = 12
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """One thing that a reader may change."""
@@ -68,6 +72,12 @@ class Control:
     def unit_shown(self) -> str:
         """The unit, where the label does not say it already."""
         return "" if self.unit.lower() == self.label.lower() else self.unit
+
+    @property
+    def needs_width(self) -> bool:
+        """Whether what stands in the box, or may be chosen there, is longer than a box beside its label shows."""
+        texts = (self.default or self.blank, *(self.choices if self.kind == "choice" else ()))
+        return self.is_wide or (self.kind != "switch" and max(map(len, texts)) > _BESIDE_LABEL)
 
     @property
     def range_shown(self) -> str:

@@ -32,6 +32,8 @@ FITTED = (
 #: Real over modelled time of a step by class: model and chip family in the calibration, another one, another
 #: framework; and of one of its phases.
 RATIOS = ("rl_known_ratio", "rl_new_ratio", "rl_framework_ratio", "rl_phase_ratio")
+#: Parts of a step that are longer or shorter than modelled one apart from the other, each by ``rl_phase_ratio``.
+PHASES = ("generation", "scoring", "update", "once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ class RLFactors:
         Real over modelled time of a decode step as a whole [-].
     rl_decode_layer_s : float or ndarray
         Host time of one layer in a decode step, where a framework launches kernels one by one [s].
-    rl_phase_ratio, rl_weight_sync_ratio : float or ndarray
-        Real over modelled time of one phase of a step, and of weight sync alone [-].
+    rl_generation_ratio, rl_scoring_ratio, rl_update_ratio, rl_once_ratio, rl_weight_sync_ratio : float or ndarray
+        Real over modelled time of one part of a step beside the others: they move time between parts of a step whose
+        whole is :attr:`rl_step_ratio`'s [-].
     rl_step_ratio : float or ndarray
         Real over modelled time of the whole step, of the class that a question falls in [-].
     """
@@ -70,7 +73,10 @@ class RLFactors:
     rl_launch_ratio: Num = 1.0
     rl_decode_ratio: Num = 1.0
     rl_decode_layer_s: Num = 0.0
-    rl_phase_ratio: Num = 1.0
+    rl_generation_ratio: Num = 1.0
+    rl_scoring_ratio: Num = 1.0
+    rl_update_ratio: Num = 1.0
+    rl_once_ratio: Num = 1.0
     rl_weight_sync_ratio: Num = 1.0
     rl_step_ratio: Num = 1.0
 

@@ -11,6 +11,7 @@ import numpy as np
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.validate import ValidateQuestion
+from computeledger.validation.accuracy.table import comparison_of, published
 from computeledger.validation.compare import (
     SHARES,
     Comparison,
@@ -23,6 +24,7 @@ from computeledger.validation.prices import PriceCheck, check_prices
 from computeledger.validation.serving.anchor_gain import anchor_gain
 from computeledger.validation.suspects import COLUMN, load_suspects, suspect_mask
 from computeledger.validation.tables import compare_curated, compare_table
+from computeledger.workloads.rl.confidence import fitted_frameworks
 
 _LABELS = (
     ("model_path", "model"), ("system", "hardware", "accelerator"), ("backend", "engine"), ("mode",),
@@ -49,6 +51,7 @@ class ValidateAnswer(Answer):
         """Errors over all rows and by columns, groups in doubt, what an anchor is worth, the farthest rows."""
         comparison = self.comparison
         document = comparison_document(comparison, by)
+        document["out_of_sample"] = _out_of_sample(comparison)
         suspects, anchors = _suspects(comparison), _anchors(comparison)
         if suspects["groups"] or anchors:
             skipped = sum(comparison.skipped.values())
@@ -133,6 +136,31 @@ def row_words(row: Mapping[str, str]) -> str:
     parts.append(row["source"] if "engine" in row and row.get("source") else "")
     known = [part for part in parts if part]
     return " · ".join(known if len(known) > 2 else [cell for cell in row.values() if cell][:5])
+
+
+def _out_of_sample(comparison: Comparison) -> dict[str, Any]:
+    """Errors on what no fit has seen, by quantity: rows of other sources, and the published folds of the rest.
+
+    A row was fitted where its source is one of the published table of accuracy, or its RL framework one of the fit.
+    """
+    table, fitted = published(), fitted_frameworks()
+    known, sources = {row["source"] for row in table.rows}, [_source_of(row) for row in comparison.rows]
+    unseen = np.array(
+        [bool(source) and source not in known and row.get("framework") not in fitted
+         for row, source in zip(comparison.rows, sources, strict=True)], bool,
+    )  # fmt: skip
+    folds: dict[str, Any] = {}
+    for name in comparison.measured:
+        rows = [row for row in table.promised(None).rows if row["quantity"] == name and row["source"] in sources]
+        if rows:
+            left = sorted({row["left_out"] for row in rows})
+            folds[name] = {"left_out": left, **comparison_document(comparison_of(rows))[name]}
+    return {"unseen": {name: one for name, one in summaries(comparison, unseen).items() if one["n"]}, "folds": folds}
+
+
+def _source_of(row: Mapping[str, str]) -> str:
+    """Who measured a row, as the table of accuracy names it; points of the public recipes name their run."""
+    return "InferenceX" if "silicon_data_source" in row and row.get("silicon_tpot_ms") else row.get("source", "")
 
 
 def _deviation(comparison: Comparison, one: Deviation) -> dict[str, Any]:

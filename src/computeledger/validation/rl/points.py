@@ -14,7 +14,7 @@ from computeledger.physics.calibration.weight_sync import RATIO
 from computeledger.validation.compare import Array, Comparison, Explanation, merged
 from computeledger.validation.rl.rows import RLRun, central_machine, rl_runs
 from computeledger.validation.rl.syncs import SYNC_METRICS, read_syncs
-from computeledger.workloads.rl.confidence import ALL_RATIOS, framework_factors, known_ratios, ratio_of, rl_class
+from computeledger.workloads.rl.confidence import framework_factors, known_ratios, rl_class, rl_factors_of
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
@@ -46,25 +46,27 @@ def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: in
 
 def _compare_steps(runs: Sequence[RLRun], skipped: Counter[str], n_samples: int, seed: int) -> Comparison:
     """Steps and phases of runs."""
-    held: list[tuple[RLRun, int]] = []
-    middle: list[float] = []
+    held: list[tuple[RLRun, list[int]]] = []
     for run in runs:
+        places: list[int] = []
         times = predict_figures(run, framework_factors(rl_factors(), run.row["framework"]), 1)[:, 0]
         for at, time_s in enumerate(times):
             if np.isfinite(time_s) and time_s > 0:
-                held.append((run, at))
-                middle.append(float(time_s))
+                places.append(at)
             else:
                 skipped["a step that no layout holds" if np.isinf(time_s) else "a phase that the run has not"] += 1
-    ratios: dict[str, Num] = sample({name: known_ratios()[name] for name in ALL_RATIOS}, n_samples, seed)
+        held.append((run, places))
+    ratios = sample({f"efficiency.{name}": value for name, value in known_ratios().items()}, n_samples, seed)
     found, kept = _Cells(n_samples), []
-    for (run, at), time_s in zip(held, middle, strict=True):
-        metric, quantity, measured = run.figures[at]
-        model = run.scenario.engine.model
-        one = rl_class(model, run.system.accelerator, median(run.scenario.taken_tokens), run.row["framework"])
-        found.add(quantity, measured, time_s * np.asarray(ratios[ratio_of(quantity, one)]))
-        kept.append({**run.row, "metric": metric, "class": one})
-    own = [run for run, _ in held]
+    for run, places in held:
+        model, framework = run.scenario.engine.model, run.row["framework"]
+        one = rl_class(model, run.system.accelerator, median(run.scenario.taken_tokens), framework)
+        clouds = predict_figures(run, rl_factors_of(one, ratios), n_samples)  # its own effect left out
+        for at in places:
+            metric, quantity, measured = run.figures[at]
+            found.add(quantity, measured, clouds[at])
+            kept.append({**run.row, "metric": metric, "class": one})
+    own = [run for run, places in held for _ in places]
     return found.comparison(kept, skipped, _explainer(own))
 
 

@@ -251,8 +251,8 @@ class RLQuestion(MayAdapt, OnSystem):
     scale_up: bool = asked("switch", "Does it fit a scale-up domain: rollouts, longest trace, largest model.", False)
     levers: bool = asked("switch", "What would bring GPU-time down, one change at a time.", False)
     compare_to: str | None = asked(
-        "text", "A step of yours beside this one: step=290,generation=180,update=70, or a log of verl, NeMo RL, slime "
-        "or TRL, or a run ledger, whose mean rollout and GPUs are taken where you name none.",
+        "text", "A step of yours beside this one: step=290,generation=180,update=70, or a log of verl, NeMo RL, slime, "
+        "SkyRL, OpenRLHF, AReaL or TRL, or a run ledger, whose mean rollout and GPUs are taken where you name none.",
         metavar="PHASES|FILE", label="Your step", group="Yours", blank="none",
         example="step=290,generation=180,update=70",
     )  # fmt: skip

@@ -11,7 +11,7 @@ from computeledger.arrays import Num, Range, Uncertain
 from computeledger.facts.architecture import Model
 from computeledger.facts.schema import Accelerator
 from computeledger.facts.shape_rule import shape_rule
-from computeledger.physics.calibration.rl import RATIOS, RLFactors, load_rl_factors, load_rl_text, rl_factors
+from computeledger.physics.calibration.rl import PHASES, RATIOS, RLFactors, load_rl_factors, load_rl_text, rl_factors
 from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.calibration.weight_sync import RATIO as SYNC_RATIO
 from computeledger.physics.calibration.weight_sync import load_sync_factors
@@ -25,8 +25,7 @@ OTHER_FRAMEWORK = "another framework than the fitted ones"
 _RATIO_OF = {KNOWN_RUN: "rl_known_ratio", NEW_RUN: "rl_new_ratio", OTHER_FRAMEWORK: "rl_framework_ratio"}
 #: Classes of a step's interval.
 RL_CLASSES = tuple(_RATIO_OF)
-#: Intervals of RL's answers: steps by class, phases, and weight sync.
-ALL_RATIOS = (*RATIOS, SYNC_RATIO)
+_PHASE_RATIO = "rl_phase_ratio"
 #: How far beyond the lengths of the fit a question may lie and still count as known (a choice).
 FARTHEST_LENGTH = 2.0
 
@@ -77,19 +76,6 @@ def rl_ratio_name(name: str) -> str:
     'rl_known_ratio'
     """
     return _RATIO_OF[name]
-
-
-def ratio_of(quantity: str, name: str) -> str:
-    """Constant that holds the interval of a measured quantity: of the step by class, of a phase, of weight sync.
-
-    Examples
-    --------
-    >>> ratio_of("step_time", KNOWN_RUN), ratio_of("update_time", KNOWN_RUN)
-    ('rl_known_ratio', 'rl_phase_ratio')
-    """
-    if quantity == "step_time":
-        return rl_ratio_name(name)
-    return SYNC_RATIO if quantity == "weight_sync_time" else "rl_phase_ratio"
 
 
 def fitted_frameworks() -> tuple[str, ...]:
@@ -146,15 +132,16 @@ def framework_factors(factors: RLFactors, framework: str) -> RLFactors:
 
 
 def known_ratios() -> dict[str, Uncertain]:
-    """Every interval of RL's answers by name.
+    """Every interval of RL's answers by name: steps by class, each part of a step, and weight sync.
 
     Examples
     --------
-    >>> set(known_ratios()) == set(ALL_RATIOS)
+    >>> len(known_ratios()) == len(RL_CLASSES) + len(PHASES) + 1
     True
     """
     factors = {**load_rl_factors(), **load_sync_factors()}
-    return {name: factors[name].value for name in ALL_RATIOS}
+    found = {name: factors[name].value for name in (*RATIOS, SYNC_RATIO) if name != _PHASE_RATIO}
+    return found | {f"{_PHASE_RATIO}.{phase}": factors[_PHASE_RATIO].value for phase in PHASES}
 
 
 def rl_ratios(model: Model | None) -> dict[str, Uncertain]:
@@ -183,6 +170,7 @@ def rl_factors_of(name: str, draws: Mapping[str, Num] | None = None, framework: 
     """
     given = draws or {}
     ratio = given.get(f"efficiency.{rl_ratio_name(name)}", 1.0)
-    phase, sync = (given.get(f"efficiency.{name}", 1.0) for name in ("rl_phase_ratio", SYNC_RATIO))
-    found = replace(rl_factors("fitted", given), rl_step_ratio=ratio, rl_phase_ratio=phase, rl_weight_sync_ratio=sync)
+    parts = {f"rl_{name}_ratio": given.get(f"efficiency.{_PHASE_RATIO}.{name}", 1.0) for name in PHASES}
+    sync = given.get(f"efficiency.{SYNC_RATIO}", 1.0)
+    found = replace(rl_factors("fitted", given), rl_step_ratio=ratio, rl_weight_sync_ratio=sync, **parts)
     return framework_factors(found, framework)

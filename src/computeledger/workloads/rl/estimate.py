@@ -19,6 +19,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
+from computeledger.workloads.rl.shares import part_ratios
 from computeledger.workloads.rl.training import Passes, Training, train
 from computeledger.workloads.rl.weight_sync import SyncSides, sent_bytes_per_gpu, sync_mechanism, sync_s
 
@@ -58,6 +59,8 @@ class RLResult(Displayed):
         Once per generation, which logs count in it [s].
     factors : RLFactors
         What RL adds: the intervals of phases are among it.
+    ratios : dict of str to float or ndarray
+        Real over modelled time of each part of the step, by the names of ``phases_gpu_s`` [-].
     """
 
     scenario: RLScenario
@@ -73,26 +76,44 @@ class RLResult(Displayed):
     sync_s: Num = 0.0
     generation_fixed_s: Num = 0.0
     factors: RLFactors = field(default_factory=RLFactors)
+    ratios: dict[str, Num] = field(default_factory=dict)
+
+    def ratio_of(self, part: str) -> Num:
+        """Real over modelled time of a part of the step; the step's own where the part takes none.
+
+        Parameters
+        ----------
+        part : str
+            Name of ``phases_gpu_s``.
+
+        Returns
+        -------
+        float or ndarray
+            [-].
+        """
+        return self.ratios.get(part, self.factors.rl_step_ratio)
 
     @property
     def phases_s(self) -> dict[str, Num]:
-        """Wall-clock time by phase as frameworks log it, before the interval of the step; phases may overlap [s].
+        """Wall-clock time by phase as frameworks log it; phases may overlap [s].
 
-        Reference log-probs are the passes beyond the first; idle is the mean GPU's waiting.
+        Each is as much longer than modelled as its GPU-time is. Reference log-probs are the passes beyond the first;
+        idle is the mean GPU's waiting.
         """
         training, algorithm = self.training, self.scenario.algorithm
         one_s = training.logprob_s / np.maximum(algorithm.forward_passes, np.finfo(float).tiny)
-        starts_s = self.generation_fixed_s
-        lagged = self.scenario.split.max_lag > 0
-        exposed_s = self.exposed_generation_s if lagged else self.generation.wall_s + starts_s
+        one_s = one_s * self.ratio_of("log-probs")
+        starts_s = self.generation_fixed_s * self.ratio_of("once per step")
+        generation_s = self.generation.wall_s * self.ratio_of("generation") + starts_s
+        waited_s = self.exposed_generation_s * self.ratio_of("trainer waiting for rollouts")
         return {
-            "generation": self.generation.wall_s + starts_s,
-            "exposed generation": exposed_s,
-            "reward": self.verification_s,
+            "generation": generation_s,
+            "exposed generation": waited_s if self.scenario.split.max_lag > 0 else generation_s,
+            "reward": self.verification_s * self.ratio_of("waiting for verifiers"),
             "old-policy log-probs": one_s * np.minimum(algorithm.logprob_passes, 1.0),
             "reference log-probs": one_s * np.maximum(algorithm.logprob_passes - 1.0, 0.0),
-            "update": training.update_s,
-            "weight sync": self.sync_s,
+            "update": training.update_s * self.ratio_of("update"),
+            "weight sync": self.sync_s * self.ratio_of("weight sync"),
             "idle": self.idle_fraction * self.step_s,
         }
 
@@ -303,12 +324,13 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     else:
         exposed_s = made.wall_s + late_s
         pace_s = exposed_s + training.wall_s
-    ratio = machines.factors.rl_step_ratio
     parts = _Parts(made, training, late_s, *once_s, pace_s + once_s[0] + once_s[1])
+    modelled = _phases(scenario, parts)
+    ratios = part_ratios(modelled, split, machines.factors)
     return RLResult(
         scenario=scenario,
-        step_s=ratio * parts.step_s,
-        phases_gpu_s={name: ratio * part for name, part in _phases(scenario, parts).items()},
+        step_s=machines.factors.rl_step_ratio * parts.step_s,
+        phases_gpu_s={name: ratios[name] * part for name, part in modelled.items()},
         generation=made,
         training=training,
         verification_s=verify_s,
@@ -317,6 +339,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
         fits=(np.asarray(made.n_places) >= 1) & (np.asarray(scenario.n_replicas) >= 1),
         peak_flop_per_s=_peak_flop_per_s(scenario, machines),
         factors=machines.factors,
+        ratios=ratios,
         sync_s=weight_sync_s(scenario, machines),
         generation_fixed_s=0.0 if scenario.is_one_program else machines.factors.rl_generation_fixed_s,
     )

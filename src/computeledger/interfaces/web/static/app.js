@@ -332,6 +332,7 @@ async function show(view, other) {
   for (const [name, one] of controls) {
     if (one.kind === "choice" || one.kind === "switch") continue;
     box(name).placeholder = view.resolved[name] ?? (usual[name] ? "" : one.blank);
+    if (box(name).placeholder.length > 12) holder(name).classList.add("wide");
     if (!box(name).value.trim()) placeSlider(name);
   }
   if (other) other.plots.forEach((one, index) => alike(one.figure.layout, view.plots[index]?.name === one.name ? view.plots[index].figure.layout : {}));

@@ -136,7 +136,7 @@ class RLAnswer(Answer):
         >>> list(answer.phases_s)[:2]
         ['generation', 'exposed generation']
         """
-        return {name: Quantity.of(part, "s") for name, part in documents.phases_s(self.run).items()}
+        return {name: Quantity.of(part, "s") for name, part in self.run.result.phases_s.items()}
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger rl --json`` prints it.

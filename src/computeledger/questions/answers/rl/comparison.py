@@ -14,7 +14,6 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.transformer import n_params_active
 from computeledger.questions.answer import Quantity
-from computeledger.questions.answers.rl.document import phases_s
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.estimate import RLResult
@@ -155,7 +154,7 @@ def compare_step(logged: LoggedQuestion, run: RunCost, typical: RLResult, levers
     stated = dict(measured.phases_s)
     if lagged and measured.is_logged and "generation" in stated:
         stated["exposed generation"] = stated.pop("generation")  # a log has what its trainer waited for
-    expected = _merged(phases_s(run))
+    expected = _merged(run.result.phases_s)
     found = [ComparedPhase(name, value, expected[name]) for name, value in stated.items()]
     found += _rest(measured.step_s, stated, typical)
     modelled = np.asarray(run.result.step_s, float)

@@ -47,7 +47,7 @@ def rl_document(run: RunCost) -> dict[str, Any]:
         "fits": bool(np.all(result.fits)),
         "split": split_document(result),
         **picked(result, "idle_fraction", "timeline_s"),
-        "phases_s": _quantities(phases_s(run), "s"),
+        "phases_s": _quantities(result.phases_s, "s"),
         "beta": {
             "convention": CONVENTION,
             "kept_ratio": quantity(run.kept_ratio, ""),
@@ -73,7 +73,7 @@ def rl_document(run: RunCost) -> dict[str, Any]:
             "kept": quantity(result.kept_tokens, "tokens"),
             "dropped": quantity(result.dropped_tokens, "tokens"),
         },
-        **picked(result, "verification_s"),
+        "verification_s": quantity(result.phases_s["reward"], "s"),
         "verifier_cores_needed": quantity(cores_needed(result), ""),
         **picked(result, "lag_steps"),
         "rollout_tokens": {
@@ -90,15 +90,6 @@ def adapters_document(lora: Lora, result: RLResult) -> dict[str, Any]:
         **lora_document(engine.model, lora),
         "sync": "merged" if engine.model.adapters is None else "adapters",
         "sent_bytes": median(sent_bytes_per_gpu(engine.model, Layout(), engine.precision)),
-    }
-
-
-def phases_s(run: RunCost) -> dict[str, Num]:
-    """Wall-clock time of a step by phase, each with the interval of a phase, or of weight sync."""
-    factors = run.result.factors
-    return {
-        name: part * (factors.rl_weight_sync_ratio if name == "weight sync" else factors.rl_phase_ratio)
-        for name, part in run.result.phases_s.items()
     }
 
 
@@ -130,8 +121,8 @@ def _quantities(values: Mapping[str, Num], unit: str = "") -> dict[str, Any]:
 def _generation_document(result: RLResult) -> dict[str, Any]:
     made = result.generation
     return {
-        "wall_s": quantity(made.wall_s, "s"),
-        "exposed_s": quantity(result.exposed_generation_s, "s"),
+        "wall_s": quantity(made.wall_s * result.ratio_of("generation"), "s"),
+        "exposed_s": quantity(result.phases_s["exposed generation"], "s"),
         "rollouts_decoding": quantity(made.live, ""),
         "places": quantity(made.n_places, ""),
         "replicas": median(result.scenario.n_replicas),
