@@ -6,7 +6,7 @@ Only figures were taken. A place is a repository, a path, a commit and a licence
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: pytorch/torchtitan (BSD-3-Clause), commit 4b9f697e12a1081cd5db3070bcde0c6e8f035e24, run.log of
 #: outputs/autoresearch/may19-qwen3-14b/run100-rerun-sdpa-prefetch-seq128-lbs160-compile-bf16-no-flight-recorder:
@@ -226,9 +226,9 @@ def skyrl_console(steps: int = 3) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def openrlhf_console(steps: int = 3, **changed: float) -> str:
+def openrlhf_console(steps: int = 3, changed: Mapping[str, float] | None = None) -> str:
     """The console of OpenRLHF: a line of each global step."""
-    return "".join(f"INFO 08-13 19:25:45 ppo_trainer.py:548] \u2728 Global step {step}: {OPENRLHF | changed}\n"
+    return "".join(f"INFO 08-13 19:25:45 ppo_trainer.py:548] \u2728 Global step {step}: {OPENRLHF | dict(changed or {})}\n"
                    for step in range(1, steps + 1))  # fmt: skip
 
 

@@ -205,7 +205,7 @@ def test_a_record_of_several_steps_is_read_as_one_of_them(tmp_path: Path) -> Non
 
 def test_generation_beside_the_trainer_is_what_the_trainer_waited_for(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text(samples.openrlhf_console(**{"timing/generation": 30.0}))
+    log.write_text(samples.openrlhf_console(changed={"timing/generation": 30.0}))
     found = read_measured_step(str(log))
     assert found.step_s == pytest.approx(12.19) and found.phases_s["generation"] == pytest.approx(
         12.19 - 1.5 - 6.2 - 1.52

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, median
 from computeledger.physics.adapters import adapter_params
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import DAY_S, HOUR_S
@@ -38,9 +38,10 @@ class RunCost:
 
     @property
     def phase_fraction(self) -> dict[str, Num]:
-        """Share of each phase in the run's GPU-time [-]."""
-        whole = self.result.gpu_s_per_step
-        return {name: part / whole for name, part in self.result.phases_gpu_s.items()}
+        """Share of each phase in the run's GPU-time; their medians add up to 1 [-]."""
+        shares = {name: part / self.result.gpu_s_per_step for name, part in self.result.phases_gpu_s.items()}
+        whole = sum(median(one) for one in shares.values())
+        return {name: one / whole for name, one in shares.items()}
 
     @property
     def days(self) -> Num:

@@ -57,9 +57,14 @@ def part_ratios(modelled: Mapping[str, Num], split: Split, factors: RLFactors) -
     drawn, typical = (_given_back(modelled, split, ratios) for ratios in (own, {n: median(r) for n, r in own.items()}))
     # parts that vary are skewed: their medians are brought back to where they are without
     return {
-        name: factors.rl_step_ratio * part / np.median(np.atleast_1d(part / typical[name]), axis=-1)
-        for name, part in drawn.items()
+        name: factors.rl_step_ratio * drawn[name] * (_median(part) / _median(part * drawn[name] / typical[name]))
+        for name, part in modelled.items()
     }
+
+
+def _median(part: Num) -> Num:
+    """Over samples, the last axis; never 0."""
+    return np.asarray(np.maximum(np.median(np.atleast_1d(part), axis=-1), np.finfo(float).tiny))
 
 
 def _given_back(modelled: Mapping[str, Num], split: Split, ratios: Mapping[str, Num]) -> dict[str, Num]:
