@@ -228,8 +228,9 @@ def skyrl_console(steps: int = 3) -> str:
 
 def openrlhf_console(steps: int = 3, changed: Mapping[str, float] | None = None) -> str:
     """The console of OpenRLHF: a line of each global step."""
-    return "".join(f"INFO 08-13 19:25:45 ppo_trainer.py:548] \u2728 Global step {step}: {OPENRLHF | dict(changed or {})}\n"
-                   for step in range(1, steps + 1))  # fmt: skip
+    said = OPENRLHF | dict(changed or {})
+    head = "INFO 08-13 19:25:45 ppo_trainer.py:548] \u2728 Global step"
+    return "".join(f"{head} {step}: {said}\n" for step in range(1, steps + 1))
 
 
 def areal_console(steps: int = 3) -> str:
