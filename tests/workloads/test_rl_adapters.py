@@ -187,8 +187,11 @@ def test_the_fewest_gpus_are_those_of_verl(model: str, adapted: int, full: int) 
     }  # fmt: skip
     found = rl(**asked, lora_rank=32).to_dict()
     assert found["fits"] and found["split"]["colocated"]
-    with pytest.raises(InputError, match=f"it would fit on {full} GPUs"):
+    with pytest.raises(InputError, match=f"it would fit on {full} GPUs, or here with adapters"):
         rl(**asked)
+    with pytest.raises(InputError, match="it would fit") as refused:
+        rl(**{**asked, "framework": "slime", "gpus": 2})
+    assert "adapters" not in str(refused.value), "slime trains none"
 
 
 def printed(*arguments: str) -> str:

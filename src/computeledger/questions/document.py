@@ -111,4 +111,9 @@ def lora_document(model: Model, lora: Lora) -> dict[str, Any]:
     41943040.0
     """
     share = trainable_fraction(model, lora, n_params_total(model))
-    return {**dataclasses.asdict(lora), "n_params_trained": adapter_params(model, lora), "trainable_fraction": share}
+    return {
+        **dataclasses.asdict(lora),
+        "n_params_trained": adapter_params(model, lora),
+        "trainable_fraction": share,
+        "experts_frozen": model.is_moe,
+    }

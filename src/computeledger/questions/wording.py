@@ -418,9 +418,10 @@ def lora_words(lora: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> lora_words({"rank": 16, "targets": "all", "n_params_trained": 41.9e6, "trainable_fraction": 0.0052})
+    >>> adapted = {"rank": 16, "targets": "all", "n_params_trained": 41.9e6, "trainable_fraction": 0.0052}
+    >>> lora_words(adapted | {"experts_frozen": False})
     'LoRA rank 16 (all layers): 0.52 % of parameters trained, 41.9M; the rest is frozen'
     """
     share, trained = format_percent(lora["trainable_fraction"]), format_si(lora["n_params_trained"])
-    layers = f"{lora['targets']} layers"
+    layers = f"{lora['targets']} layers" + (" but routed experts" if lora["experts_frozen"] else "")
     return f"LoRA rank {lora['rank']} ({layers}): {share} of parameters trained, {trained}; the rest is frozen"

@@ -9,7 +9,7 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, median
 from computeledger.errors import DoesNotFitError, InputError, shown
-from computeledger.facts.architecture import Model
+from computeledger.facts.architecture import Lora, Model
 from computeledger.facts.load import load_model, load_system
 from computeledger.files import read_lengths
 from computeledger.physics.adapters import check_lora
@@ -106,7 +106,8 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
         bare = replace(bare, weight_sync=own)
     else:
         check_sync(question.weight_sync, not stated.is_apart)
-    placed, options = _placed(bare, stated, typical_machines)
+    can_adapt = question.lora is None and load_rl_framework(question.framework).lora is not None
+    placed, options = _placed(bare, stated, typical_machines, can_adapt)
     run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
     run = replace(
         run,
@@ -122,12 +123,29 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
 _MOST_DOUBLINGS = 6
 
 
-def _placed(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RLScenario, list[SplitOption]]:
+def _placed(
+    run: RLScenario, stated: Stated, machines: RLMachines, can_adapt: bool
+) -> tuple[RLScenario, list[SplitOption]]:
     """A run on its GPUs; where they do not hold it, the error says how many would, layouts and split searched."""
     try:
         return place_run(run, stated, machines)
     except DoesNotFitError as error:
-        raise DoesNotFitError(f"{error}; {_remedy(run, stated, machines)}") from None
+        adapters = _adapters_remedy(run, stated, machines) if can_adapt else ""
+        raise DoesNotFitError(f"{error}; {_remedy(run, stated, machines)}{adapters}") from None
+
+
+#: Rank of the adapters that are proposed where a whole model does not fit, as pretraining does.
+_PROPOSED_RANK = 16
+
+
+def _adapters_remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
+    """Whether the run fits its GPUs where adapters alone are trained."""
+    adapted = replace(stated, pieces=replace(stated.pieces, lora=Lora(_PROPOSED_RANK)))
+    try:
+        place_run(run, adapted, machines)
+    except InputError:
+        return ""
+    return f", or here with adapters (--lora-rank {_PROPOSED_RANK})"
 
 
 def _remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
