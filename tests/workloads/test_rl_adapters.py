@@ -88,13 +88,13 @@ def test_each_phase_does_what_adapters_leave_of_it() -> None:
         rl(**ASKED, lora_rank=rank, lora_sync=sync)
         for rank, sync in ((8, "adapters"), (8, "merged"), (512, "adapters"))
     )
-    phases = [{name: median(part) for name, part in one.run.result.phases_s.items()} for one in (full, alone, merged)]
-    assert phases[1]["old-policy log-probs"] == pytest.approx(phases[0]["old-policy log-probs"]), "a pass is a pass"
-    assert 0.6 < phases[1]["update"] / phases[0]["update"] < 0.9, "4 of 6 N, attention as before, 3 of 4 passes"
-    assert phases[2]["generation"] == pytest.approx(phases[0]["generation"]), "merged weights run as any"
-    assert phases[2]["weight sync"] == pytest.approx(phases[0]["weight sync"])
-    assert phases[0]["generation"] < phases[1]["generation"] < median(wide.run.result.phases_s["generation"])
-    assert phases[1]["generation"] < 1.1 * phases[0]["generation"], "few bytes beside those of the weights"
+    one, two, three, four = (found.typical for found in (full, alone, merged, wide))
+    assert two.training.logprob_s == pytest.approx(one.training.logprob_s), "a pass is a pass"
+    assert 0.6 < two.training.update_s / one.training.update_s < 0.9, "4 of 6 N, attention as before, 3 of 4 passes"
+    assert three.generation.wall_s == pytest.approx(one.generation.wall_s), "merged weights run as any"
+    assert three.sync_s == pytest.approx(one.sync_s)
+    assert one.generation.wall_s < two.generation.wall_s < four.generation.wall_s
+    assert two.generation.wall_s < 1.1 * one.generation.wall_s, "few bytes beside those of the weights"
     assert alone.setting.run.typical.engine.model.adapters == Lora(8)
 
 
