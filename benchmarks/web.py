@@ -170,7 +170,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--questions", type=int, default=1000)
     options = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    browsers = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
+    chromium = next(filter(None, map(shutil.which, browsers)), None)
     if chromium is None:
         print("not measured: no Chromium on the path (Debian: apt-get install chromium)", file=sys.stderr)
         return
