@@ -71,9 +71,10 @@ def compiled(function: Function) -> Function:
     """Compile a kernel of one argument."""
     numba = importlib.import_module("numba")
     extending = importlib.import_module("numba.extending")
-    # kernels allocate nothing, so that counting references to arrays would only cost time: four times as much in all
+    # kernels allocate nothing, so that counting references to arrays would only cost time: four times as much in all;
+    # and only the one compiled here is called from Python, so that the others need no entry from there or from C
     for one in _KERNELS.values():
-        extending.register_jitable(_nrt=False)(one)
+        extending.register_jitable(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(one)
     code: Function = numba.njit(cache=True, _nrt=False)(_with_stamp(function, _stamp()))
     return code
 
