@@ -78,3 +78,9 @@ def test_the_median_of_a_part_is_that_of_the_model() -> None:
     answer = cl.rl(**ASKED)
     for name, part in answer.typical.phases_gpu_s.items():
         assert np.median(answer.run.result.phases_gpu_s[name]) == pytest.approx(float(part), rel=0.02, abs=1e-3)
+
+
+def test_a_part_without_end_or_time_keeps_its_ratio() -> None:
+    parts = dict.fromkeys(TOGETHER, 0.0) | {"generation": np.array([np.inf, 0.0, 5.0])}
+    found = part_ratios(parts, Split(8, 8), RLFactors(rl_generation_ratio=np.array([0.5, 1.0, 2.0]), rl_step_ratio=1.1))
+    assert all(np.all(np.isfinite(one)) for one in found.values())

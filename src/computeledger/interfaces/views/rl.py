@@ -118,11 +118,14 @@ def _verdict(one: Mapping[str, Any]) -> str:
     ends = interval_words(expected, "s") or words(point(expected), "s")
     share = one["slower_than_fraction"]
     if one["verdict"] == "within":
-        said = f"{taken} is within what runs like this take ({ends})."
+        said = f"Normal: {taken} is within what runs like this take ({ends})."
     else:
         beyond = share if one["verdict"] == "slower" else 1 - share
         most = f"{percent(beyond)}" if beyond <= _MOST_TOLD else f"more than {percent(_MOST_TOLD)}"
-        said = f"{taken} is {one['verdict']} than {most} of runs like this ({ends})."
+        word = {"slower": "Slow", "faster": "Fast"}[one["verdict"]]
+        said = f"{word}: {taken} is {one['verdict']} than {most} of runs like this, which take {ends}."
+    if one["other_run"]:
+        said = f"The log is of another run (below). {said}"
     if (name := one["differs_most"]) is not None:
         phase = one["phases"][name]
         own, expected_s = words(phase["measured_s"], "s"), words(point(phase["expected_s"]), "s")

@@ -57,14 +57,20 @@ def part_ratios(modelled: Mapping[str, Num], split: Split, factors: RLFactors) -
     drawn, typical = (_given_back(modelled, split, ratios) for ratios in (own, {n: median(r) for n, r in own.items()}))
     # parts that vary are skewed: their medians are brought back to where they are without
     return {
-        name: factors.rl_step_ratio * drawn[name] * (_median(part) / _median(part * drawn[name] / typical[name]))
+        name: factors.rl_step_ratio * drawn[name] * _over(_median(part), _median(part * drawn[name] / typical[name]))
         for name, part in modelled.items()
     }
 
 
 def _median(part: Num) -> Num:
-    """Over samples, the last axis; never 0."""
-    return np.asarray(np.maximum(np.median(np.atleast_1d(part), axis=-1), np.finfo(float).tiny))
+    """Over samples, the last axis."""
+    return np.asarray(np.median(np.atleast_1d(part), axis=-1))
+
+
+def _over(part: Num, other: Num) -> Num:
+    """One over the other; 1 where there is none, or no step that a layout holds."""
+    top, bottom = np.broadcast_arrays(np.asarray(part, float), np.asarray(other, float))
+    return np.asarray(np.divide(top, bottom, out=np.ones(top.shape), where=np.isfinite(bottom) & (bottom > 0)))
 
 
 def _given_back(modelled: Mapping[str, Num], split: Split, ratios: Mapping[str, Num]) -> dict[str, Num]:
@@ -87,7 +93,5 @@ def _given_back(modelled: Mapping[str, Num], split: Split, ratios: Mapping[str, 
 
 def _scale(parts: Mapping[str, Num], ratios: Mapping[str, Num]) -> Num:
     """What all parts of a side are scaled by."""
-    tiny = np.finfo(float).tiny
     whole = sum(parts.values(), start=0.0)
-    moved = sum((part * ratios[name] for name, part in parts.items()), start=0.0)
-    return np.maximum(whole, tiny) / np.maximum(moved, tiny)
+    return _over(whole, sum((part * ratios[name] for name, part in parts.items()), start=0.0))
