@@ -81,7 +81,7 @@ def _headline(document: Document, quantities: Sequence[str]) -> str:
     if not quantities:
         return "No row of this table could be predicted."
     name = quantities[0]
-    one, found = document[name], document["out_of_sample"]
+    one, found = document[name], document["rows"]["out_of_sample"]
     unseen, folds = (found[part].get(name) for part in ("unseen", "folds"))
     if unseen is not None and unseen["n"] == one["n"]:
         return f"No fit has seen these rows: the {quantity_words(name)} is {_off(one)}."

@@ -51,11 +51,11 @@ class ValidateAnswer(Answer):
         """Errors over all rows and by columns, groups in doubt, what an anchor is worth, the farthest rows."""
         comparison = self.comparison
         document = comparison_document(comparison, by)
-        document["out_of_sample"] = _out_of_sample(comparison)
         suspects, anchors = _suspects(comparison), _anchors(comparison)
-        if suspects["groups"] or anchors:
-            skipped = sum(comparison.skipped.values())
-            document["rows"] = {"n": len(comparison.rows), "skipped": skipped, "suspects": suspects, "anchors": anchors}
+        document["rows"] = {
+            "n": len(comparison.rows), "skipped": sum(comparison.skipped.values()),
+            "out_of_sample": _out_of_sample(comparison), "suspects": suspects, "anchors": anchors,
+        }  # fmt: skip
         if worst:
             document["worst"] = {
                 name: [_deviation(comparison, one) for one in deviations(comparison, name)[:worst]]
