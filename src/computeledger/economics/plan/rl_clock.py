@@ -15,15 +15,17 @@ from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
+from computeledger.physics.transformer import n_params_active
 from computeledger.simulation.engine import Engine, timed_pool
-from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync, check_run
+from computeledger.simulation.rl.scenario import JudgePool, RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.spread import Spread
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
 from computeledger.workloads.rl.generation import places
+from computeledger.workloads.rl.judge import most_in_flight
 from computeledger.workloads.rl.pace import framework_machine
-from computeledger.workloads.rl.reading import AskedRun
+from computeledger.workloads.rl.reading import AskedRun, heard_tokens
 from computeledger.workloads.rl.scale_up import NO_LIMIT as MOST_LIVE
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.training import train
@@ -113,6 +115,8 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         started_ratio=median(run.algorithm.started_ratio), keeps_partial=run.algorithm.keeps_partial,
         failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
         environments=median(run.sampling.turns.environments),
+        judge=_judge(asked), agents=round(median(run.algorithm.agents)),
+        trained_agents=round(median(run.algorithm.trained_agents)), takes_turns=median(run.sampling.turns.takers) > 1,
     )  # fmt: skip
     check_run(scenario)
     rollouts = _with_turns(_draw(setting, run, scenario, seed), setting, run, seed)
@@ -128,6 +132,27 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         fit_error_fraction=timed.fit_error_fraction,
         weights_bytes=float(sent_bytes_per_gpu(run.engine.model, Layout(), setting.precision)),
         assumed=tuple(f"{one.name} = {median(one.value):g} {one.unit}".strip() for one in rl_assumptions(setting)),
+    )  # fmt: skip
+
+
+def _judge(asked: AskedRun) -> JudgePool | None:
+    """The judge's replicas with their step times, as `serve` has them."""
+    run, machine = asked.typical, asked.typical_machines.generation
+    if (judge := run.judge) is None:
+        return None
+    given, layout = run.transcripts, judge.engine.layout
+    votes = 1 if judge.gives_score else max(round(median(judge.calls)), 1)
+    written = max(round(median(judge.tokens)), 2 if votes > 1 else 1)
+    near = max(median(given.read_tokens), 1.0)
+    far = max(median(run.longest_sequence_tokens) + written, near + 2.0)
+    question = replace(judge.engine, input_tokens=near, output_tokens=float(written))
+    live = max(int(median(most_in_flight(judge, given, machine))), 1)
+    pool = timed_pool(
+        question, machine, Engine(int(median(run.judge_replicas)), live=live, contexts_tokens=(near, far))
+    )
+    return JudgePool(
+        pool.pool, float(layout.n_gpus), median(judge.own_gpus), round(median(given.shared_tokens)), written, votes,
+        float(n_params_active(judge.engine.model)),
     )  # fmt: skip
 
 
@@ -151,7 +176,7 @@ def _trainer(setting: Setting, asked: AskedRun, fixed_s: float) -> Trainer:
     run, machines = asked.typical, asked.typical_machines
     made = train(setting.model, run.trainer, passes_of(run), (machines.training, machines.factors))
     tokens = median(run.algorithm.rollouts * run.sampling.context_tokens(run.written.mean_tokens))
-    updated = tokens * median(run.algorithm.kept_fraction)
+    updated = tokens * median(run.algorithm.kept_fraction * run.algorithm.trained_agents / run.algorithm.agents)
     return Trainer(
         n_gpus=float(run.split.n_training),
         fixed_s=_optional(setting, "step_overhead", fixed_s),
@@ -187,8 +212,10 @@ def _draw(setting: Setting, run: RLScenario, scenario: RLClockScenario, seed: in
     n, prompt = scenario.n_rollouts, max(round(median(run.sampling.prompt_tokens)), 1)
     lengths = run.sampling.lengths.repeated(run.sampling.turns.failed_fraction)
     output = np.maximum(np.rint(lengths.draw(n, streams[0])), 1).astype(np.int64)
-    groups = math.ceil(n / max(round(median(run.algorithm.group_size)), 1))
+    output = np.repeat(output[:: scenario.agents], scenario.agents)[:n]  # agents of an episode write alike
+    groups = math.ceil(n / max(round(median(run.algorithm.group_size)) * scenario.agents, 1))
     kept = np.repeat(streams[2].random(groups) < median(run.algorithm.kept_fraction), math.ceil(n / groups))[:n]
+    kept &= np.arange(n) % scenario.agents < scenario.trained_agents
     return Rollouts(np.full(n, prompt), output, _verify_s(setting, n, streams[1], streams[3]), kept)
 
 
@@ -200,14 +227,32 @@ def _with_turns(rollouts: Rollouts, setting: Setting, run: RLScenario, seed: int
         return rollouts
     rounding, waits = (np.random.default_rng([seed, place]) for place in (4, 5))
     n_calls = np.floor(per_token * rollouts.output_tokens + rounding.random(len(rollouts.output_tokens)))
+    agents = round(median(run.algorithm.agents))
+    n_calls = np.repeat(n_calls[::agents], agents)[: len(n_calls)]
     n_waits = int(np.clip(n_calls.sum(), 1, _MOST_WAITS))
+    observed = median(turns.observed_tokens)
+    before = np.zeros(len(n_calls), np.int64)
+    if agents > 1:
+        heard = _heard(setting, run)
+        observed = median(setting.optional("observation_tokens", 0.0)) + heard * (agents - 1)
+        if turns.takers != 1:
+            before = np.rint(heard * (np.arange(len(n_calls)) % agents)).astype(np.int64)
     latency = setting.asked(RLQuestion).spreads.get("tool_latency", Spread(0.0))
     return replace(
         rollouts,
         n_calls=n_calls.astype(np.int64),
-        call_observed_tokens=round(median(turns.observed_tokens)),
+        prompt_tokens=rollouts.prompt_tokens + before,
+        call_observed_tokens=round(observed),
         call_s=latency.draw(n_waits, median(turns.latency_s), waits),
     )
+
+
+def _heard(setting: Setting, run: RLScenario) -> float:
+    """Tokens of a turn that another agent sees."""
+    question = setting.asked(RLQuestion)
+    numbers = {name: median_of(value) for name, value in question.numbers.items()}
+    mean = run.sampling.lengths.mean_tokens
+    return median(heard_tokens(question, numbers, mean, is_mean=False)) / (question.agents - 1)
 
 
 def _verify_s(setting: Setting, n: int, rng: np.random.Generator, repeats: np.random.Generator) -> Times:

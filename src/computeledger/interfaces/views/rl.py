@@ -76,6 +76,8 @@ def _title(document: Mapping[str, Any]) -> str:
     split = document["split"]
     sides = f"{split['generation_gpus']:.0f} generate, {split['training_gpus']:.0f} train"
     turns = "in turns" if split["colocated"] else sides
+    if "judge" in document and not document["judge"]["in_turn"]:
+        turns += f", {document['judge']['n_gpus']:.0f} judge"
     gpus = format_count(document["n_gpus"], "GPU")
     return f"RL of {model_words(document['model'])} on {gpus} of {document['system']}, {turns}"
 
@@ -195,6 +197,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if point(document["verifier_cores_needed"]):
         cores = format_si(point(document["verifier_cores_needed"]))
         out.append(("Verifier cores that keep pace", cores))
+    if "judge" in document:
+        out.append(("Judge", _judge(document["judge"], document["binding_phase"] == "judge")))
     if "episodes" in document:
         out += _episodes(document["episodes"])
     out.append((f"{format_si(point(document['demand']['flop']), 'FLOP')} of RL like this", _demand(document["demand"])))
@@ -207,6 +211,17 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return out
 
 
+def _judge(one: Mapping[str, Any], binds: bool) -> str:
+    """What judges, where, how busy it is, and how many GPUs would keep pace."""
+    place = "in turn on the generators'" if one["in_turn"] else "on its own"
+    busy, verdict = percent(point(one["busy_fraction"])), show(point(one["verdict_s"]), "s")
+    paced = "; it sets the pace of a step" if binds else ""
+    return (
+        f"{model_words(one['model'])} {place} {format_count(one['n_gpus'], 'GPU')} ({one['layout']}), busy {busy}; a "
+        f"verdict takes {verdict}{paced}; {format_count(one['gpus_that_keep_pace'], 'GPU')} of its own keep pace"
+    )
+
+
 def _episodes(one: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What episodes with turns wait for and need."""
     needed = one["environments"]
@@ -217,6 +232,9 @@ def _episodes(one: Mapping[str, Any]) -> list[tuple[str, str]]:
     reused = percent(point(one["reused_cache_fraction"]))
     longest, cut = format_si(point(one["longest_context_tokens"])), percent(point(one["cut_fraction"]))
     spent_on = f"{turns} turns, {spent} each, of which {waits} wait for tools"
+    if one["agents"] > 1:
+        learn = f"{one['trained_agents']:g} trained" if one["trained_agents"] < one["agents"] else "all trained"
+        spent_on = f"{one['agents']:g} agents ({learn}), each {spent_on}"
     return [
         ("Episodes", f"{spent_on}; {calls} calls a step, {at_once} at the same time"),
         ("Environments that keep pace", f"{pace}, with {cores} CPU cores; {busy} are busy on average"),

@@ -233,8 +233,19 @@ def _rl_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("Tokens", kinds),
         ("Weights", f"{words(weights['bytes'], 'B')}; to reach another site within a step they need {rate}"),
+        *_judge(document),
         *_failures(document),
     ]
+
+
+def _judge(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How busy a judge was, where one judges."""
+    if "judge" not in document:
+        return []
+    one = document["judge"]
+    place = "in turn on the generators'" if one["in_turn"] else "on its own"
+    busy = percent(one["busy_fraction"])
+    return [("Judge", f"{place} {format_count(one['n_gpus'], 'GPU')}, verdicts in flight {busy} of the time")]
 
 
 def _rl_plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:

@@ -94,8 +94,28 @@ class RLClockResult(Displayed):
             "once per step": one.n_steps * one.trainer.fixed_s * n_train,
             "weight sync": self._sync_gpu_s(n_train),
             "repair": float(links[:, loop.D_DOWN].sum()) * one.n_gpus_per_replica,
+            **self._judge_gpu_s(),
         }
         return {**phases, **self._waits(one.n_gpus * self.end_s - sum(phases.values()))}
+
+    def _judge_gpu_s(self) -> dict[str, float]:
+        """GPU-time in which the judge has verdicts in flight, and in which GPUs of its own wait for rollouts."""
+        judge = self.scenario.judge
+        if judge is None:
+            return {}
+        busy = float(self.run.judge.clock[:, [DECODE_BUSY, PREFILL_BUSY, LOST_TIME]].sum()) * judge.n_gpus_per_replica
+        waits = {"judge waiting": judge.own_gpus * self.end_s - busy} if judge.is_apart else {}
+        return {"judge": busy, **waits}
+
+    @property
+    def judge_flop(self) -> float:
+        """FLOP of the verdicts on rollouts that were trained on, ``2 N`` a token read or written [FLOP]."""
+        judge = self.scenario.judge
+        if judge is None:
+            return 0.0
+        read = float((self.rollouts.sequence_tokens[self.trained] - judge.shared_tokens).sum())
+        written = float(judge.votes * judge.verdict_tokens * len(self.trained))
+        return 2 * judge.n_params_active * (read + written)
 
     def flop(self, n_params_active: float, logprob_passes: float, updates_per_batch: float) -> float:
         """Model FLOP of the trained steps and of every token sampled for them.
@@ -104,9 +124,10 @@ class RLClockResult(Displayed):
         """
         seen = self.rollouts.sequence_tokens[self.trained]
         kept = self.rollouts.is_kept[self.trained]
-        train = float((seen * (2 * logprob_passes + 6 * updates_per_batch * kept)).sum())
+        learns = self.trained % self.scenario.agents < self.scenario.trained_agents
+        train = float((seen * learns * (2 * logprob_passes + 6 * updates_per_batch * kept)).sum())
         observed = float(self.rollouts.calls[self.trained].sum()) * self.rollouts.call_observed_tokens
-        return n_params_active * (2 * (float(self.sampled_tokens) + observed) + train)
+        return n_params_active * (2 * (float(self.sampled_tokens) + observed) + train) + self.judge_flop
 
     @property
     def sampled_tokens(self) -> int:
@@ -236,7 +257,8 @@ def simulate_rl(scenario: RLClockScenario, rollouts: Rollouts, seed: int = 0) ->
     check_run(scenario)
     _check_rollouts(scenario, rollouts)
     run = _prepared(scenario, rollouts, np.random.default_rng([seed, 2]))
-    n_events = _EVENTS_PER_ROLLOUT * (scenario.n_rollouts + int(rollouts.calls.sum()))
+    votes = 0 if scenario.judge is None else scenario.judge.votes * scenario.n_rollouts
+    n_events = _EVENTS_PER_ROLLOUT * (scenario.n_rollouts + votes + int(rollouts.calls.sum()))
     end_s = float(for_events(loop.rl_loop, n_events)(run))
     return RLClockResult(scenario, rollouts, run, end_s)
 
@@ -250,6 +272,11 @@ def _check_rollouts(one: RLClockScenario, rollouts: Rollouts) -> None:
         raise DoesNotFitError(
             f"no room for one rollout: {longest} tokens, a replica's cache holds {one.pool.limits.kv_tokens}"
         )
+    if (judge := one.judge) is not None:
+        read = int(rollouts.sequence_tokens.max()) + judge.verdict_tokens + judge.pool.limits.state_tokens
+        if read > judge.pool.limits.kv_tokens:
+            held = judge.pool.limits.kv_tokens
+            raise DoesNotFitError(f"no room for one verdict: {read} tokens, a replica of the judge holds {held}")
 
 
 def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator) -> loop.RLRun:
@@ -272,8 +299,10 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
             one.n_steps, one.rollouts_per_step, one.n_started, one.policy_lag_steps, int(one.sync.is_in_flight),
             int(one.keeps_partial), int(one.sync.rereads), one.trainer.fixed_s, one.sync.load_s, one.repair_s,
             n if math.isinf(one.environments) else round(one.environments), rollouts.call_observed_tokens,
+            0 if one.judge is None else one.judge.votes, int(one.judge is not None and not one.judge.is_apart),
+            one.agents, int(one.takes_turns),
         ),
-        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0, 0]),
+        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0, 0, 0, 0]),
         steps=np.full((one.n_steps + one.policy_lag_steps + 1, 5), np.nan),
         rollouts=per_rollout,
         links=_links(one, gaps_s),
@@ -284,8 +313,19 @@ def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator
         free_s=np.zeros(one.n_verifiers),
         verdicts_s=np.zeros(n), verdicts=np.zeros(n, np.int64),
         fail_gaps_s=gaps_s, turns=turns, waits_s=np.zeros(1) if rollouts.call_s is None else rollouts.call_s,
-        tools_s=np.zeros(n), tools=np.zeros(n, np.int64),
+        tools_s=np.zeros(n), tools=np.zeros(n, np.int64), judge=_judge_world(one, tokens),
+        unjudged=np.zeros(n, np.int64), votes_left=np.full(n, 0 if one.judge is None else one.judge.votes),
+        met=np.zeros(n, np.int64), met_s=np.zeros(n),
     )  # fmt: skip
+
+
+def _judge_world(one: RLClockScenario, tokens: Counts) -> World:
+    """The judge's replicas with a request for each verdict; idle ones that are never asked without a judge."""
+    judge = one.judge
+    if judge is None:
+        return make_world([one.pool._replace(n_replicas=1)], np.zeros(1), np.ones(1, np.int64), np.ones(1, np.int64))
+    prompt = np.repeat(np.maximum(tokens - judge.shared_tokens, 1), judge.votes)
+    return make_world([judge.pool], np.zeros(len(prompt)), prompt, np.full(len(prompt), judge.verdict_tokens))
 
 
 def _turns(rollouts: Rollouts, n: int) -> Counts:

@@ -35,6 +35,7 @@ from computeledger.simulation.state import (
     Q_PROMPT,
     Q_READY,
     Q_REPLICA,
+    Q_UNREAD,
     Q_VERSION,
     Q_WRITTEN,
     VERSION,
@@ -58,8 +59,10 @@ D_WEIGHTS, D_RETURN, D_ARRIVES, D_SENT, D_FAILS, D_SYNC, D_DOWN, D_REPAIRED = ra
 UNTRAINED, DROPPED = -1, -2
 #: Entries of ``RLRun.state``: version out, steps trained, rollouts released, verdicts in ``ready``, verdicts under way,
 #: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked,
-#: ends of the common queue, rollouts on replicas, lag in use, calls of tools that are not answered yet.
-OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG, TOOLS = range(14)
+#: ends of the common queue, rollouts on replicas, lag in use, calls of tools that are not answered yet, rollouts that
+#: wait for the judge, and those that it has.
+(OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG, TOOLS, UNJUDGED,
+ JUDGING) = range(16)  # fmt: skip
 #: Columns of ``RLRun.turns``: tokens of all turns, calls of tools in all, calls left, place of its first wait.
 T_TOKENS, T_CALLS, T_LEFT, T_WAIT = range(4)
 
@@ -79,6 +82,10 @@ class RLSettings(NamedTuple):
     repair_s: float
     environments: int
     observed_tokens: int
+    votes: int = 0
+    judge_in_turn: int = 0
+    agents: int = 1
+    takes_turns: int = 0
 
 
 class RLRun(NamedTuple):
@@ -104,6 +111,11 @@ class RLRun(NamedTuple):
     waits_s: Times
     tools_s: Times
     tools: Counts
+    judge: World
+    unjudged: Counts
+    votes_left: Counts
+    met: Counts
+    met_s: Times
 
 
 @kernel
@@ -116,39 +128,59 @@ def rl_loop(run: RLRun) -> float:
     while state[TRAINED] < run.settings.n_steps:
         verdict_s = run.verdicts_s[0] if state[VERDICTS] > 0 else np.inf
         tool_s = run.tools_s[0] if state[TOOLS] > 0 else np.inf
-        if tool_s <= min(verdict_s, tree[1], trainer_s):
+        judge_s = run.judge.tree[1]
+        if tool_s <= min(verdict_s, judge_s, tree[1], trainer_s):
             now_s = tool_s
-            q = run.tools[0]
-            pop(run.tools_s, run.tools, state[TOOLS])
-            state[TOOLS] -= 1
-            world.rep[world.req[q, Q_REPLICA], AWAY] -= 1
-            _next_turn(run, q)
-            enqueue(world, world.req[q, Q_REPLICA], q, now_s)
-        elif verdict_s <= min(tree[1], trainer_s):
+            _answer(run, now_s)
+        elif verdict_s <= min(judge_s, tree[1], trainer_s):
             now_s = verdict_s
             q = run.verdicts[0]
             pop(run.verdicts_s, run.verdicts, state[VERDICTS])
             state[VERDICTS] -= 1
             if q < 0:
-                _verify(run, -1 - q, now_s)
+                _arrive(run, -1 - q, now_s)
             elif run.fate[q, F_STEP] == UNTRAINED:
                 _count_verdict(run, q)
                 if state[TRAINER] == 0:
                     trainer_s = _begin_training(run, now_s)
                     if trainer_s < np.inf:  # it had to wait: more of the lag is of use
                         state[LAG] = min(state[LAG] + 1, run.settings.lag)
+        elif judge_s <= min(tree[1], trainer_s):
+            now_s = judge_s
+            _judge_boundary(run, first_leaf(run.judge.tree), now_s)
         elif trainer_s <= tree[1]:
             now_s = trainer_s
             trainer_s = _go_on_training(run, now_s)
         else:
             now_s = tree[1]
             _step_boundary(run, first_leaf(tree), now_s)
+    _end(run, now_s)
+    return now_s
+
+
+@kernel
+def _end(run: RLRun, now_s: float) -> None:
+    """What replicas have begun counts up to the end of the run."""
+    world = run.world
     for r in range(len(world.rep)):
         if world.rep[r, PLANNED] > 0:
             evacuate(world, r, now_s)
         ahead_s = max(world.clock[r, NOW] - now_s, 0.0)
         run.links[r, D_DOWN if world.clock[r, NOW] == run.links[r, D_REPAIRED] else D_SYNC] -= ahead_s
-    return now_s
+    for r in range(len(run.judge.rep)):
+        if run.judge.rep[r, PLANNED] > 0:
+            evacuate(run.judge, r, now_s)
+
+
+@kernel
+def _answer(run: RLRun, now_s: float) -> None:
+    """The call of a tool that ends first is answered: its rollout stands in line for its next turn."""
+    world, q = run.world, run.tools[0]
+    pop(run.tools_s, run.tools, run.state[TOOLS])
+    run.state[TOOLS] -= 1
+    world.rep[world.req[q, Q_REPLICA], AWAY] -= 1
+    _next_turn(run, q)
+    enqueue(world, world.req[q, Q_REPLICA], q, now_s)
 
 
 @kernel
@@ -239,6 +271,18 @@ def _stop_generation(run: RLRun, now_s: float) -> None:
         for place in range(state[VERDICTS]):
             q = run.verdicts[place]
             run.fate[q if q >= 0 else -1 - q, F_STEP] = DROPPED
+        _drop_unjudged(run)
+
+
+@kernel
+def _drop_unjudged(run: RLRun) -> None:
+    """Rollouts that the judge has, or that wait for it, are dropped; verdicts under way go on."""
+    state = run.state
+    if state[UNJUDGED] + state[JUDGING] > 0:
+        for q in range(state[RELEASED]):
+            if run.votes_left[q] > 0 and run.fate[q, F_STEP] == UNTRAINED and run.fate[q, F_ENDED_VERSION] >= 0:
+                run.fate[q, F_STEP] = DROPPED
+    state[UNJUDGED] = 0
 
 
 @kernel
@@ -293,7 +337,7 @@ def _release(run: RLRun, now_s: float) -> None:
     allowed = (state[OUT] + state[LAG] + 1) * settings.started
     if settings.partial == 1:
         # what is parked, verified or being verified counts for this step
-        begun = state[PARKED] + state[READY] + state[VERDICTS]
+        begun = state[PARKED] + state[READY] + state[VERDICTS] + state[UNJUDGED] + state[JUDGING]
         allowed = state[RELEASED] + max(settings.started - begun, 0)
     for place in range(state[PARKED] - 1, -1, -1):
         _queue_first(run, run.parked[place])
@@ -337,14 +381,18 @@ def _pull(run: RLRun, r: int, now_s: float) -> None:
             at_work += 1
     share = math.ceil((state[TAIL] - state[HEAD] + state[PLACED]) / at_work)
     share = min(share, math.ceil(run.settings.environments / at_work))
-    places = min(world.limits[rep[r, POOL], L_LIVE], share - rep[r, AWAY])
-    while rep[r, LIVE] + rep[r, WAITING] < places and state[HEAD] < state[TAIL]:
-        if state[PLACED] >= run.settings.environments:
+    while state[HEAD] < state[TAIL] and state[PLACED] < run.settings.environments:
+        here = rep[r, LIVE] + rep[r, WAITING]
+        if here >= world.limits[rep[r, POOL], L_LIVE] or here + rep[r, AWAY] >= share:
             return
         q = run.queue[state[HEAD]]
         if world.req[q, Q_VERSION] > rep[r, VERSION]:
             return
-        enqueue(world, r, q, now_s)
+        if run.settings.takes_turns == 1 and q % run.settings.agents > 0 and run.met[q] == 0:
+            world.req[q, Q_REPLICA] = r  # it waits for the agent before it
+            rep[r, AWAY] += 1
+        else:
+            enqueue(world, r, q, now_s)
         state[HEAD] += 1
         state[PLACED] += 1
 
@@ -361,11 +409,13 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
             continue
         run.state[PLACED] -= 1
         run.fate[q, F_ENDED_VERSION] = world.rep[r, VERSION]
+        if run.settings.takes_turns == 1:
+            _meet(run, q, now_s)
         if links[r, D_RETURN] > 0:
             push(run.verdicts_s, run.verdicts, run.state[VERDICTS], now_s + links[r, D_RETURN], -1 - q)
             run.state[VERDICTS] += 1
         else:
-            _verify(run, q, now_s)
+            _arrive(run, q, now_s)
     if links[r, D_FAILS] <= now_s:
         _fail(run, r, now_s)
         return
@@ -387,17 +437,96 @@ def _call(run: RLRun, r: int, q: int, now_s: float) -> None:
     turn[T_LEFT] -= 1
     world.rep[r, AWAY] += 1
     keep(world, r, q, world.req[q, Q_PROMPT] + world.req[q, Q_WRITTEN] - 1)
-    push(run.tools_s, run.tools, run.state[TOOLS], now_s + wait_s, q)
+    if run.settings.agents > 1:
+        _meet(run, q, now_s + wait_s)
+    else:
+        _wait(run, q, now_s + wait_s)
+
+
+@kernel
+def _wait(run: RLRun, q: int, until_s: float) -> None:
+    """A rollout that is away from the batch comes back at some time."""
+    push(run.tools_s, run.tools, run.state[TOOLS], until_s, q)
     run.state[TOOLS] += 1
+
+
+@kernel
+def _meet(run: RLRun, q: int, ended_s: float) -> None:
+    """An agent has ended its turn: the next one begins, or of agents that write at once all do behind the last."""
+    agents, first = run.settings.agents, q - q % run.settings.agents
+    if run.settings.takes_turns == 1:
+        following = first + (q - first + 1) % agents
+        if run.world.req[following, Q_REPLICA] < 0:
+            run.met[following] = 1
+        elif run.fate[following, F_ENDED_VERSION] < 0:
+            _wait(run, following, ended_s)
+        return
+    run.met[first] += 1
+    run.met_s[first] = max(run.met_s[first], ended_s)
+    if run.met[first] == agents:
+        run.met[first] = 0
+        for one in range(first, first + agents):
+            _wait(run, one, run.met_s[first])
 
 
 @kernel
 def _next_turn(run: RLRun, q: int) -> None:
     """The tool has answered: the rollout reads the answer and writes its next turn."""
     req, turn = run.world.req, run.turns[q]
-    req[q, Q_PROMPT] += run.settings.observed_tokens
     made = turn[T_CALLS] - turn[T_LEFT]
+    if made > 0:
+        req[q, Q_PROMPT] += run.settings.observed_tokens
     req[q, Q_OUTPUT] = turn[T_TOKENS] * (made + 1) // (turn[T_CALLS] + 1)
+
+
+@kernel
+def _arrive(run: RLRun, q: int, now_s: float) -> None:
+    """A rollout is there: a judge reads it, or at once the verifiers; in turn, a judge begins when a batch is there."""
+    state, settings = run.state, run.settings
+    if settings.votes == 0:
+        _verify(run, q, now_s)
+        return
+    run.unjudged[state[UNJUDGED]] = q
+    state[UNJUDGED] += 1
+    if (
+        settings.judge_in_turn == 1
+        and state[UNJUDGED] + state[JUDGING] + state[READY] + state[VERDICTS] < settings.batch
+    ):
+        return
+    for place in range(state[UNJUDGED]):
+        _judge(run, run.unjudged[place], now_s)
+    state[UNJUDGED] = 0
+
+
+@kernel
+def _judge(run: RLRun, q: int, now_s: float) -> None:
+    """The replica of the judge with the fewest verdicts gives those of a rollout; the first one reads it for all."""
+    judge = run.judge
+    fewest = 0
+    for r in range(len(judge.rep)):
+        if judge.rep[r, LIVE] + judge.rep[r, WAITING] < judge.rep[fewest, LIVE] + judge.rep[fewest, WAITING]:
+            fewest = r
+    run.state[JUDGING] += 1
+    for vote in range(run.settings.votes):
+        one = q * run.settings.votes + vote
+        if vote > 0:
+            judge.req[one, Q_UNREAD], judge.req[one, Q_WRITTEN] = -1, 1
+        enqueue(judge, fewest, one, now_s)
+
+
+@kernel
+def _judge_boundary(run: RLRun, r: int, now_s: float) -> None:
+    """A replica of the judge is between two runs: rollouts whose last verdict is there go to the verifiers."""
+    judge = run.judge
+    finish_run(judge, r)
+    for place in range(judge.counters[N_DONE]):
+        q = judge.done[place] // run.settings.votes
+        run.votes_left[q] -= 1
+        if run.votes_left[q] == 0:
+            run.state[JUDGING] -= 1
+            if run.fate[q, F_STEP] == UNTRAINED:
+                _verify(run, q, now_s)
+    schedule(judge, r)
 
 
 @kernel

@@ -11,6 +11,7 @@ from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
 from computeledger.errors import QuantityError
 from computeledger.fields import MOST_COUNT
 from computeledger.simulation.state import Counts, Pool, Times
+from computeledger.workloads.rl.scenario import JUDGE_NEEDS_GPUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,27 @@ class WeightSync:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgePool:
+    """Replicas of a model that judges rollouts: what they find in their cache is not read, and a score is a token."""
+
+    pool: Pool
+    n_gpus_per_replica: float
+    own_gpus: float
+    shared_tokens: int
+    verdict_tokens: int
+    votes: int
+    n_params_active: float
+
+    def __post_init__(self) -> None:
+        check_record(self, n_gpus_per_replica=POSITIVE, verdict_tokens=AT_LEAST_ONE, votes=AT_LEAST_ONE)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it has GPUs of its own; else it judges in turn on the generators'."""
+        return self.own_gpus > 0
+
+
+@dataclass(frozen=True, slots=True)
 class RLClockScenario:
     """An RL run to simulate."""
 
@@ -79,6 +101,10 @@ class RLClockScenario:
     failure_s: float = np.inf
     repair_s: float = 0.0
     environments: float = np.inf
+    judge: JudgePool | None = None
+    agents: int = 1
+    trained_agents: int = 1
+    takes_turns: bool = False
 
     def __post_init__(self) -> None:
         check_record(
@@ -100,7 +126,8 @@ class RLClockScenario:
     @property
     def n_gpus(self) -> float:
         """GPUs of the run [-]."""
-        return self.n_gpus_generation + (0.0 if self.is_colocated else self.trainer.n_gpus)
+        judges = 0.0 if self.judge is None else self.judge.own_gpus
+        return judges + self.n_gpus_generation + (0.0 if self.is_colocated else self.trainer.n_gpus)
 
 
 def check_run(one: RLClockScenario) -> None:
@@ -122,5 +149,7 @@ def check_run(one: RLClockScenario) -> None:
         raise QuantityError("no replica is left to generate: give generation more GPUs, or a smaller layout")
     if one.is_colocated and one.policy_lag_steps > 0:
         raise QuantityError("a lag needs GPUs of its own for training: give training_gpus, or max_lag = 0")
+    if one.judge is not None and one.policy_lag_steps > 0 and not one.judge.is_apart:
+        raise QuantityError(JUDGE_NEEDS_GPUS)
     if one.policy_lag_steps > 0 and (one.started_ratio > 1 or one.keeps_partial):
         raise QuantityError("oversampling and partial_rollouts cut a synchronous step short: they need max_lag = 0")

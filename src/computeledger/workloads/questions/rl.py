@@ -109,6 +109,20 @@ class RLQuestion(MayAdapt, OnSystem):
         "text", "From a tool's call to its answer: a time, a range, or a distribution, such as lognormal:2s:20s.",
         metavar="T", takes_number=True, label="Tool latency", group="Turns and tools", blank="0s",
     )  # fmt: skip
+    agents: int = asked(
+        "whole", "Agents of an episode that the policy plays (self-play, debate, a team): each has its own rollout of "
+        "--turns, and observes what the others write.", 1, least=1, most=1024, metavar="N", label="Agents",
+        group="Turns and tools", slider=(1, 16),
+    )  # fmt: skip
+    trained_agents: int | None = asked(
+        "whole", "Of the agents, those that are trained on; the others play frozen.", least=1, metavar="N", blank="all"
+    )
+    message_tokens: Uncertain | None = asked(
+        "tokens", "Tokens of a turn that the other agents see.", unit="tokens", metavar="L", blank="all it writes"
+    )
+    agents_at_once: bool = asked(
+        "switch", "Agents write their turns at the same time, and not one after the other.", False
+    )
     turn_limit: Uncertain | None = asked(
         "count", "Turns at which an episode is cut.", least=1.0, metavar="N", blank="none"
     )
@@ -180,8 +194,26 @@ class RLQuestion(MayAdapt, OnSystem):
     )  # fmt: skip
     critic_ratio: Uncertain = asked("count", "Size of a critic over the policy; 0 without one.", 0.0, metavar="N")
     reward_ratio: Uncertain = asked(
-        "count", "Size of a reward model on the trainer over the policy; 0 without one.", 0.0, metavar="N"
-    )
+        "count", "Size of a reward model on the trainer over the policy, one forward pass; 0 without one. A model that "
+        "is served is --judge.", 0.0, metavar="N",
+    )  # fmt: skip
+    judge: str | None = asked(
+        "text", "Model that judges rollouts, served by itself: it reads each one and writes its verdict, or only a "
+        "score.", metavar="MODEL", label="Judge", group="Verifying", blank="none",
+    )  # fmt: skip
+    judge_gpus: int | None = asked(
+        "whole", "GPUs that only judge, beside those of the run: rollouts are judged as they end.", least=1,
+        metavar="N", label="GPUs that only judge", group="Verifying", slider=(1, 1024),
+        blank="the generators', in turn, when all rollouts have ended",
+    )  # fmt: skip
+    judge_tokens: Uncertain = asked(
+        "tokens", "Tokens that the judge writes per verdict; 0 for a score.", 0.0, unit="tokens", metavar="L",
+        label="Judge writes", group="Verifying", slider=(16, 16384),
+    )  # fmt: skip
+    judge_calls: Uncertain = asked(
+        "count", "Verdicts of the judge per rollout: votes, criteria, or turns; they share one reading of it.", 1.0,
+        least=1.0, most=MOST_COUNT, metavar="N",
+    )  # fmt: skip
     verifier_time: Uncertain = asked(
         "s", "CPU time per verdict.", 0.0, unit=None, metavar="T", label="Verdict", group="Verifying",
         slider=(0.001, 100), blank="0s",
@@ -351,6 +383,8 @@ class RLQuestion(MayAdapt, OnSystem):
             )
         self._check_turns()
         self._check_adapters()
+        self._check_judge()
+        self._check_agents()
         if self.emit is not None and self.stack != self.emit:
             raise InputError(
                 f"--emit {self.emit}: times and defaults are those of --framework {self.framework}: give --framework "
@@ -361,6 +395,35 @@ class RLQuestion(MayAdapt, OnSystem):
         if self.in_flight and not self.settled.max_lag:
             raise InputError(
                 "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
+
+    def _check_agents(self) -> None:
+        """Refuse agents that never meet, more of them trained than there are, and options that part them."""
+        if self.agents == 1:
+            if self.trained_agents is not None or self.message_tokens is not None or self.agents_at_once:
+                raise InputError("--trained-agents, --message-tokens and --agents-at-once: state --agents 2, or more")
+            return
+        if (self.trained_agents or 1) > self.agents:
+            raise InputError(f"--trained-agents {self.trained_agents}: of {self.agents} agents, at most {self.agents}")
+        turns = self.spreads.get("turns")
+        if turns is None or low_of(turns.mean) < 2:
+            raise InputError("--agents: they speak with one another between turns; state --turns of at least 2")
+        if self.continuation_tokens is not None:
+            raise InputError("--agents: RL on text has no other agents; leave --continuation-tokens out")
+        if self.partial_rollouts or self.drained or high_of(self.oversampling) > 1 or high_of(self.failed_fraction) > 0:
+            raise InputError(
+                "--agents: rollouts of an episode end together; leave --partial-rollouts, --drained, --oversampling "
+                "and --failed-fraction out"
+            )
+
+    def _check_judge(self) -> None:
+        """Refuse what is said of a judge where there is none, and one that waits for the end of an endless stream."""
+        if self.judge is None and (self.judge_gpus is not None or self.judge_tokens or self.judge_calls != 1):
+            raise InputError("--judge-gpus, --judge-tokens and --judge-calls are said of a judge: state --judge")
+        if self.judge is not None and self.judge_gpus is None and self.settled.max_lag:
+            raise InputError(
+                "--judge: on the generators' GPUs it waits until all rollouts of a step have ended, which under a lag "
+                "they never have; state --judge-gpus, or --max-lag 0"
             )
 
     def _check_turns(self) -> None:

@@ -10,9 +10,8 @@ from computeledger.arrays import Num, median
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.lengths import Lengths
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario
+from computeledger.workloads.rl.search import KEEPS_PACE_RATIO
 
-#: A step may be so much longer than with an environment for every rollout where environments keep pace (a choice).
-KEEPS_PACE_RATIO = 1.02
 #: Shares of the rollouts under way that are tried, and longer horizons.
 _SHARES = np.geomspace(1 / 64, 1.0, 37)
 _LONGER = (1.0, 2.0, 4.0)
@@ -43,17 +42,18 @@ class Environments:
 def environments_of(result: RLResult, typical: RLScenario, machines: RLMachines) -> Environments:
     """Size the environments of a run; ``typical`` has single numbers, as have its machines."""
     one, step_s = result.scenario, result.step_s
-    begun = one.algorithm.rollouts * one.algorithm.sampling_rounds * one.algorithm.started_ratio
+    agents = one.algorithm.agents
+    begun = one.algorithm.rollouts / agents * one.algorithm.sampling_rounds * one.algorithm.started_ratio
     at_most = begun * np.maximum(one.split.max_lag, 1)
     most = median(at_most)
     tried = np.unique(np.ceil(most * _SHARES))
-    turns = replace(typical.sampling.turns, environments=tried)
+    turns = replace(typical.sampling.turns, environments=tried * median(agents))
     steps = estimate_rl(replace(typical, sampling=replace(typical.sampling, turns=turns)), machines).step_s
     steps_s = np.broadcast_to(steps, tried.shape)
     enough = tried[steps_s <= KEEPS_PACE_RATIO * steps_s[-1]]
     one_each = begun * result.generation.episode_s / step_s
     return Environments(
-        busy=np.minimum(one_each, np.minimum(at_most, one.sampling.turns.environments)),
+        busy=np.minimum(one_each, np.minimum(at_most, one.sampling.turns.environments / agents)),
         at_most=at_most,
         keep_pace=float(enough[0]) if enough.size else most,
         calls_at_once=one.calls * one.sampling.turns.latency_s / step_s,
@@ -92,7 +92,7 @@ def longer_horizons(scenario: RLScenario, machines: RLMachines) -> list[Horizon]
                 turns=longer * turns,
                 longest_tokens=longest,
                 step_s=median(result.step_s),
-                episode_gpu_s=median(result.gpu_s_per_step / moved.algorithm.rollouts),
+                episode_gpu_s=median(result.gpu_s_per_step * moved.algorithm.agents / moved.algorithm.rollouts),
                 fits=bool(np.all(result.fits)) and longest <= limit,
             )
         )

@@ -18,6 +18,7 @@ from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
+from computeledger.workloads.rl.judge import Ends, Judging, judging
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.shares import part_ratios
 from computeledger.workloads.rl.training import Passes, Training, train
@@ -59,6 +60,8 @@ class RLResult(Displayed):
         Once per generation, which logs count in it [s].
     factors : RLFactors
         What RL adds: the intervals of phases are among it.
+    judging : Judging or None
+        What a judge takes, where one judges.
     ratios : dict of str to float or ndarray
         Real over modelled time of each part of the step, by the names of ``phases_gpu_s`` [-].
     """
@@ -76,6 +79,7 @@ class RLResult(Displayed):
     sync_s: Num = 0.0
     generation_fixed_s: Num = 0.0
     factors: RLFactors = field(default_factory=RLFactors)
+    judging: Judging | None = None
     ratios: dict[str, Num] = field(default_factory=dict)
 
     def ratio_of(self, part: str) -> Num:
@@ -106,10 +110,11 @@ class RLResult(Displayed):
         starts_s = self.generation_fixed_s * self.ratio_of("once per step")
         generation_s = self.generation.wall_s * self.ratio_of("generation") + starts_s
         waited_s = self.exposed_generation_s * self.ratio_of("trainer waiting for rollouts")
+        verdicts_s = self.verification_s + (0.0 if self.judging is None else self.judging.all_s)
         return {
             "generation": generation_s,
             "exposed generation": waited_s if self.scenario.split.max_lag > 0 else generation_s,
-            "reward": self.verification_s * self.ratio_of("waiting for verifiers"),
+            "reward": verdicts_s * self.ratio_of("waiting for verifiers"),
             "old-policy log-probs": one_s * np.minimum(algorithm.logprob_passes, 1.0),
             "reference log-probs": one_s * np.maximum(algorithm.logprob_passes - 1.0, 0.0),
             "update": training.update_s * self.ratio_of("update"),
@@ -130,13 +135,13 @@ class RLResult(Displayed):
     @property
     def gpu_s_per_step(self) -> Num:
         """GPU-time of one step, waiting included [s]."""
-        return self.step_s * self.scenario.split.n_gpus
+        return self.step_s * self.scenario.n_gpus
 
     @property
     def kept_tokens(self) -> Num:
         """Rollout tokens that the update trains on [token]."""
         one = self.scenario
-        return one.algorithm.rollouts * one.algorithm.kept_fraction * one.taken_tokens
+        return one.algorithm.trained_rollouts * one.algorithm.kept_fraction * one.taken_tokens
 
     @property
     def gpu_s_per_token(self) -> Num:
@@ -190,14 +195,24 @@ class RLResult(Displayed):
     @property
     def timeline_s(self) -> dict[str, dict[str, Num]]:
         """What each side of a step does, in order: phases by side, each as long as its mean GPU is in it [s]."""
-        split, spent = self.scenario.split, self.phases_gpu_s
+        split, spent, judge = self.scenario.split, self.phases_gpu_s, self.scenario.judge
         both = {name: spent[name] / split.n_gpus for name in ("weight sync", "once per step")}
+        in_turn = () if judge is None or judge.is_apart else ("judge",)
         if split.is_colocated:
-            order = ("generation", "waiting for the longest rollouts", "waiting for verifiers", "log-probs", "update")
-            return {"all GPUs": {**{name: spent[name] / split.n_gpus for name in order}, **both}}
-        sides = {"generators": (split.n_generation, ("generation", "generators waiting")),
-                 "trainer": (split.n_training, ("trainer waiting for rollouts", "log-probs", "update"))}  # fmt: skip
-        return {side: {**{name: spent[name] / gpus for name in order}, **both} for side, (gpus, order) in sides.items()}
+            order = ("generation", "waiting for the longest rollouts", *in_turn, "waiting for verifiers", "log-probs",
+                     "update")  # fmt: skip
+            found = {"all GPUs": {**{name: spent[name] / split.n_gpus for name in order}, **both}}
+        else:
+            sides = {
+                "generators": (split.n_generation, ("generation", *in_turn, "generators waiting")),
+                "trainer": (split.n_training, ("trainer waiting for rollouts", "log-probs", "update")),
+            }
+            found = {
+                side: {**{name: spent[name] / gpus for name in order}, **both} for side, (gpus, order) in sides.items()
+            }
+        if judge is not None and judge.is_apart:
+            found["judge"] = {name: spent[name] / judge.own_gpus for name in ("judge", "judge waiting")}
+        return found
 
     @property
     def utilization_fraction(self) -> Num:
@@ -207,7 +222,7 @@ class RLResult(Displayed):
     @property
     def phase_utilization(self) -> dict[str, Num]:
         """FLOP of each phase over what its busy GPUs could do meanwhile, dense bf16 [-]."""
-        peak = self.peak_flop_per_s / self.scenario.split.n_gpus
+        peak = self.peak_flop_per_s / self.scenario.n_gpus
         return {
             name: np.divide(flop, np.maximum(self.phases_gpu_s[name], np.finfo(float).tiny) * peak)
             for name, flop in self.flop_by_phase.items()
@@ -258,8 +273,8 @@ def passes_of(scenario: RLScenario) -> Passes:
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
     return Passes(
         scenario.sequence_tokens + scenario.padding_tokens,
-        algorithm.rollouts * algorithm.forward_passes,
-        algorithm.rollouts * algorithm.trained_passes + plain,
+        algorithm.trained_rollouts * algorithm.forward_passes,
+        algorithm.trained_rollouts * algorithm.trained_passes + plain,
         algorithm.optimizer_steps * algorithm.updates_per_batch,
         whole,
         scenario.scored,
@@ -313,23 +328,30 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     passes, made_of = passes_of(scenario), (machines.training, machines.factors)
     training = train(scenario.engine.model, scenario.trainer, passes, made_of)
     verify_s, last_s = _verification(scenario)
-    once_s = once_per_step_s(scenario, machines)
-    made, lag = _generation(
-        scenario, (machines.generation, machines.factors), (training.wall_s + last_s, once_s[0] + once_s[1])
-    )
+    once_s, verdicts = once_per_step_s(scenario, machines), None
+    makers, each_s = (machines.generation, machines.factors), once_s[0] + once_s[1]
+    made, lag = _generation(scenario, makers, (training.wall_s + last_s, each_s))
+    if split.max_lag and (verdicts := _judging(scenario, machines, np.maximum(made.wall_s, training.wall_s) + each_s)):
+        made, lag = _generation(scenario, makers, (training.wall_s + last_s + verdicts.verdict_s, each_s))
     late_s = np.maximum(verify_s - made.wall_s, last_s)
     if split.max_lag:
-        pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), verify_s)
+        # a judge goes on while weights are handed over
+        slowest_s = verify_s if verdicts is None else np.maximum(verify_s, verdicts.all_s - each_s)
+        pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), slowest_s)
         exposed_s = pace_s - training.wall_s
     else:
+        if verdicts := _judging(scenario, machines, made):
+            late_s = late_s + verdicts.late_s
         exposed_s = made.wall_s + late_s
         pace_s = exposed_s + training.wall_s
-    parts = _Parts(made, training, late_s, *once_s, pace_s + once_s[0] + once_s[1])
-    modelled = _phases(scenario, parts)
-    ratios = part_ratios(modelled, split, machines.factors)
+    modelled = _phases(scenario, _Parts(made, training, late_s, *once_s, pace_s + each_s, verdicts))
+    # a judge's GPUs are no side that takes what another gives back: its parts have the ratio of the step
+    judges = {name: machines.factors.rl_step_ratio for name in modelled if name.startswith("judge")}
+    others = {name: part for name, part in modelled.items() if name not in judges}
+    ratios = part_ratios(others, split, machines.factors) | judges
     return RLResult(
         scenario=scenario,
-        step_s=machines.factors.rl_step_ratio * parts.step_s,
+        step_s=machines.factors.rl_step_ratio * (pace_s + each_s),
         phases_gpu_s={name: ratios[name] * part for name, part in modelled.items()},
         generation=made,
         training=training,
@@ -342,16 +364,38 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
         ratios=ratios,
         sync_s=weight_sync_s(scenario, machines),
         generation_fixed_s=0.0 if scenario.is_one_program else machines.factors.rl_generation_fixed_s,
+        judging=verdicts,
     )
 
 
 def _peak_flop_per_s(scenario: RLScenario, machines: RLMachines) -> Num:
-    """Dense bf16 peak of all GPUs."""
-    split = scenario.split
+    """Dense bf16 peak of all GPUs; those that only judge are the generators' kind."""
+    split, own = scenario.split, scenario.n_gpus - scenario.split.n_gpus
+    judges = own * machines.generation.bf16_flop_per_s
     if split.is_colocated:
-        return split.n_gpus * machines.training.bf16_flop_per_s
+        return judges + split.n_gpus * machines.training.bf16_flop_per_s
     trainer = split.n_training * machines.training.bf16_flop_per_s
-    return split.n_generation * machines.generation.bf16_flop_per_s + trainer
+    return judges + split.n_generation * machines.generation.bf16_flop_per_s + trainer
+
+
+def _judging(scenario: RLScenario, machines: RLMachines, beside: Num | Generation) -> Judging | None:
+    """Verdicts of a judge on a step's rollouts, beside their generation; of a run with a lag beside its training."""
+    if scenario.judge is None:
+        return None
+    given, replicas = scenario.transcripts, scenario.judge_replicas
+    asked = (scenario.judge, given, machines.generation, replicas)
+    if not isinstance(beside, Generation):
+        return judging(*asked, beside)
+    rounds = scenario.algorithm.sampling_rounds
+    each, wall_s = replace(given, rollouts=given.rollouts / rounds), beside.wall_s / rounds
+    if scenario.algorithm.keeps_partial:
+        ends = None
+    else:
+        under_way = beside.n_places * np.maximum(scenario.n_replicas, 1.0)
+        queued = np.clip(1 - under_way / (each.rollouts * scenario.algorithm.started_ratio), 0.0, 1.0)
+        ends = Ends(scenario.written, wall_s, queued, each.rollouts)
+    found = judging(scenario.judge, each, machines.generation, replicas, wall_s, ends)
+    return replace(found, all_s=rounds * found.all_s)
 
 
 def _generation(
@@ -470,6 +514,7 @@ class _Parts:
     sync_s: Num
     fixed_s: Num
     step_s: Num
+    verdicts: Judging | None = None
 
 
 def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
@@ -484,11 +529,19 @@ def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
         "weight sync": parts.sync_s * split.n_gpus,
         "once per step": parts.fixed_s * split.n_gpus,
     }
+    in_turn_s: Num = 0.0
+    if scenario.judge is not None and parts.verdicts is not None:
+        one, at_work_s = scenario.judge, np.minimum(parts.verdicts.all_s, parts.step_s)
+        phases["judge"] = at_work_s * parts.verdicts.replicas * one.engine.layout.n_gpus
+        if one.is_apart:
+            phases["judge waiting"] = parts.step_s * one.own_gpus - phases["judge"]
+        else:
+            in_turn_s = phases["judge"]
     if split.is_colocated:
         phases["waiting for the longest rollouts"] = parts.made.wall_s * split.n_generation - generating
-        phases["waiting for verifiers"] = parts.late_s * split.n_gpus
+        phases["waiting for verifiers"] = parts.late_s * split.n_gpus - in_turn_s
         return phases
     pace_s = parts.step_s - parts.sync_s - parts.fixed_s
-    phases["generators waiting"] = pace_s * split.n_generation - generating
+    phases["generators waiting"] = pace_s * split.n_generation - generating - in_turn_s
     phases["trainer waiting for rollouts"] = (pace_s - training.wall_s) * split.n_training
     return phases

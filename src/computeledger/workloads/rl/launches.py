@@ -148,7 +148,12 @@ def _beyond(one: RLScenario) -> Iterator[str]:
         yield f"{kept:.3g} of the rollouts trained on: which are left out is a filter of yours"
     named = (
         (algorithm.critic_ratio, "a critic"),
+        (algorithm.agents - 1.0, f"episodes of {algorithm.agents:g} agents: the game is an environment of yours"),
         (algorithm.reward_ratio, "a reward model on the trainer"),
+        (
+            1.0 if one.judge is not None else 0.0,
+            "the judge: its server, its prompt and how a verdict is read are yours",
+        ),
         (one.engine.draft_tokens, f"speculative decoding of {drafted:g} tokens: its draft model is yours to name"),
     )
     yield from (words for value, words in named if median(value))

@@ -60,7 +60,7 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
     """
     base = estimate_rl(scenario, machines)
     moe = scenario.engine.model.is_moe
-    tried = [_asynchronous(scenario)]
+    tried = [] if scenario.judge is not None and not scenario.judge.is_apart else [_asynchronous(scenario)]
     engine = scenario.engine
     if engine.precision.name == "bf16":
         narrow = replace(engine, precision=parse_precision("fp8", moe, engine.precision.kv))
@@ -133,6 +133,14 @@ def _more_gpus(scenario: RLScenario) -> Iterator[tuple[str, str, RLScenario]]:
         )
         trainer = with_share(scenario.trainer, grown.n_training)
         yield f"more {name}", f"{added:.0f} more", replace(scenario, split=grown, trainer=trainer)
+    if (judge := scenario.judge) is not None and judge.n_gpus is not None:
+        own = float(judge.engine.layout.n_gpus)
+        added = own * max(round(_MORE_GPUS * median(judge.n_gpus) / own), 1)
+        yield (
+            "more GPUs that judge",
+            f"{added:.0f} more",
+            replace(scenario, judge=replace(judge, n_gpus=judge.n_gpus + added)),
+        )
 
 
 def _other_syncs(scenario: RLScenario) -> Iterator[tuple[str, str, RLScenario]]:

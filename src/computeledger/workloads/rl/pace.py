@@ -190,7 +190,7 @@ def pace_of(
         return Pace(plain_s, plain_s, np.asarray(under_way), np.zeros_like(plain_s), np.ones_like(plain_s))
     most = np.minimum(np.maximum(most, 1.0), under_way)
     seen, again = reading_s(engine, sampling, context, made_of[0])
-    wait_s, held = turns.wait_s_per_token, held_rollouts(engine, sampling, made_of[0])[1]
+    held = held_rollouts(engine, sampling, made_of[0])[1]
     held = held * sampling.mean_context_tokens / np.maximum(context, 1.0)
     decoding, step_s, reused = most, decode_step_s(engine, most, context, made_of), np.ones(1)
     for _ in range(_ROUNDS):
@@ -198,10 +198,10 @@ def pace_of(
         reused = np.clip((held - decoding) / waiting, 0.0, 1.0)
         read_s = turns.calls_per_token * (seen + (1 - reused) * again)
         own_s = step_s + decoding * read_s
-        decoding = np.minimum(under_way * own_s / (own_s + wait_s), most)
+        decoding = np.minimum(under_way * own_s / (own_s + turns.others_s(own_s)), most)
         step_s = decode_step_s(engine, np.maximum(decoding, 1.0), context, made_of)
     own_s = step_s + decoding * read_s
-    token_s = np.maximum(own_s + wait_s, under_way * own_s / np.maximum(decoding, np.finfo(float).tiny))
+    token_s = np.maximum(own_s + turns.others_s(own_s), under_way * own_s / np.maximum(decoding, np.finfo(float).tiny))
     # the replica stands still where all of its rollouts wait at the same time
     idle = np.maximum(1 - own_s / token_s, 0.0) ** under_way
     return Pace(token_s, (1 - idle) * token_s, decoding, (1 - idle) * decoding * read_s, reused)
@@ -225,6 +225,6 @@ def under_way_at_most(
         step_s = decode_step_s(engine, full, sampling.mean_context_tokens, made_of)
         seen, _ = reading_s(engine, sampling, sampling.mean_context_tokens, made_of[0])
         own_s = step_s + full * turns.calls_per_token * seen
-        places_ = places_ * (1 + turns.wait_s_per_token / own_s)
+        places_ = places_ * (1 + turns.others_s(own_s) / own_s)
     places_ = np.minimum(places_, np.maximum(turns.environments / replicas, 1.0))
     return agreed(np.clip(share, 1.0, places_))

@@ -23,6 +23,7 @@ from computeledger.units import parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
 from computeledger.workloads.rl.generation import engine_memory
+from computeledger.workloads.rl.judge import Judge
 from computeledger.workloads.rl.launch_values import host_gpus
 from computeledger.workloads.rl.lengths import (
     LENGTH_SPREAD,
@@ -43,7 +44,7 @@ from computeledger.workloads.rl.scenario import (
     TextReward,
     mixture_problem,
 )
-from computeledger.workloads.rl.search import SplitOption, rl_machine
+from computeledger.workloads.rl.search import SplitOption, judge_layout_of, rl_machine, with_judge
 from computeledger.workloads.rl.training import Pieces, Trainer
 from computeledger.workloads.rl.turns import Sampling, Turns
 from computeledger.workloads.rl.weight_sync import check_sync
@@ -92,8 +93,8 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     if question.backend != "ideal":
         confidence = rl_class(model, chip, median(lengths.mean_tokens), question.framework)
         has_turns = median(typical.values.get("turns", 1.0)) > 1
-        if confidence == KNOWN_RUN and (has_turns or question.lora is not None):
-            confidence = NEW_RUN  # no step with turns or adapters was ever fitted
+        if confidence == KNOWN_RUN and (has_turns or question.lora is not None or question.judge is not None):
+            confidence = NEW_RUN  # no step with turns, adapters or a judge was ever fitted
         drawn_factors = rl_factors_of(confidence, drawn.values, question.framework)
         factors = drawn_factors, rl_factors_of(confidence, framework=question.framework)
     machines = _machines(question, drawn.machine, factors[0])
@@ -107,7 +108,9 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     else:
         check_sync(question.weight_sync, not stated.is_apart)
     can_adapt = question.lora is None and load_rl_framework(question.framework).lora is not None
-    placed, options = _placed(bare, stated, typical_machines, can_adapt)
+    judged = with_judge(bare, stated.n_gpus, typical_machines)
+    placed, options = _placed(judged, stated, typical_machines, can_adapt)
+    placed = judge_layout_of(placed, typical_machines)
     run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
     run = replace(
         run,
@@ -115,6 +118,7 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
         split=placed.split,
         trainer=placed.trainer,
         weight_sync=placed.weight_sync,
+        judge=_laid_out(run.judge, placed.judge),
     )
     return AskedRun(model, confidence, machines, typical_machines, run, placed, options)
 
@@ -238,6 +242,7 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         is_one_program=load_rl_framework(question.framework).is_one_program,
         has_stages=load_rl_framework(question.framework).has_stages,
         host_unit=_host_unit(question),
+        judge=_judge(question, numbers),
     )
 
 
@@ -247,6 +252,41 @@ def _host_unit(question: RLQuestion) -> int:
         return 0
     domain = int(load_system(question.system).n_gpus_scale_up.value)
     return host_gpus(domain) if load_rl_framework(question.framework).whole_nodes else 1
+
+
+def _judge(question: RLQuestion, numbers: Mapping[str, Num]) -> Judge | None:
+    """The judge, where its layout stands still open."""
+    if question.judge is None:
+        return None
+    model = load_model(question.judge)
+    stored = precision_of(model, None, question.kv_precision)
+    engine = ServingScenario(model, Layout(), stored, 1.0, 1.0, numbers["live_limit"])
+    gpus = None if question.judge_gpus is None else float(question.judge_gpus)
+    return Judge(engine, gpus, numbers["judge_tokens"], numbers["judge_calls"])
+
+
+def _laid_out(judge: Judge | None, like: Judge | None) -> Judge | None:
+    """A judge on the layout of another."""
+    if judge is None or like is None:
+        return None
+    return replace(judge, engine=replace(judge.engine, layout=like.engine.layout))
+
+
+def heard_tokens(question: RLQuestion, numbers: Mapping[str, Num], mean_tokens: Num, *, is_mean: bool = True) -> Num:
+    """What an agent observes of the others per call: a message of each, and on average half of them before its first.
+
+    Examples
+    --------
+    >>> asked = RLQuestion(model="llama-3.1-8b", system="h100-nvl8", rollout_tokens="2K", turns=6, agents=3)
+    >>> round(heard_tokens(asked, asked.numbers, 2000.0, is_mean=False)), round(heard_tokens(asked, asked.numbers, 2e3))
+    (667, 733)
+    """
+    if question.agents == 1:
+        return 0.0
+    turns = numbers["turns"]
+    message = numbers.get("message_tokens", mean_tokens / turns)
+    before = 0.5 / (turns - 1.0) if is_mean and not question.agents_at_once else 0.0
+    return (question.agents - 1.0) * message * (1.0 + before)
 
 
 def read_turns(question: RLQuestion, numbers: Mapping[str, Num], lengths: Lengths) -> Turns:
@@ -263,12 +303,13 @@ def read_turns(question: RLQuestion, numbers: Mapping[str, Num], lengths: Length
     latency = spreads.get("tool_latency")
     return Turns(
         calls_per_token=np.maximum(numbers.get("turns", 1.0) - 1.0, 0.0) / lengths.mean_tokens,
-        observed_tokens=numbers["observation_tokens"],
+        observed_tokens=numbers["observation_tokens"] + heard_tokens(question, numbers, lengths.mean_tokens),
         latency_s=numbers.get("tool_latency", 0.0),
         latency_deviation=0.0 if latency is None else latency.deviation,
-        environments=numbers.get("environments", np.inf),
+        environments=numbers.get("environments", np.inf) * question.agents,
         failed_fraction=numbers["failed_fraction"],
         rereads=question.reread_cache,
+        takers=1.0 if question.agents_at_once else float(question.agents),
     )
 
 
@@ -285,10 +326,12 @@ def _algorithm(question: RLQuestion, numbers: Mapping[str, Num], lengths: Length
         optimizer_steps=numbers["optimizer_steps"],
         critic_ratio=numbers["critic_ratio"],
         reward_ratio=numbers["reward_ratio"],
+        agents=float(question.agents),
+        trained_agents=float(question.trained_agents or question.agents),
     )
     if "global_batch_tokens" not in numbers:
         return algorithm
-    trained = algorithm.rollouts * algorithm.kept_fraction * (numbers["prompt_tokens"] + lengths.mean_tokens)
+    trained = algorithm.trained_rollouts * algorithm.kept_fraction * (numbers["prompt_tokens"] + lengths.mean_tokens)
     return replace(algorithm, optimizer_steps=np.maximum(np.rint(trained / numbers["global_batch_tokens"]), 1.0))
 
 
@@ -327,7 +370,8 @@ def _lengths_by_turns(question: RLQuestion, numbers: Mapping[str, Num], room: Nu
     if "rollout_tokens" not in numbers:
         return _lengths_in(question, numbers, room)
     mean = numbers["rollout_tokens"]
-    inside = room / (1 + calls * numbers["observation_tokens"] / mean)
+    observed = numbers["observation_tokens"] + heard_tokens(question, numbers, mean)
+    inside = room / (1 + calls * observed / mean)
     if "turn_limit" in numbers:
         # a turn is one call more: an episode of the most calls writes as many times the mean
         most = np.where(calls > 0, (numbers["turn_limit"] - 1) / np.where(calls > 0, calls, 1.0), np.inf)
@@ -350,7 +394,7 @@ def _domains(question: RLQuestion, numbers: Mapping[str, Num]) -> tuple[Domain, 
 
 
 def _check_context(model: Model, run: RLScenario) -> None:
-    """Refuse rollouts beyond the model's context."""
+    """Refuse rollouts beyond the model's context, or its judge's."""
     lengths, text = run.sampling.lengths, run.text
     with_text = 0.0 if text is None else median(lengths.mean_tokens) + median(text.gold_tokens)
     prompt = median(run.sampling.prompt_tokens)
@@ -360,6 +404,13 @@ def _check_context(model: Model, run: RLScenario) -> None:
             f"prompt and longest rollout of {held:,.0f} tokens exceed the context of {model.id}: "
             f"{model.max_context_tokens:,}; state --rollout-limit-tokens"
         )
+    if (judge := run.judge) is not None and (most := judge.engine.model.max_context_tokens) is not None:
+        read = median(run.longest_sequence_tokens) + median(judge.tokens)
+        if read > most:
+            raise InputError(
+                f"--judge {judge.engine.model.id}: longest rollout and verdict of {read:,.0f} tokens exceed its "
+                f"context of {most:,}"
+            )
 
 
 def _parse_domain(text: str) -> Domain:

@@ -11,6 +11,8 @@ from computeledger.units import DAY_S, HOUR_S
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl.coverage import BudgetDemand, budget_demand
 from computeledger.workloads.rl.estimate import RLResult
+from computeledger.workloads.rl.judge import Judge
+from computeledger.workloads.rl.scenario import RLScenario
 
 #: Times a set of tasks is gone through (assumption).
 EPOCHS = 10.0
@@ -142,10 +144,7 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
         Term("prompt + rollout", one.sequence_tokens, "tokens"),
         Term("sampled per rollout taken in", result.sampled_tokens / one.algorithm.rollouts, "tokens"),
     )
-    times = (
-        Term("RL", result.gpu_s_per_token, "s"),
-        Term("pretraining", run.pretraining_gpu_s_per_token, "s"),
-    )
+    times = (Term("RL", result.gpu_s_per_token, "s"), Term("pretraining", run.pretraining_gpu_s_per_token, "s"))
     beta = "2 + (2 passes + 6 updates kept) (prompt + rollout) / sampled"
     scores: tuple[Term, ...] = ()
     counts: tuple[Term, ...] = ()
@@ -170,6 +169,10 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
             Term("trained, of a rollout", one.trained_tokens, "tokens"),
             Term("plain, of a step", one.text.plain_tokens, "tokens"),
         )
+    if one.judge is not None:
+        step = step.replace("late verdicts" if turns else "verification", "verdicts of judge and verifiers")
+        beta += " + 2 N_judge (read + written) / (N sampled)"
+        counts += _judge_terms(one, one.judge)
     return (
         Figure("rl.step", result.step_s, "s", step, (*parts, *scores)),
         Figure("rl.beta_flop", result.beta_flop, "", beta, (*passes, *counts)),
@@ -184,13 +187,22 @@ def rl_figures(run: RunCost) -> tuple[Figure, ...]:
     )
 
 
+def _judge_terms(one: RLScenario, judge: Judge) -> tuple[Term, ...]:
+    """What a judge reads and writes."""
+    return (
+        Term("N_judge", float(n_params_active(judge.engine.model)), "params"),
+        Term("read by the judge, of a rollout", one.transcripts.read_tokens, "tokens"),
+        Term("written by the judge, of a rollout", judge.calls * judge.tokens, "tokens"),
+    )
+
+
 def _run_figures(run: RunCost) -> tuple[Figure, ...]:
     """What the whole run takes."""
     result = run.result
     beta, params = Term("beta_flop", result.beta_flop, ""), n_params_active(result.scenario.engine.model)
     size, sampled = Term("N", float(params), "params"), Term("D", run.tokens, "tokens")
     steps, step = Term("steps", run.steps, "", "plan", "steps"), Term("step", result.step_s, "s")
-    gpus, hours = Term("GPUs", result.scenario.split.n_gpus, "GPUs"), Term("GPU-hours", run.gpu_hours, "GPU-hours")
+    gpus, hours = Term("GPUs", result.scenario.n_gpus, "GPUs"), Term("GPU-hours", run.gpu_hours, "GPU-hours")
     price, power = Term("price", run.usd_per_gpu_hour, "USD/h"), Term("facility power", run.facility_w_per_gpu, "W")
     work, peak = Term("FLOP of a step", result.flop_per_step, "FLOP"), result.peak_flop_per_s
     waiting = tuple(Term(name, part, "s") for name, part in result.phases_gpu_s.items() if "waiting" in name)

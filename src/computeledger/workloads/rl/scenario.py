@@ -18,6 +18,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import format_percent
+from computeledger.workloads.rl.judge import Judge, Transcripts
 from computeledger.workloads.rl.lengths import Lengths
 from computeledger.workloads.rl.training import Trainer
 from computeledger.workloads.rl.turns import Sampling
@@ -27,6 +28,11 @@ from computeledger.workloads.serving.estimate import ServingScenario
 VERIFIER_CORES = 1024.0
 #: Why in-flight updates without a lag are refused, wherever they are stated.
 NEEDS_LAG = "live rollouts take new weights only where they may be behind"
+#: Why a judge in turn is refused under a lag, wherever it is stated.
+JUDGE_NEEDS_GPUS = (
+    "a judge on the generators' GPUs waits until all rollouts of a step have ended, which under a lag they never have: "
+    "state judge GPUs, or lag 0"
+)
 #: Shares of verifiers add up to one but for the rounding of what people type [-].
 SHARES_ROUNDING = 5e-3
 #: Shares of the GPUs that generate, as a search tries them.
@@ -81,6 +87,8 @@ class Algorithm:
     optimizer_steps: Num = 1.0
     critic_ratio: Num = 0.0
     reward_ratio: Num = 0.0
+    agents: Num = 1.0
+    trained_agents: Num = 1.0
 
     def __post_init__(self) -> None:
         check_record(
@@ -92,12 +100,19 @@ class Algorithm:
             started_ratio=AT_LEAST_ONE,
             updates_per_batch=POSITIVE,
             optimizer_steps=POSITIVE,
+            agents=AT_LEAST_ONE,
+            trained_agents=AT_LEAST_ONE,
         )
 
     @property
     def rollouts(self) -> Num:
-        """Rollouts that a step takes in [-]."""
-        return self.prompts_per_step * self.group_size
+        """Rollouts that a step takes in, one for each agent of an episode [-]."""
+        return self.prompts_per_step * self.group_size * self.agents
+
+    @property
+    def trained_rollouts(self) -> Num:
+        """Of them, those of agents that are trained on: what the trainer goes over [-]."""
+        return self.prompts_per_step * self.group_size * self.trained_agents
 
     @property
     def forward_passes(self) -> Num:
@@ -176,6 +191,8 @@ class RLScenario:
     host_unit : int
         Of a run that a framework is to start, GPUs of which sides apart take multiples: layouts that divide their GPUs,
         and ranks their batch, are preferred. 0 of any other run [-].
+    judge : Judge or None
+        A served model that judges rollouts; verifiers check behind its verdict.
     """
 
     engine: ServingScenario
@@ -189,6 +206,7 @@ class RLScenario:
     is_one_program: bool = False
     has_stages: bool = True
     host_unit: int = 0
+    judge: Judge | None = None
 
     def __post_init__(self) -> None:
         check_record(self)
@@ -252,7 +270,7 @@ class RLScenario:
         """Tokens that a sequence is padded by on average, up to the longest of its microbatch [token]."""
         if not self.trainer.is_padded:
             return 0.0
-        each = self.trainer.batch(self.sequence_tokens, self.algorithm.rollouts).microbatch_sequences
+        each = self.trainer.batch(self.sequence_tokens, self.algorithm.trained_rollouts).microbatch_sequences
         longest = self.sampling.context_tokens(self.sampling.lengths.expected_longest_tokens(each))
         return np.maximum(longest - self.sequence_tokens, 0.0)
 
@@ -300,8 +318,9 @@ class RLScenario:
         return {
             "generation": 2 * (n + beside) * (self.sampled_tokens + read + self.observed_tokens),
             **{name: 2 * (n + a) * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
-            "log-probs": 2 * passes * one.rollouts * self.sequence_tokens,
-            "update": update * (one.trained_passes * one.rollouts * self.trained_tokens + plain),
+            "log-probs": 2 * passes * one.trained_rollouts * self.sequence_tokens,
+            "update": update * (one.trained_passes * one.trained_rollouts * self.trained_tokens + plain),
+            **({} if self.judge is None else {"judge": self.judge_flop}),
         }
 
     @property
@@ -314,7 +333,7 @@ class RLScenario:
         """Whether layouts divide their GPUs, experts their ranks, and ranks the rollouts of an optimizer step."""
         one, trainer = self.algorithm, self.trainer.layout
         idle = self.split.n_generation - self.n_replicas * self.engine.layout.n_gpus
-        rest = (one.rollouts / one.optimizer_steps) % trainer.dp + self.experts_rest
+        rest = (one.trained_rollouts / one.optimizer_steps) % trainer.dp + self.experts_rest
         whole = (idle == 0) & (trainer.n_gpus == self.split.n_training) & (rest == 0)
         if not self.split.is_colocated and self.host_unit > 1:
             on_one = np.asarray(self.split.n_gpus <= self.host_unit)
@@ -328,6 +347,35 @@ class RLScenario:
         trainer = self.trainer.layout
         rest: Num = (trainer.tp * trainer.cp * trainer.dp) % np.maximum(trainer.ep, trainer.tp)
         return rest
+
+    @property
+    def n_gpus(self) -> Num:
+        """GPUs of the run, those that only judge included [-]."""
+        return self.split.n_gpus + (0.0 if self.judge is None else self.judge.own_gpus)
+
+    @property
+    def judge_replicas(self) -> Num:
+        """Whole replicas of the judge, on GPUs of its own or the generators' [-]."""
+        if self.judge is None:
+            return 0.0
+        gpus = self.split.n_generation if self.judge.n_gpus is None else self.judge.n_gpus
+        return np.floor(gpus / self.judge.engine.layout.n_gpus)
+
+    @property
+    def transcripts(self) -> Transcripts:
+        """What a judge is given in a step: a group's prompt is read once where its cache is shared."""
+        one, each = self.algorithm, self.algorithm.group_size if self.sampling.is_prefix_shared else 1.0
+        shared = self.sampling.prompt_tokens * (1 - 1 / each)
+        return Transcripts(one.rollouts * one.sampling_rounds, self.sequence_tokens - shared, shared)
+
+    @property
+    def judge_flop(self) -> Num:
+        """FLOP of a step's verdicts: ``2 N`` of the judge for each token that it reads or writes [FLOP]."""
+        if self.judge is None:
+            return 0.0
+        given = self.transcripts
+        tokens = given.read_tokens + self.judge.calls * self.judge.tokens
+        return 2 * n_params_active(self.judge.engine.model) * given.rollouts * tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +391,8 @@ def check_rl(scenario: RLScenario) -> RLScenario:
     """Refuse a run that cannot be."""
     if scenario.split.is_colocated and scenario.split.max_lag > 0:
         raise QuantityError("a lag needs GPUs of its own for training: state training GPUs, or lag 0")
+    if scenario.judge is not None and scenario.split.max_lag > 0 and not scenario.judge.is_apart:
+        raise QuantityError(JUDGE_NEEDS_GPUS)
     return scenario
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, median
 from computeledger.errors import DoesNotFitError
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.rl import RLFactors
-from computeledger.physics.parallelism import Layout, stack_layouts
+from computeledger.physics.parallelism import Layout, powers_of_two, serving_layouts, stack_layouts
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import RECOMPUTE, Batch, with_adapters
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, training_memory
@@ -25,13 +25,18 @@ from computeledger.workloads.pretraining.estimate import PretrainingScenario, po
 from computeledger.workloads.pretraining.search import ranked_pretraining
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl.generation import generate, in_order
+from computeledger.workloads.rl.judge import verdicts_per_s
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
 from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer, train
-from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 from computeledger.workloads.serving.search import layouts_that_fit
 
 Array = NDArray[np.float64]
 
+#: A step may be so much longer than with all the environments, or the judges, that it could use (a choice).
+KEEPS_PACE_RATIO = 1.02
+#: Numbers of replicas of a judge that are tried.
+_JUDGES = 49
 #: Share of the verifiers' time that a sizing leaves free, so that verdicts do not queue (assumption).
 VERIFIER_HEADROOM = 0.3
 
@@ -60,6 +65,55 @@ def generation_layouts(scenario: RLScenario, held: ServingScenario, machine: Mac
     fitting = layouts_that_fit(held, machine)
     whole = [one for one in fitting if scenario.has_stages or one.pp == 1]
     return whole or fitting
+
+
+def with_judge(scenario: RLScenario, n_gpus: int, machines: RLMachines) -> RLScenario:
+    """A run whose judge has the layout that judges most on its GPUs; ``n_gpus`` of the run where it has none."""
+    judge = scenario.judge
+    if judge is None:
+        return scenario
+    layouts, at_hand = _judge_layouts(scenario, n_gpus, machines), median(judge.own_gpus) or n_gpus
+    engine = replace(judge.engine, layout=stack_layouts(layouts, trailing_axes=0))
+    rate = verdicts_per_s(replace(judge, engine=engine), scenario.transcripts, machines.generation)
+    best = int(np.argmax(np.broadcast_to(np.floor(at_hand / engine.layout.n_gpus) * rate, (len(layouts),))))
+    return replace(scenario, judge=replace(judge, engine=replace(judge.engine, layout=layouts[best])))
+
+
+def judge_layout_of(scenario: RLScenario, machines: RLMachines) -> RLScenario:
+    """A placed run whose judge has the layout of the shortest step."""
+    judge = scenario.judge
+    if judge is None:
+        return scenario
+    layouts = _judge_layouts(scenario, int(scenario.split.n_generation), machines)
+    engine = replace(judge.engine, layout=stack_layouts(layouts, trailing_axes=0))
+    tried = replace(scenario, judge=replace(judge, engine=engine))
+    steps_s = np.broadcast_to(estimate_rl(tried, machines).step_s, (len(layouts),))
+    layout = layouts[int(np.argmin(steps_s))]
+    return replace(scenario, judge=replace(judge, engine=replace(judge.engine, layout=layout)))
+
+
+def _judge_layouts(scenario: RLScenario, n_gpus: int, machines: RLMachines) -> list[Layout]:
+    """Layouts of a replica of the judge that hold it and a longest rollout on its GPUs."""
+    judge = scenario.judge
+    if judge is None:
+        return []
+    at_hand, domain = int(median(judge.own_gpus)) or n_gpus, int(machines.generation.system.n_gpus_scale_up.value)
+    largest, written = powers_of_two(at_hand)[-1], median(judge.tokens) + 1.0
+    held = replace(
+        judge.engine, input_tokens=median(scenario.longest_sequence_tokens), output_tokens=written, batch=1.0
+    )
+    inside = powers_of_two(min(domain, largest))[-1]
+    for size in (inside, *(one for one in powers_of_two(largest) if one > inside)):
+        layouts = serving_layouts(held.model, size, domain)
+        stacked = replace(held, layout=stack_layouts(layouts, trailing_axes=0))
+        room = np.broadcast_to(largest_batch(stacked, machines.generation), (len(layouts),))
+        if np.any(room >= 1):
+            fitting = [one for one, count in zip(layouts, room.tolist(), strict=True) if count >= 1]
+            return [one for one in fitting if one.pp == 1] or fitting
+    raise DoesNotFitError(
+        f"--judge {held.model.id}: {format_count(at_hand, 'GPU')} do not hold it and a rollout of "
+        f"{held.input_tokens:,.0f} tokens"
+    )
 
 
 def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines: RLMachines) -> Layout:
@@ -116,7 +170,7 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
     longest = float(np.max(scenario.longest_sequence_tokens))
     longest = max(longest, question.pack_tokens or 0.0)
     algorithm = scenario.algorithm
-    each_step = float(np.max(algorithm.rollouts * algorithm.trained_passes))
+    each_step = float(np.max(algorithm.trained_rollouts * algorithm.trained_passes))
     each_step = max(each_step / float(np.max(algorithm.optimizer_steps * algorithm.updates_per_batch)), 1.0)
     mean = float(np.max(scenario.sequence_tokens))
     sequences = max(power_of_two(each_step * mean / longest), 1)
@@ -278,7 +332,7 @@ def trainer_bytes(scenario: RLScenario) -> Num:
     >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm
-    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
     >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> runs = [RLScenario(engine, Sampling(lengths_of_mean(1e3, longest), 200.0), Algorithm(64, 16),
     ...                    Trainer(Layout(dp=8)), Split(8.0, 8.0)) for longest in (3e3, 6e3, 60e3)]
@@ -292,7 +346,7 @@ def trainer_bytes(scenario: RLScenario) -> Num:
         others = (trainer.microbatch_sequences - 1) * (longest if trainer.is_padded else scenario.sequence_tokens)
         tokens = longest + np.maximum(others, 0.0)
     whole = replace(trainer, pack_tokens=tokens, microbatch_sequences=None)
-    batch = with_adapters(whole.batch(tokens, scenario.algorithm.rollouts), scenario.engine.model, trainer.lora)
+    batch = with_adapters(whole.batch(tokens, scenario.algorithm.trained_rollouts), scenario.engine.model, trainer.lora)
     return training_memory(scenario.engine.model, batch, trainer.layout).total_bytes
 
 
@@ -305,7 +359,7 @@ def trainer_fits(scenario: RLScenario, machine: Machine) -> NDArray[np.bool_]:
     >>> from computeledger.workloads.rl.turns import Sampling
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> from computeledger.workloads.rl.scenario import Algorithm
-    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
     >>> engine = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> sampling, layouts = Sampling(lengths_of_mean(1e3, 3e3), 200.0), (Layout(dp=8), Layout(tp=8, pp=4))
     >>> runs = [RLScenario(engine, sampling, Algorithm(64, 16), Trainer(one), Split(16.0, 16.0)) for one in layouts]
@@ -357,9 +411,38 @@ def cores_needed(result: RLResult) -> Num:
 
 def pace_bound(result: RLResult) -> NDArray[np.str_]:
     """Name what sets the pace of a step."""
-    parts = np.broadcast_arrays(result.generation.wall_s, result.training.wall_s, result.verification_s)
-    names = np.array(["generation", "training", "verification"])
+    judge_s = 0.0 if result.judging is None else result.judging.all_s
+    parts = np.broadcast_arrays(result.generation.wall_s, result.training.wall_s, result.verification_s, judge_s)
+    names = np.array(["generation", "training", "verification", "judge"])
     return np.asarray(names[np.argmax(np.stack(parts), axis=0)])
+
+
+def judge_gpus_that_keep_pace(scenario: RLScenario, machines: RLMachines) -> float:
+    """Fewest GPUs of its own with which a judge makes a step hardly longer than one for each verdict would.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.workloads.rl.judge import Judge
+    >>> from computeledger.workloads.rl.turns import Sampling
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> from computeledger.workloads.rl.scenario import Algorithm
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> run = RLScenario(engine, Sampling(lengths_of_mean(1e3, 3e3), 200.0), Algorithm(64, 16), Trainer(Layout(dp=8)),
+    ...                  Split(8.0, 8.0), judge=Judge(engine, 1.0, tokens=500.0))
+    >>> one = Machine(load_system("h100-nvl8"))
+    >>> 1 < judge_gpus_that_keep_pace(run, RLMachines(one, one)) < 16
+    True
+    """
+    judge = scenario.judge
+    if judge is None:
+        return 0.0
+    unit = float(judge.engine.layout.n_gpus)
+    most = median(scenario.transcripts.rollouts * judge.calls)
+    replicas = np.unique(np.ceil(np.geomspace(1.0, max(most, 1.0), _JUDGES)))
+    steps_s = estimate_rl(replace(scenario, judge=replace(judge, n_gpus=unit * replicas)), machines).step_s
+    steps_s = np.broadcast_to(steps_s, replicas.shape)
+    return unit * float(replicas[steps_s <= KEEPS_PACE_RATIO * steps_s[-1]][0])
 
 
 def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
@@ -381,6 +464,9 @@ def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
     if scenario.domains:
         domains = tuple(replace(one, n_cores=one.n_cores + 100 * one.share_fraction) for one in scenario.domains)
         changes["verification"] = (replace(scenario, domains=domains), 1.0)
+    if (judge := scenario.judge) is not None and judge.n_gpus is not None:
+        unit = float(judge.engine.layout.n_gpus)
+        changes["judge"] = (replace(scenario, judge=replace(judge, n_gpus=judge.n_gpus + unit)), unit)
     return {
         name: (1 - float(np.asarray(estimate_rl(changed, machines).step_s)) / now) / added
         for name, (changed, added) in changes.items()

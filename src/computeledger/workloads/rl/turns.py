@@ -42,6 +42,8 @@ class Turns:
         Episodes that fail, half-way on average, and are begun again [-].
     rereads : bool
         Whether caches are computed anew with new weights.
+    takers : float or ndarray
+        Agents of an episode that take turns: each waits while the others write theirs; 1 where none does [-].
     """
 
     calls_per_token: Num = 0.0
@@ -51,19 +53,26 @@ class Turns:
     environments: Num = np.inf
     failed_fraction: Num = 0.0
     rereads: bool = False
+    takers: Num = 1.0
 
     def __post_init__(self) -> None:
-        check_record(self, environments=Bound(AT_LEAST_ONE.least, is_endless=True), failed_fraction=FRACTION)
+        check_record(
+            self, takers=AT_LEAST_ONE, environments=Bound(AT_LEAST_ONE.least, is_endless=True), failed_fraction=FRACTION
+        )
 
     @property
     def has_calls(self) -> bool:
         """Whether any episode calls a tool whose answer takes time or room."""
-        return bool(np.any(self.calls_per_token * (self.latency_s + self.observed_tokens) > 0))
+        return bool(np.any(self.calls_per_token * (self.latency_s + self.observed_tokens + self.takers - 1.0) > 0))
 
     @property
     def wait_s_per_token(self) -> Num:
         """Time that an episode waits for its tools, per token that it writes [s]."""
         return self.calls_per_token * self.latency_s
+
+    def others_s(self, own_s: Num) -> Num:
+        """Time that an episode waits per token for its tools and for other agents, whose turns take as long [s]."""
+        return self.takers * (own_s + self.wait_s_per_token) - own_s
 
     @property
     def growth(self) -> Num:
@@ -75,7 +84,7 @@ class Turns:
 
         Sums of calls are taken as gamma distributed, their quantiles by Wilson and Hilferty.
         """
-        calls = np.maximum(self.calls_per_token * tokens, _FEW)
+        calls = np.maximum(self.takers * self.calls_per_token * tokens, _FEW)
         relative = (self.latency_deviation**2 + np.minimum(1.0, _ROUNDING / calls)) / calls
         root = np.maximum(1 - relative / 9 + scores * np.sqrt(relative) / 3, 0.0)
         found: Num = np.maximum(self.latency_s * calls * (root**3 - 1), 0.0)

@@ -34,6 +34,7 @@ from computeledger.workloads.launches import Launch
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.environments import Environments, Horizon, environments_of, longer_horizons
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
+from computeledger.workloads.rl.judge import judge_bound
 from computeledger.workloads.rl.launch_values import Emitted
 from computeledger.workloads.rl.launches import rl_launch
 from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN
@@ -41,7 +42,14 @@ from computeledger.workloads.rl.levers import Lever, levers, step_levers
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
-from computeledger.workloads.rl.search import VERIFIER_HEADROOM, next_gpu, rl_machine, trainer_fits
+from computeledger.workloads.rl.search import (
+    VERIFIER_HEADROOM,
+    judge_gpus_that_keep_pace,
+    next_gpu,
+    pace_bound,
+    rl_machine,
+    trainer_fits,
+)
 from computeledger.workloads.rl_frameworks import load_rl_framework
 
 #: Domains that --scale-up shows beside the question's own.
@@ -76,6 +84,7 @@ class RLAnswer(Answer):
     group_sizes: Mapping[str, RLResult] = field(default_factory=dict)
     domains: tuple[DomainAnswer, ...] = ()
     environments: Environments | None = None
+    judge_gpus: float | None = None
     horizons: tuple[Horizon, ...] = ()
     grown: str = ""
     launch: Launch | None = None
@@ -153,12 +162,14 @@ class RLAnswer(Answer):
             "model": setting.run.model.id,
             "system": setting.system.id,
             "accelerator": setting.system.accelerator.id,
-            "n_gpus": median(run.result.scenario.split.n_gpus),
+            "n_gpus": median(run.result.scenario.n_gpus),
             **documents.rl_document(run),
             **documents.bound_document(self.typical, self.bound),
         }
         held = trainer_fits(setting.run.typical, setting.run.typical_machines.training)
         document["fits"] = document["fits"] and bool(np.all(held))
+        if self.judge_gpus is not None:
+            document["judge"]["gpus_that_keep_pace"] = self.judge_gpus
         best = max(self.next_gpu, key=self.next_gpu.__getitem__)
         document["next_gpu"] = {"best": best, "step_saved_fraction": dict(self.next_gpu)}
         document["demand"] = self._demand()
@@ -289,19 +300,23 @@ def answer_rl(question: RLQuestion) -> RLAnswer:
     stage("what binds")
     result = _cost(setting, typical=True).result
     one, machines = setting.run.typical, setting.run.typical_machines
+    binding = None
+    if one.judge is not None and str(np.ravel(pace_bound(result))[0]) == "judge":
+        binding = judge_bound(one.judge, one.transcripts, machines.generation)
     bound = decode_bound(one.engine, one.sampling, result.generation.live, machines.generation)
     return RLAnswer(
         question=question,
         setting=setting,
         run=run,
         typical=result,
-        bound=str(np.ravel(bound)[0]),
+        bound=str(np.ravel(bound if binding is None else binding)[0]),
         next_gpu=next_gpu(one, machines),
         levers=tuple(levers(one, machines)) if question.levers else (),
         group_sizes=_group_sizes(setting) if question.levers else {},
         domains=_domains(setting) if question.scale_up else (),
         environments=environments_of(run.result, one, machines) if question.turns is not None else None,
         horizons=tuple(longer_horizons(one, machines)) if question.turns is not None else (),
+        judge_gpus=judge_gpus_that_keep_pace(one, machines) if one.judge is not None else None,
         grown=grown,
         launch=_launch(question, setting, result) if question.emit is not None else None,
         comparison=_comparison(logged, run, result, setting) if logged.measured is not None else None,

@@ -76,6 +76,7 @@ def rl_document(run: RunCost) -> dict[str, Any]:
         "verification_s": quantity(result.phases_s["reward"], "s"),
         "verifier_cores_needed": quantity(cores_needed(result), ""),
         **picked(result, "lag_steps"),
+        **judge_document(result),
         "rollout_tokens": {
             "mean": quantity(one.sampling.lengths.mean_tokens, "tokens"),
             "longest": quantity(one.sampling.lengths.longest_tokens, "tokens"),
@@ -90,6 +91,28 @@ def adapters_document(lora: Lora, result: RLResult) -> dict[str, Any]:
         **lora_document(engine.model, lora),
         "sync": "merged" if engine.model.adapters is None else "adapters",
         "sent_bytes": median(sent_bytes_per_gpu(engine.model, Layout(), engine.precision)),
+    }
+
+
+def judge_document(result: RLResult) -> dict[str, Any]:
+    """What judges, how busy it is, and how long a verdict takes; empty without a judge."""
+    one, verdicts = result.scenario, result.judging
+    if one.judge is None or verdicts is None:
+        return {}
+    given, calls = one.transcripts, one.judge.calls
+    return {
+        "judge": {
+            "model": one.judge.engine.model.id,
+            "layout": str(one.judge.engine.layout),
+            "n_gpus": median(one.judge.own_gpus) if one.judge.is_apart else median(one.split.n_generation),
+            "in_turn": not one.judge.is_apart,
+            "replicas": median(verdicts.replicas),
+            "verdicts_per_step": quantity(given.rollouts * calls, ""),
+            "read_tokens_per_rollout": quantity(given.read_tokens, "tokens"),
+            "written_tokens_per_verdict": quantity(one.judge.tokens, "tokens"),
+            "verdict_s": quantity(verdicts.verdict_s, "s"),
+            "busy_fraction": quantity(np.minimum(verdicts.all_s / result.step_s, 1.0), ""),
+        }
     }
 
 
@@ -147,7 +170,7 @@ def split_document(result: RLResult) -> dict[str, Any]:
 def bound_document(result: RLResult, resource: str) -> dict[str, Any]:
     """What binds: the resource of the phase that sets the pace."""
     phase = str(np.ravel(pace_bound(result))[0])
-    named = {"generation": resource, "training": "compute", "verification": "cpu"}[phase]
+    named = {"generation": resource, "training": "compute", "verification": "cpu", "judge": resource}[phase]
     return {"bound": named, "binding_phase": phase}
 
 
@@ -199,6 +222,8 @@ def turns_document(run: RunCost, needed: Environments, horizons: Sequence[Horizo
     waiting_s = turns.wait_s_per_token * lengths.mean_tokens
     return {
         "turns_per_episode": quantity(1 + turns.calls_per_token * lengths.mean_tokens, ""),
+        "agents": median(one.algorithm.agents),
+        "trained_agents": median(one.algorithm.trained_agents),
         "calls_per_step": quantity(one.calls, ""),
         "observed_tokens_per_step": quantity(one.observed_tokens, "tokens"),
         "longest_context_tokens": quantity(one.longest_sequence_tokens, "tokens"),

@@ -186,6 +186,7 @@ def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
             "histogram": [float(share) for share in np.bincount(staleness) / len(staleness)],
         },
         "verifiers": {"n": one.n_verifiers, "busy_fraction": result.verifier_busy_fraction},
+        **_judge(result),
         "weights": _weights(result, run),
         "failures": int(result.run.state[rl_loop.FAILURES]),
         "steps": _steps(result),
@@ -199,6 +200,17 @@ def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
             "efficiency": "medians of the plan's factors",
         },
     }
+
+
+def _judge(result: RLClockResult) -> dict[str, Any]:
+    """What judges and how busy it was; empty without a judge."""
+    judge = result.scenario.judge
+    if judge is None:
+        return {}
+    gpus = judge.own_gpus or judge.n_gpus_per_replica * judge.pool.n_replicas
+    busy = result.gpu_s()["judge"] / (gpus * result.end_s)
+    return {"judge": {"n_gpus": gpus, "replicas": judge.pool.n_replicas, "busy_fraction": busy,
+                      "in_turn": not judge.is_apart}}  # fmt: skip
 
 
 def _weights(result: RLClockResult, run: PlannedRun) -> dict[str, float]:
