@@ -89,7 +89,7 @@ def test_shipped_synchronisations_are_asked_and_within_a_factor_of_1_6() -> None
 @needs_data
 def test_rows_that_state_lengths_batch_and_gpus_are_asked() -> None:
     rows = read_rows(SHARED / "measured" / "rl_open.csv")
-    document = comparison_document(compare_rl(rows, 64), ["source", "metric"])
+    document = comparison_document(compare_rl(rows), ["source", "metric"])
     asked = sum(one["n"] for one in document.values() if isinstance(one, dict) and "n" in one)
     stated = len(rows) - document["skipped"]["mean generated length not stated"]
     assert asked == 89 and asked > 0.9 * stated
@@ -97,6 +97,7 @@ def test_rows_that_state_lengths_batch_and_gpus_are_asked() -> None:
     assert document["step_time"]["coverage_90"] >= 0.82
     assert document["generation_time"]["median_abs_error"] <= 0.1
     assert document["logprob_time"]["median_abs_error"] <= 0.3
+    assert document["by"]["metric"]["refit_time"]["weight_sync_time"]["median_abs_error"] <= 0.3
     runs, factors = read_logged(SHARED), rl_factors()
     steps = [(run, at) for run in runs for at, figure in enumerate(run.figures) if figure[1] == "step_time"]
     ratios = [float(predict_figures(run, factors, 1)[at, 0]) / run.figures[at][2] for run, at in steps]
@@ -118,4 +119,6 @@ def test_the_shipped_mechanisms_come_out_of_the_fit_again() -> None:
     for name in found.names:
         assert written["constants"][name]["value"] == pytest.approx(shipped["constants"][name]["value"], rel=0.02)
     left = np.abs(found.residuals["source"])
-    assert np.exp(np.median(left)) <= 1.6
+    assert np.exp(np.median(left)) <= 1.4 and np.mean(left <= np.log(1.6)) >= 0.75
+    shared = np.array([one.sides.is_colocated for one in found.syncs])
+    assert np.median(np.expm1(left[shared])) <= 0.3, "NeMo RL left out, priors and other publishers alone"

@@ -10,7 +10,7 @@ import pytest
 import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
-from computeledger.physics.calibration.weight_sync import load_sync_mechanism, sync_mechanisms
+from computeledger.physics.calibration.weight_sync import load_sync_mechanism, sync_constants, sync_mechanisms
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.workloads.rl.weight_sync import SyncSides, sync_s
@@ -69,6 +69,25 @@ def test_mechanisms_differ_as_their_terms_say() -> None:
     assert took_s("nccl-broadcast", model="qwen3-32b") < whole / 4
     assert took_s("rdma") < took_s("nccl-packed"), "a generator pulls its own part alone"
     assert all(one.name for one in sync_mechanisms().values())
+
+
+def test_what_a_card_brings_follows_the_trainers_layout() -> None:
+    def took_s(cut: Layout | None, name: str = "colocated", model: str = "llama-3.1-70b", n: float = 64.0) -> float:
+        sides = SyncSides(load_model(model), Precision(), Layout(tp=4), n, n, load_system("h100-nvl8"), training=cut)
+        return float(sync_s(sides, load_sync_mechanism(name)))
+
+    cut = Layout(tp=4, pp=4, dp=4)
+    assert took_s(cut, "colocated-tensors") > 1.5 * took_s(cut), "whole tensors cross, not a quarter of each"
+    assert took_s(Layout(tp=8, dp=8)) < took_s(cut), "without stages nothing is lacking beyond a domain"
+    one, many = (took_s(Layout(tp=8), n=n) for n in (8.0, 64.0))
+    kept_s = 12 * 70.55e9 / sync_constants()["sync_state_bytes_per_s"]
+    assert one - many == pytest.approx(kept_s * (1 / 8 - 1 / 64), 0.01), "optimizer state of fewer ranks"
+
+
+@pytest.mark.parametrize(("model", "n", "measured_s"), [("deepseek-v3", 512.0, 14.0), ("qwen3-235b-a22b", 256.0, 5.5)])
+def test_packed_broadcasts_are_those_of_pull_request_1379(model: str, n: float, measured_s: float) -> None:
+    sides = SyncSides(load_model(model), Precision(), Layout(tp=8), n / 2, n / 2, load_system("h100-nvl8"), False)
+    assert 1 / 1.6 < float(sync_s(sides, load_sync_mechanism("nccl-packed"))) / measured_s < 1.6
 
 
 def test_slower_sync_makes_a_longer_step() -> None:

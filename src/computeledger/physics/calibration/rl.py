@@ -23,7 +23,6 @@ FILE = "rl.toml"
 FITTED = (
     "rl_fixed_s",
     "rl_generation_fixed_s",
-    "rl_sync_ratio",
     "rl_hidden_sync_fraction",
     "rl_training_ratio",
     "rl_launch_ratio",
@@ -47,7 +46,7 @@ class RLFactors:
     rl_generation_fixed_s : float or ndarray
         Once per generation, which logs count in it: waking engines, handing out prompts, collecting rollouts [s].
     rl_sync_ratio : float or ndarray
-        Real over modelled time of handing over weights in whole steps; 0 leaves the network time alone [-].
+        1 where weights are handed over by a mechanism; 0 leaves the network time alone [-].
     rl_hidden_sync_fraction : float or ndarray
         Share of all three that generators and trainer on GPUs of their own do beside other work [-].
     rl_training_ratio : float or ndarray
@@ -177,4 +176,4 @@ def rl_factors(profile: str = "fitted", draws: Mapping[str, Num] | None = None) 
     numbers = {
         name: given.get(f"efficiency.{name}", median_of(factors[name].value)) for name in FITTED if name in factors
     }
-    return RLFactors(**numbers)
+    return RLFactors(rl_sync_ratio=float(profile != "ideal"), **numbers)

@@ -21,12 +21,13 @@ from computeledger.units import parse_quantity
 FILE = "weight_sync.toml"
 #: Measured over modelled time of a synchronisation, for a publisher that the fit has not seen.
 RATIO = "sync_ratio"
-#: What crosses a link: all weights, a generator's own part of them, or a trainer's part of them.
-MOVED = ("whole", "own shard", "trainer shard")
+#: What crosses a link: all weights, a generator's own part of them, a trainer's part of them; or all of them, gathered
+#: onto every GPU by the trainer's layout, shards before stages or whole tensors.
+MOVED = ("whole", "own shard", "trainer shard", "gathered shards", "gathered tensors")
 
 
 #: Entries of a mechanism that name a constant.
-_TERMS = ("fixed", "tensor", "link", "sharded_link", "experts", "gather", "rate")
+_TERMS = ("fixed", "tensor", "link", "sharded_link", "experts", "gather", "rate", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class SyncMechanism:
         Constant: share of the link at which the trainer's parts are brought together first [-].
     rate : str
         Constant: rate where no link between GPUs sets the pace [byte/s].
+    state : str
+        Constant: rate at which the optimizer's state leaves the GPUs that both sides share [byte/s].
     moved : str
         One of :data:`MOVED`.
     crosses_hosts : bool
@@ -76,6 +79,7 @@ class SyncMechanism:
     experts: str = ""
     gather: str = ""
     rate: str = ""
+    state: str = ""
     moved: str = "whole"
     crosses_hosts: bool = False
     needs: str = ""

@@ -9,6 +9,7 @@ from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model, load_system, system_named_in
 from computeledger.facts.schema import System
+from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.physics.roofline import Precision, parse_precision
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S
 from computeledger.validation.compare import MOST_MEASURED
@@ -139,3 +140,25 @@ def read_sides(row: Mapping[str, str], n_gpus: int) -> tuple[float, float] | Non
         if found is not None:
             return float(found["gen"]), float(found["train"])
     return None
+
+
+def read_degrees(text: str, name: str) -> list[float]:
+    """Degrees of a layout as stated; none where they are not."""
+    words = re.search(rf"{name} ((?:[A-Z]+\d+ ?)+)", text)
+    if words is not None:
+        degrees = dict(re.findall(r"([A-Z]+)(\d+)", words[1]))
+        return [float(degrees.get(one, 1)) for one in ("TP", "CP", "EP", "PP", "VPP")]
+    engines = re.search(r"inference \(\d+ x TP(\d+)\)", text)
+    if name == "gen" and engines is not None:
+        return [float(engines[1]), 1.0]
+    found = re.search(rf"{name} \[[A-Z,]+\]=\[([^\]]+)\]", text)
+    if found is None:
+        return []
+    return [number_of(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
+
+
+def read_mechanism(said: str) -> str | None:
+    """Id of the mechanism of weight sync that a text names first; None where it names none."""
+    low = said.lower()
+    named = [(low.index(word), one.id) for one in sync_mechanisms().values() for word in one.words if word in low]
+    return min(named)[1] if named else None

@@ -76,7 +76,7 @@ def factors_at(changes: Array) -> RLFactors:
     """
     columns = {name: prior_of(name)[0] * np.exp(changes[:, place]) for place, name in enumerate(FITTED)}
     columns["rl_hidden_sync_fraction"] = np.minimum(columns["rl_hidden_sync_fraction"], 1.0)
-    return RLFactors(**columns)
+    return RLFactors(rl_sync_ratio=1.0, **columns)
 
 
 def rl_fit(runs: Sequence[RLRun], logged: Sequence[RLRun] = ()) -> Fit:
@@ -85,7 +85,7 @@ def rl_fit(runs: Sequence[RLRun], logged: Sequence[RLRun] = ()) -> Fit:
     Examples
     --------
     >>> rl_fit([]).prior_sd.shape
-    (7,)
+    (6,)
     """
     measured = np.log([run.step_s for run in runs] + [value for run in logged for _, _, value in run.figures])
 

@@ -28,6 +28,8 @@ from computeledger.validation.rl.cells import (
     NUMBER,
     SkippedRLRunError,
     number_of,
+    read_degrees,
+    read_mechanism,
     read_model,
     read_precision,
     read_sides,
@@ -169,7 +171,7 @@ def _run(metrics: Mapping[str, Mapping[str, str]]) -> RLRun:
     prompt = _prompt_tokens(row)
     mean = _mean_tokens(row, prompt)
     rounds = _rounds(row)
-    recipe = _recipe(row, model)
+    recipe = recipe_of(row, model)
     batch = _batch(row, recipe)
     n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
     split, framework = _split(row, n_gpus, recipe), named_rl_framework(text_of(row, "system"))
@@ -180,7 +182,7 @@ def _run(metrics: Mapping[str, Mapping[str, str]]) -> RLRun:
         algorithm=_algorithm(row, model, batch, rounds),
         trainer=Trainer(Layout()),
         split=split,
-        weight_sync=framework.sync_of(split.is_colocated),
+        weight_sync=read_mechanism(text_of(row, "system")) or framework.sync_of(split.is_colocated),
         is_one_program=framework.is_one_program,
     )
     scenario = _with_layouts(row, bare, system)
@@ -320,7 +322,7 @@ def _rounds(row: Mapping[str, str]) -> float:
 
 def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> RLScenario:
     """The run on its layouts; one that the row does not state is searched."""
-    generation = _degrees(text_of(row, "gpu_split"), "gen")
+    generation = read_degrees(text_of(row, "gpu_split"), "gen")
     machine = central_machine(system)
     model, split = bare.engine.model, bare.split
     try:
@@ -340,14 +342,14 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
 def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trainer:
     """The trainer on the layout that a row or its recipe states, else on that of its framework."""
     model, precision, n_gpus = bare.engine.model, bare.engine.precision, int(bare.split.n_training)
-    framework, recipe = named_rl_framework(text_of(row, "system")), _recipe(row, model)
+    framework, recipe = named_rl_framework(text_of(row, "system")), recipe_of(row, model)
     said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
     is_sharded = "FSDP" in said or (bool(framework.sharding) and "Megatron" not in said)
     micro = re.search(rf"micro-batch {NUMBER}", text_of(row, "notes"))
     each = number_of(micro[1]) if micro else framework.microbatch_sequences or None
     pieces = Pieces(each, not framework.packs, is_sharded, framework.gathers_once)
     recompute, pack = recipe.get("recompute") or framework.recompute or None, _pack_tokens(row)
-    degrees = _degrees(text_of(row, "gpu_split"), "train")
+    degrees = read_degrees(text_of(row, "gpu_split"), "train")
     if degrees and "FSDP" not in said:
         return pieces.applied(replace(_stated_trainer(row, degrees, bare), recompute=recompute or "full"))
     if recipe.get("layout"):
@@ -364,7 +366,7 @@ def _recipes() -> tuple[Mapping[str, str], ...]:
     return tuple(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
-def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
+def recipe_of(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
     """What the recipe behind a row says of its trainer, where that was looked up."""
     said = f"{text_of(row, 'system')} {text_of(row, 'gpu_split')}"
     for one in _recipes():
@@ -373,21 +375,6 @@ def _recipe(row: Mapping[str, str], model: Model) -> Mapping[str, str]:
         if is_of_row and (not one["model"] or load_model(one["model"]).id == model.id):
             return one
     return {}
-
-
-def _degrees(text: str, name: str) -> list[float]:
-    """Degrees of a layout as stated; none where they are not."""
-    words = re.search(rf"{name} ((?:[A-Z]+\d+ ?)+)", text)
-    if words is not None:
-        degrees = dict(re.findall(r"([A-Z]+)(\d+)", words[1]))
-        return [float(degrees.get(one, 1)) for one in ("TP", "CP", "EP", "PP", "VPP")]
-    engines = re.search(r"inference \(\d+ x TP(\d+)\)", text)
-    if name == "gen" and engines is not None:
-        return [float(engines[1]), 1.0]
-    found = re.search(rf"{name} \[[A-Z,]+\]=\[([^\]]+)\]", text)
-    if found is None:
-        return []
-    return [number_of(part) if part.strip() not in {"n/a", ""} else 1.0 for part in found[1].split(",")]
 
 
 def _stated_trainer(row: Mapping[str, str], degrees: Sequence[float], bare: RLScenario) -> Trainer:

@@ -13,19 +13,22 @@ from pathlib import Path
 import numpy as np
 
 from computeledger.arrays import Z_95, Range
+from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.weight_sync import (
     RATIO,
     SyncMechanism,
+    load_sync_mechanism,
     load_sync_text,
-    sync_mechanisms,
 )
-from computeledger.physics.parallelism import Layout
+from computeledger.physics.parallelism import Layout, parse_layout
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.units import parse_quantity
 from computeledger.validation.fit import Array, Fit, Fitted, cross_validate, fit_constants
 from computeledger.validation.measured_table import curated_rows, read_rows
 from computeledger.validation.rl.cells import (
     SkippedRLRunError,
+    read_degrees,
+    read_mechanism,
     read_model,
     read_precision,
     read_sides,
@@ -34,6 +37,7 @@ from computeledger.validation.rl.cells import (
     text_of,
     whole_of,
 )
+from computeledger.validation.rl.rows import recipe_of
 from computeledger.workloads.rl.weight_sync import SyncSides, sync_s
 from computeledger.workloads.rl_frameworks import named_rl_framework
 from computeledger.writing import toml_row, toml_text
@@ -91,10 +95,10 @@ def _sync(row: Mapping[str, str]) -> MeasuredSync:
     model, system = read_model(row), read_system(row)
     said = f"{text_of(row, 'notes')} {text_of(row, 'gpu_split')}".lower()
     n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
-    named = [(said.index(word), one) for one in sync_mechanisms().values() for word in one.words if word in said]
-    if not named:
+    named = read_mechanism(f"{text_of(row, 'system')} {said}")
+    if named is None:
         raise SkippedRLRunError("mechanism of weight sync not stated")
-    mechanism = min(named, key=lambda pair: pair[0])[1]
+    mechanism = load_sync_mechanism(named)
     sides = read_sides(row, n_gpus)
     generation, training = sides if sides is not None else (float(n_gpus), float(n_gpus))
     precision = read_precision(row, model)
@@ -108,10 +112,21 @@ def _sync(row: Mapping[str, str]) -> MeasuredSync:
     return MeasuredSync(
         row,
         SyncSides(model, precision, layout, generation, training, system, "colocated" in said,
-                  "host memory" not in said, _is_sharded(row)),
+                  "host memory" not in said, _is_sharded(row), _trainer_layout(row, model, training)),
         mechanism,
         seconds_of(row),
     )  # fmt: skip
+
+
+def _trainer_layout(row: Mapping[str, str], model: Model, n_training: float) -> Layout | None:
+    """Layout of the trainer, as the row or its recipe states it."""
+    recipe, stated = recipe_of(row, model), read_degrees(text_of(row, "gpu_split"), "train")
+    if recipe.get("layout"):
+        return parse_layout(recipe["layout"])
+    if not stated or (stated[0] == stated[-2] == 1 and _is_sharded(row)):
+        return None
+    tp, ep, pp = int(stated[0]), int(stated[2]), int(stated[-2])
+    return Layout(tp=tp, pp=pp, ep=ep, dp=max(int(n_training) // (tp * pp), 1))
 
 
 def _is_sharded(row: Mapping[str, str]) -> bool:

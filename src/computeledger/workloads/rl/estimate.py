@@ -499,7 +499,8 @@ def weight_sync_s(scenario: RLScenario, machines: RLMachines) -> Num:
     wire_s = 0.0 if split.is_colocated else own / machines.generation.scale_out_bytes_per_s
     system, sharded = machines.generation.system, scenario.trainer.is_sharded
     sides = SyncSides(engine.model, engine.precision, engine.layout, split.n_generation, split.n_training, system,
-                      split.is_colocated, is_sharded=sharded)  # fmt: skip
+                      split.is_colocated, is_sharded=sharded, training=scenario.trainer.layout,
+                      lora=scenario.lora)  # fmt: skip
     mechanism = sync_mechanism(scenario.weight_sync, split.is_colocated)
     return np.maximum(machines.factors.rl_sync_ratio * sync_s(sides, mechanism), wire_s)
 

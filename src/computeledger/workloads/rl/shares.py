@@ -55,10 +55,11 @@ def part_ratios(modelled: Mapping[str, Num], split: Split, factors: RLFactors) -
         for name in modelled
     }
     drawn, typical = (_given_back(modelled, split, ratios) for ratios in (own, {n: median(r) for n, r in own.items()}))
-    # parts that vary are skewed: their medians are brought back to where they are without
+    # parts that vary are skewed: their medians are brought back to where the step's own ratio has them
+    step = {name: part * factors.rl_step_ratio for name, part in modelled.items()}
     return {
         name: factors.rl_step_ratio * drawn[name] * _over(_median(part), _median(part * drawn[name] / typical[name]))
-        for name, part in modelled.items()
+        for name, part in step.items()
     }
 
 

@@ -9,13 +9,15 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.errors import InputError
-from computeledger.facts.architecture import Model
+from computeledger.facts.architecture import Lora, Model
 from computeledger.facts.schema import System
-from computeledger.physics.adapters import adapter_shape, served_bytes
+from computeledger.physics.adapters import adapter_params, adapter_shape, served_bytes
 from computeledger.physics.calibration.weight_sync import SyncMechanism, load_sync_mechanism, sync_constants
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.memory import expert_bytes_per_gpu, weights_bytes_per_gpu
+from computeledger.physics.training.memory import MASTER_BYTES, MOMENT_BYTES
+from computeledger.physics.transformer import n_params_total
 
 #: Tensors of a layer beside its feed-forward matrices: projections of attention and norms (assumption).
 LAYER_TENSORS = 8
@@ -77,6 +79,10 @@ class SyncSides:
         Whether the trainer's parts still have to be brought together; not where they lie in host memory already.
     is_sharded : bool
         Whether data-parallel ranks of the trainer share its weights.
+    training : Layout or None
+        Of the trainer; None where nobody says: its parts lie evenly on its GPUs.
+    lora : Lora or None
+        Adapters that are trained alone; None where all weights are.
     """
 
     model: Model
@@ -88,6 +94,8 @@ class SyncSides:
     is_colocated: bool = True
     is_gathered: bool = True
     is_sharded: bool = False
+    training: Layout | None = None
+    lora: Lora | None = None
 
     @property
     def n_tensors(self) -> int:
@@ -113,6 +121,45 @@ class SyncSides:
         every = sent_bytes_per_gpu(self.model, Layout(), self.precision)
         return every / self.n_training if moved == "trainer shard" else every
 
+    @property
+    def state_bytes(self) -> Num:
+        """Master copy and moments of the optimizer on one GPU of the trainer [byte]."""
+        trained = n_params_total(self.model) if self.lora is None else adapter_params(self.model, self.lora)
+        return trained * (MASTER_BYTES + 2 * MOMENT_BYTES["fp32"]) / self.n_training
+
+    def gathered_s(self, moved: str) -> Num:
+        """Time to bring all weights onto every GPU of the trainer, links at their full rate [s].
+
+        Inside a domain everything passes a GPU's link. Across domains a network card brings what its own GPU lacks of
+        other stages (a shard of it, or whole tensors where those are gathered first) and its share of what all GPUs of
+        its domain lack of experts and of shared weights.
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_model, load_system
+        >>> model, cut = load_model("llama-3.1-70b"), Layout(tp=4, pp=4, dp=4)
+        >>> sides = SyncSides(model, Precision(), cut, 64.0, 64.0, load_system("h100-nvl8"), training=cut)
+        >>> shards, tensors = (sides.gathered_s(f"gathered {one}") for one in ("shards", "tensors"))
+        >>> bool(tensors > 2 * shards)
+        True
+        """
+        domain = np.minimum(self.system.n_gpus_scale_up.value, self.n_training)
+        every, routed = sent_bytes_per_gpu(self.model, Layout(), self.precision), self.model.adapters is None
+        inside_s = every * (1 - 1 / domain) / self.system.scale_up_bytes_per_s_per_gpu.value
+        shared = every * (1 / domain - 1 / self.n_training)
+        cut = self.training
+        if cut is not None and not self.is_sharded:
+            experts = expert_bytes_per_gpu(self.model, Layout(), self.precision) if routed else 0.0
+            own = (every - experts) / np.where(moved == "gathered tensors", 1.0, cut.tp) + experts / cut.ep
+            lacking = own * (1 - 1 / cut.pp) + experts * np.maximum(1 / domain - 1 / cut.ep, 0.0)
+        elif cut is not None:
+            # tensor-parallel shards are gathered first, then each GPU gathers whole tensors on its own
+            lacking = np.where(np.asarray(cut.tp) > 1, every * (1 - domain / self.n_training), shared)
+        else:
+            lacking = shared
+        beyond = np.where(np.asarray(self.n_training) > domain, lacking, 0.0)
+        return inside_s + beyond / self.system.cross_domain_bytes_per_s_per_gpu
+
     def link_bytes_per_s(self, crosses_hosts: bool) -> Num:
         """Link of one GPU between both sides: inside a scale-up domain that holds both, else beyond it [byte/s]."""
         system = self.system
@@ -123,7 +170,9 @@ class SyncSides:
 
 
 def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] | None = None) -> Num:
-    """Time of one synchronisation: ``fixed + tensors x each + bytes / (share x link) + gathered + bytes / rate``.
+    """Time of one synchronisation, by the terms of its mechanism.
+
+    ``fixed + tensors x each + bytes / (share x link) + gathered + bytes / rate + state / rate``
 
     Trainers whose ranks share the weights send at a share of their own, and bring experts together first.
 
@@ -158,7 +207,8 @@ def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] 
         time_s = time_s + known[given.tensor] * sides.n_tensors
     if given.link:
         share = known[given.sharded_link if sides.is_sharded and given.sharded_link else given.link]
-        time_s = time_s + moved / (share * link)
+        is_gathered = given.moved.startswith("gathered")
+        time_s = time_s + (sides.gathered_s(given.moved) if is_gathered else moved / link) / share
     if given.experts and sides.is_sharded and sides.model.adapters is None:
         apart = expert_bytes_per_gpu(sides.model, Layout(), sides.precision)
         time_s = time_s + apart / (known[given.experts] * link)
@@ -166,6 +216,8 @@ def sync_s(sides: SyncSides, given: SyncMechanism, constants: Mapping[str, Num] 
         time_s = time_s + moved / (known[given.gather] * link)
     if given.rate:
         time_s = time_s + moved / known[given.rate]
+    if given.state:
+        time_s = time_s + sides.state_bytes / known[given.state]
     return time_s
 
 
