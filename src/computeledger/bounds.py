@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
 
@@ -136,8 +137,16 @@ def check_record(record: _Record, **bounds: Bound) -> None:
             continue  # most numbers are single ones
         if isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, (bool, np.bool_)):
             _check_number(name, value, kinds, bound)
-        elif not kinds & ({"bool"} if isinstance(value, bool) else {kind.__name__ for kind in type(value).__mro__}):
+        elif not (kinds & _classes(value) or ("Callable" in kinds and callable(value))):
             raise InputError(f"{name}: expected {_words(kinds)}, not {_given(value)}")
+
+
+def _classes(value: object) -> set[str]:
+    """Names of the classes that a value is of, as annotations write them."""
+    if isinstance(value, bool):
+        return {"bool"}
+    named = {kind.__name__ for kind in type(value).__mro__}
+    return named | {"Mapping"} if isinstance(value, Mapping) else named
 
 
 #: Annotations of numbers.
@@ -187,6 +196,8 @@ _KINDS = {
     "Precision": "a Precision, as parse_precision gives it",
     "Model": "a Model, as load_model gives it",
     "System": "a System, as load_system gives it",
+    "Mapping": "a mapping",
+    "Callable": "a function",
     "NoneType": "None",
 }
 

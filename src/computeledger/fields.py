@@ -71,6 +71,7 @@ class Field:
     slider: tuple[float, float] | None = None
     is_list: bool = False
     is_single: bool = False
+    is_whole: bool = False
     takes_number: bool = False
     takes_record: bool = False
     words: tuple[str, ...] = ()
@@ -316,6 +317,8 @@ def _problem(one: Field, value: float) -> str:
         return "must be finite"
     if one.is_open and value <= one.least:
         return f"must be greater than {one.least:g}"
+    if one.is_whole and value % 1 and one.least <= value <= one.largest:
+        return f"must be a whole number, such as {math.floor(value):,} or {math.ceil(value):,}"
     if value < one.least:
         return f"must be at least {one.least:g}" if one.least else "must not be negative"
     return f"must be at most {one.largest:g}" if value > one.largest else ""
@@ -377,6 +380,8 @@ def property_of(one: Field) -> dict[str, Any]:
     if one.choices:
         kind["enum"] = list(one.choices)
     if one.dimension not in (*_JSON_TYPES, TEXTS):
+        if one.is_whole:
+            kind["multipleOf"] = 1
         bounds = {"exclusiveMinimum" if one.is_open else "minimum": one.least, "maximum": one.largest}
         kind |= {key: value for key, value in bounds.items() if math.isfinite(value)}
     if one.default is not None and one.default != ():

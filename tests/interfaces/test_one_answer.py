@@ -35,7 +35,6 @@ from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.scenario import VERIFIER_CORES
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
 from computeledger.workloads.serving.intervals import interval_class, interval_of
-from computeledger.workloads.serving.settings import LIVE_LIMIT
 from tests.commands import call
 
 SAMPLES = 32
@@ -354,7 +353,6 @@ def test_options_have_the_defaults_of_their_one_home() -> None:
 
     rl = fields_of(RLQuestion)
     pretrain = fields_of(PretrainQuestion)
-    assert rl["live_limit"].default == LIVE_LIMIT
     assert rl["verifier_cores"].default == VERIFIER_CORES
     assert rl["mfu"].default == PRETRAINING_UTILIZATION_FRACTION
     assert rl["recompute"].choices == RECOMPUTE

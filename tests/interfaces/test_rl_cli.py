@@ -131,7 +131,7 @@ BAD = {
     "turns beyond their limit": ([*RUN, "--turns", "10", "--turn-limit", "2"], "less than the mean of 10 turns"),
     "more than was drafted": ([*RUN, "--tokens-per-step", "5"], "between 1 and one more than the drafted tokens (1)"),
     "negative lag": ([*RUN, "--max-lag", "-1"], "must not be negative"),
-    "no verifier": ([*RUN, "--verifier-time", "1s", "--verifier-cores", "0"], "must be greater than 0"),
+    "no verifier": ([*RUN, "--verifier-time", "1s", "--verifier-cores", "0"], "must be at least 1"),
     "half a verifier": ([*RUN, "--verifier", "30%:2s"], "SHARE:TIME:CORES"),
     "zero cores": ([*RUN, "--verifier", "30%:2s:0"], "at least 1 core"),
     "too few started": ([*RUN, "--oversampling", "0.5"], "at least 1"),

@@ -206,7 +206,8 @@ def test_levers_and_domains() -> None:
     names = {one.name: one.gpu_time_ratio for one in levers(RUN, MACHINES)}
     assert names["asynchrony"] < 1 and names["more concurrency"] < 1
     h200 = rl_machine(replace(MACHINE, system=load_system("h200-nvl8")))
-    use = domain_use(load_model("llama-3.1-405b"), Precision(), RUN.sampling, RLMachines(h200, h200, rl_factors()))
+    engine = replace(RUN.engine, model=load_model("llama-3.1-405b"), precision=Precision())
+    use = domain_use(engine, RUN.sampling, RLMachines(h200, h200, rl_factors()))
     assert use.fits and use.weights_bytes == pytest.approx(0.81e12, rel=0.02)
 
 

@@ -32,7 +32,9 @@ def test_every_framework_loads_and_is_found_by_its_own_name() -> None:
 def test_what_nobody_names_is_the_frameworks() -> None:
     slime = cl.rl(**ASKED, framework="slime").to_dict()
     assert slime["backend"] == "sglang" and not slime["split"]["colocated"], "slime splits the GPUs without a lag"
-    assert slime["framework"]["taken"] == {"backend": "sglang", "max_lag": 0, "logprob_passes": 2.0}
+    assert slime["framework"]["taken"] == {
+        "backend": "sglang", "max_lag": 0, "logprob_passes": 2.0, "live_limit": 512.0,
+    }  # fmt: skip
     areal = cl.rl(**ASKED, framework="areal", training_gpus=8).to_dict()
     assert areal["split"]["max_lag"] == 2
     named = cl.rl(**ASKED, framework="areal", backend="vllm", max_lag=0).to_dict()

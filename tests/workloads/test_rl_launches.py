@@ -216,7 +216,7 @@ def test_what_cannot_be_expressed_is_said(framework: str, given: dict[str, Any],
         ("skyrl", {"gpus": 24}, "takes 16; nearest: training_layout tp2-dp12$"),
         ("nemo-rl", {**LAGGED, "layout": "tp8-pp4"}, "no replica|does not fit|takes"),
         ("trl", {"prompts_per_step": 3, "group_size": 5, "training_layout": "dp16"}, "15 rollouts .* over 16 .* 16$"),
-        ("verl", {"group_size": 2.5}, "group_size 2.5: it takes whole numbers; nearest: 2"),
+        ("verl", {"group_size": 2.5}, "group_size 2.5: must be a whole number, such as 2 or 3"),
     ],
 )
 def test_what_would_not_start_is_refused_in_a_line(framework: str, given: dict[str, Any], says: str) -> None:

@@ -33,6 +33,7 @@ from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S
 from computeledger.workloads.questions.pretrain import PretrainQuestion
+from computeledger.workloads.rl.generation import OUTSIDE
 
 #: What a calibration's interval is wide at least, to each side: how two runs differ beside their own unsteadiness; and
 #: what it is where a run has too few pieces to tell (assumptions).
@@ -43,7 +44,7 @@ POWER_COVERAGE = 0.9
 _ONCE = "once per step"
 _LOGGED_AS: Mapping[str, str] = {
     "waiting for the longest rollouts": "generation", "waiting for verifiers": "verification", _ONCE: "idle",
-    "generators waiting": "idle", "trainer waiting for rollouts": "idle",
+    "generators waiting": "idle", "trainer waiting for rollouts": "idle", OUTSIDE: "idle",
 }  # fmt: skip
 
 

@@ -182,7 +182,8 @@ def reinforces(model: Model, generation: Generation) -> Reinforces:
     one = rl_machine(training_machine(system))
     machines = RLMachines(one, one, rl_factors_of(rl_class(model, chip, ROLLOUT_TOKENS)))
     sampling = Sampling(lengths_of_mean(ROLLOUT_TOKENS, LONGEST_OVER_MEAN * ROLLOUT_TOKENS), INPUT_TOKENS)
-    use = domain_use(model, precision, sampling, machines)
+    engine = ServingScenario(model, Layout(), precision, INPUT_TOKENS, ROLLOUT_TOKENS, 1.0)
+    use = domain_use(engine, sampling, machines)
     bytes_per_param = use.weights_bytes / n_params_total(model)
     world = Reinforces(
         model=model.id,
@@ -198,4 +199,4 @@ def reinforces(model: Model, generation: Generation) -> Reinforces:
     )
     if not use.fits:
         return replace(world, problem="one scale-up world does not hold weights and a rollout")
-    return replace(world, longest_trace_tokens=longest_trace(model, precision, machines, INPUT_TOKENS))
+    return replace(world, longest_trace_tokens=longest_trace(engine, sampling, machines))

@@ -33,6 +33,7 @@ from computeledger.actuals.recording.work import (
 from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter, read_ledger
 from computeledger.actuals.run_summary import summary
 from computeledger.arrays import Num
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import InputError, nearest, shown
 from computeledger.units import LARGEST
 
@@ -74,6 +75,9 @@ class RunMachine:
     peak_source: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     synchronize: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_record(self, devices=AT_LEAST_ONE, processes=AT_LEAST_ONE, peak_flop_per_s=POSITIVE)
 
 
 class PhaseBook:

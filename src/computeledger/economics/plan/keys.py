@@ -310,8 +310,9 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
         if one.words and isinstance(given, str) and given.strip().isalpha() and given not in one.words:
             words = " or ".join(one.words)
             raise QuantityError(f"{spelt} {given!r}: expected a quantity such as {example_of(one)!r}, or {words}")
+        is_count = isinstance(given, int) and one.dimension == "tokens"  # a whole number of tokens says enough
         given = given if isinstance(given, str) else repr(given)
-        if one.dimension not in (*DIMENSIONLESS, WHOLE):
+        if one.dimension not in (*DIMENSIONLESS, WHOLE) and not is_count:
             one = replace(one, unit=None)  # a file's number says its unit
         if one.dimension == WHOLE and ".." in given:
             one = replace(one, dimension="count", unit="", most=min(one.most, MOST_COUNT), least=max(one.least, 1.0))
@@ -371,7 +372,9 @@ def _properties(keys: Mapping[str, Field]) -> dict[str, Any]:
         elif one.dimension == TEXTS:
             found["type"] = ["string", "array"]
         elif one.dimension != TEXT:
-            found["type"] = ["string", "number"] if one.dimension in (*DIMENSIONLESS, WHOLE) else "string"
+            is_bare = one.dimension in (*DIMENSIONLESS, WHOLE)
+            bare = ["integer"] if one.dimension == "tokens" else ["number"] if is_bare else []
+            found["type"] = ["string", *bare] if bare else "string"
         out[name] = found
         out |= {alias: {**found, "deprecated": True} for alias in one.aliases}
     return out

@@ -182,6 +182,7 @@ def _trainer(setting: Setting, asked: AskedRun, fixed_s: float) -> Trainer:
         fixed_s=_optional(setting, "step_overhead", fixed_s),
         logprob_s_per_token=median(made.logprob_s) / tokens,
         update_s_per_token=median(made.update_s) / updated,
+        n_spare=median(run.spare_gpus[1]),
     )
 
 

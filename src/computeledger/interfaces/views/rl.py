@@ -172,6 +172,7 @@ _TAKEN = {
     "backend": "engine", "max_lag": "lag", "logprob_passes": "log-prob passes", "sharding": "sharding",
     "recompute": "recompute", "microbatch_sequences": "rollouts a microbatch", "packing": "packing",
     "memory_fraction": "share of memory for generation", "lora_sync": "LoRA sync",
+    "live_limit": "rollouts at once on a replica",
 }  # fmt: skip
 
 
@@ -419,14 +420,15 @@ def _domains(domains: list[Mapping[str, Any]]) -> Table:
     for one in domains:
         rollouts = format_si(one["rollouts"]) if one["fits"] else "does not fit"
         figures = (format_si(one["tokens_per_s_per_gpu"]), format_percent(one["utilization_fraction"]))
-        held = (format_si(one["hbm_bytes"], "B"), format_si(one["weights_bytes"], "B"))
+        held = (f"{one['n_chips']:,}", format_si(one["hbm_bytes"], "B"), format_si(one["weights_bytes"], "B"))
         rows.append([one["system"], *held, rollouts, one["layout"], *figures, "yes" if one["efficient"] else "no",
                      _trace(one), one["largest_model"].rpartition("/")[2]])  # fmt: skip
-    columns = ("domain", "memory #", "weights #", "rollouts #", "layout", "tokens/s per GPU #", "utilisation #",
-               "efficient", "longest trace #", "largest model")  # fmt: skip
+    columns = ("domain", "chips #", "memory #", "weights #", "rollouts #", "layout", "tokens/s per GPU #",
+               "utilisation #", "efficient", "longest trace #", "largest model")  # fmt: skip
     note = (
-        "efficient: weights and launches are at most half of a decode step; the longest trace is the memory's: "
-        "what exceeds the model's own context is marked"
+        "one domain full of replicas of the layout, as many rollouts as memory holds; efficient: weights and launches "
+        "are at most half of a decode step; the longest trace is the memory's: what exceeds the model's own context is "
+        "marked"
     )
     return Table("Does it fit the scale-up domain", columns, rows, "step", note)
 

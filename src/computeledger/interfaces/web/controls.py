@@ -37,7 +37,7 @@ def control_of(one: Field, look: Mapping[str, Any]) -> Control:
         "default": "" if one.dimension == SWITCH else default,
         "low": low,
         "high": high,
-        "whole": one.dimension in (WHOLE, "tokens"),
+        "whole": one.is_whole or one.dimension in (WHOLE, "tokens"),
         "choices": ("", *one.choices) if one.choices and one.default is None else one.choices,
         "blank": one.blank or "searched",
         "help": one.help,

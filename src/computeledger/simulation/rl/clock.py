@@ -35,6 +35,7 @@ from computeledger.simulation.state import (
     World,
     make_world,
 )
+from computeledger.workloads.rl.generation import OUTSIDE
 
 #: Events that a rollout takes in all: admission, prompt, finish, verdict.
 _EVENTS_PER_ROLLOUT = 6
@@ -89,13 +90,14 @@ class RLClockResult(Displayed):
         n_train = one.n_gpus_generation if one.is_colocated else one.trainer.n_gpus
         phases = {
             "generation": float(busy) * one.n_gpus_per_replica,
-            "log-probs": took[0] * one.trainer.logprob_s_per_token * n_train,
-            "update": took[1] * one.trainer.update_s_per_token * n_train,
+            "log-probs": took[0] * one.trainer.logprob_s_per_token * (n_train - one.trainer.n_spare),
+            "update": took[1] * one.trainer.update_s_per_token * (n_train - one.trainer.n_spare),
             "once per step": one.n_steps * one.trainer.fixed_s * n_train,
             "weight sync": self._sync_gpu_s(n_train),
             "repair": float(links[:, loop.D_DOWN].sum()) * one.n_gpus_per_replica,
             **self._judge_gpu_s(),
         }
+        phases[OUTSIDE] = self._outside_gpu_s(one.n_steps * one.trainer.fixed_s)
         return {**phases, **self._waits(one.n_gpus * self.end_s - sum(phases.values()))}
 
     def _judge_gpu_s(self) -> dict[str, float]:
@@ -116,6 +118,16 @@ class RLClockResult(Displayed):
         read = float((self.rollouts.sequence_tokens[self.trained] - judge.shared_tokens).sum())
         written = float(judge.votes * judge.verdict_tokens * len(self.trained))
         return 2 * judge.n_params_active * (read + written)
+
+    def _outside_gpu_s(self, fixed_s: float) -> float:
+        """GPU-time of GPUs outside the layouts: beside each phase of their side, or all the time."""
+        one, steps = self.scenario, self.run.steps[: self.scenario.n_steps]
+        n_trains, n_generates = one.trainer.n_spare, one.n_spare_generating
+        trains_s = float((steps[:, loop.S_ENDED] - steps[:, loop.S_BEGAN]).sum()) - fixed_s
+        if one.is_colocated:
+            return n_trains * trains_s + n_generates * (self.end_s - trains_s - fixed_s)
+        sent_s = (one.n_steps - 1) * one.sync.load_s
+        return n_trains * (self.end_s - fixed_s - sent_s) + n_generates * self.end_s
 
     def flop(self, n_params_active: float, logprob_passes: float, updates_per_batch: float) -> float:
         """Model FLOP of the trained steps and of every token sampled for them.
@@ -208,7 +220,7 @@ class RLClockResult(Displayed):
             verdicts = min(verdicts_s * one.n_gpus_generation, idle_gpu_s)
             return {"waiting for verifiers": verdicts, "waiting for the longest rollouts": idle_gpu_s - verdicts}
         trains = float((steps[:, loop.S_ENDED] - steps[:, loop.S_BEGAN]).sum()) + (one.n_steps - 1) * one.sync.load_s
-        trainer = max(one.trainer.n_gpus * (self.end_s - trains), 0.0)
+        trainer = max((one.trainer.n_gpus - one.trainer.n_spare) * (self.end_s - trains), 0.0)
         return {"trainer waiting for rollouts": trainer, "generators waiting": idle_gpu_s - trainer}
 
 

@@ -41,12 +41,13 @@ class Rollouts:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """What a training step takes."""
+    """What a training step takes; of its GPUs some may be outside its layout."""
 
     n_gpus: float
     fixed_s: float
     logprob_s_per_token: float
     update_s_per_token: float
+    n_spare: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,11 @@ class RLClockScenario:
         """GPUs of the run [-]."""
         judges = 0.0 if self.judge is None else self.judge.own_gpus
         return judges + self.n_gpus_generation + (0.0 if self.is_colocated else self.trainer.n_gpus)
+
+    @property
+    def n_spare_generating(self) -> float:
+        """GPUs of the generators that no whole replica takes [-]."""
+        return max(self.n_gpus_generation - self.pool.n_replicas * self.n_gpus_per_replica, 0.0)
 
 
 def check_run(one: RLClockScenario) -> None:

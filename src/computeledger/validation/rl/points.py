@@ -16,6 +16,7 @@ from computeledger.validation.rl.rows import RLRun, central_machine, rl_runs
 from computeledger.validation.rl.syncs import SYNC_METRICS, read_syncs
 from computeledger.workloads.rl.confidence import framework_factors, known_ratios, rl_class, rl_factors_of
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
+from computeledger.workloads.rl.generation import OUTSIDE
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.scenario import RLMachines
 from computeledger.workloads.rl.weight_sync import sync_s
@@ -24,7 +25,7 @@ from computeledger.workloads.rl_frameworks import load_rl_framework, named_rl_fr
 #: What binds the phases whose time is not that of a decode step.
 _BOUNDS = {"log-probs": "compute", "update": "compute", "weight sync": "network"}
 _BOUNDS |= dict.fromkeys(("once per step", "waiting for the longest rollouts", "waiting for verifiers"), "overhead")
-_BOUNDS |= dict.fromkeys(("generators waiting", "trainer waiting for rollouts"), "overhead")
+_BOUNDS |= dict.fromkeys(("generators waiting", "trainer waiting for rollouts", OUTSIDE), "overhead")
 
 
 def compare_rl(rows: Sequence[Mapping[str, str]], n_samples: int = 256, seed: int = 0) -> Comparison:

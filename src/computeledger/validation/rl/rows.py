@@ -176,14 +176,16 @@ def _run(metrics: Mapping[str, Mapping[str, str]]) -> RLRun:
     n_gpus = whole_of(text_of(row, "n_gpus"), "number of GPUs not stated")
     split, framework = _split(row, n_gpus, recipe), named_rl_framework(text_of(row, "system"))
     host = engine_memory(framework.shared_hbm_fraction if split.is_colocated else 0.0)
+    most = framework.live_limit(framework.engine, system.accelerator) or LIVE_LIMIT
     bare = RLScenario(
-        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, LIVE_LIMIT, host=host),
+        engine=ServingScenario(model, Layout(), read_precision(row, model), prompt, mean, most, host=host),
         sampling=Sampling(_lengths(row, mean, prompt), prompt, batch.group_size),
         algorithm=_algorithm(row, model, batch, rounds),
         trainer=Trainer(Layout()),
         split=split,
         weight_sync=read_mechanism(text_of(row, "system")) or framework.sync_of(split.is_colocated),
         is_one_program=framework.is_one_program,
+        gpu_batch=framework.generation_batch or None,
     )
     scenario = _with_layouts(row, bare, system)
     told = {
@@ -335,8 +337,7 @@ def _with_layouts(row: Mapping[str, str], bare: RLScenario, system: System) -> R
             layout = search_generation(one, layouts, RLMachines(machine, machine))
     except DoesNotFitError:
         raise SkippedRLRunError("does not fit, as modelled") from None
-    most = named_rl_framework(text_of(row, "system")).generation_batch * layout.n_gpus or one.engine.batch
-    return replace(one, engine=replace(one.engine, layout=layout, batch=np.minimum(one.engine.batch, most)))
+    return replace(one, engine=one.on(layout))
 
 
 def _trainer(row: Mapping[str, str], bare: RLScenario, machine: Machine) -> Trainer:

@@ -17,6 +17,8 @@ from computeledger.workloads.rl_frameworks import LORA_SYNCS, load_rl_framework,
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
+#: Passes, rounds, drafts and ratios of sizes beyond this are a slip.
+MOST_RATIO = 1000.0
 #: Frameworks that a run is written for.
 EMITTED = ("verl", "nemo-rl", "slime", "trl", "skyrl")
 
@@ -90,7 +92,7 @@ class RLQuestion(MayAdapt, OnSystem):
         aliases=("longest", "rollout_limit"), blank="3 x the mean",
     )  # fmt: skip
     longest_over_mean: Uncertain | None = asked(
-        "count", "Longest rollout of a step over the mean.", least=1.0, metavar="N", blank="3"
+        "count", "Longest rollout of a step over the mean.", least=1.0, most=MOST_RATIO, metavar="N", blank="3"
     )
     prompt_tokens: Uncertain = asked(
         "tokens", "Mean prompt.", 500.0, unit="tokens", metavar="L", aliases=("prompt",), label="Prompt, mean",
@@ -124,13 +126,15 @@ class RLQuestion(MayAdapt, OnSystem):
         "switch", "Agents write their turns at the same time, and not one after the other.", False
     )
     turn_limit: Uncertain | None = asked(
-        "count", "Turns at which an episode is cut.", least=1.0, metavar="N", blank="none"
+        "count", "Turns at which an episode is cut.", least=1.0, is_whole=True, metavar="N", blank="none"
     )
     environments: Uncertain | None = asked(
-        "count", "Environments, or sandboxes: episodes under way at once.", least=1.0, most=MOST_COUNT, metavar="N",
-        label="Environments", group="Turns and tools", slider=(8, 65536), blank="one for each rollout",
+        "count", "Environments, or sandboxes: episodes under way at once.", least=1.0, most=MOST_COUNT, is_whole=True,
+        metavar="N", label="Environments", group="Turns and tools", slider=(8, 65536), blank="one for each rollout",
     )  # fmt: skip
-    environment_cores: Uncertain = asked("count", "CPU cores that an environment holds.", 1.0, metavar="N")
+    environment_cores: Uncertain = asked(
+        "count", "CPU cores that an environment holds.", 1.0, most=MOST_COUNT, metavar="N"
+    )
     failed_fraction: Uncertain = asked(
         "fraction", "Attempts at an episode that fail, half-way on average, and are begun again.", 0.0, most=0.9,
         metavar="F",
@@ -138,15 +142,15 @@ class RLQuestion(MayAdapt, OnSystem):
     reread_cache: bool = asked("switch", "Caches are computed anew with new weights.", False)
     no_shared_prefix: bool = asked("switch", "A group's prompt is prefilled once per rollout.", False)
     prompts_per_step: Uncertain = asked(
-        "count", "Prompts per step.", 128.0, is_open=True, most=MOST_COUNT, metavar="N", aliases=("prompts",),
-        label="Prompts a step", group="Sampling", slider=(1, 4096),
+        "count", "Prompts per step.", 128.0, least=1.0, most=MOST_COUNT, is_whole=True, metavar="N",
+        aliases=("prompts",), label="Prompts a step", group="Sampling", slider=(1, 4096),
     )  # fmt: skip
     group_size: Uncertain = asked(
-        "count", "Rollouts per prompt.", 16.0, is_open=True, most=MOST_COUNT, metavar="N", label="Rollouts a prompt",
-        group="Sampling", slider=(1, 256),
+        "count", "Rollouts per prompt.", 16.0, least=1.0, most=MOST_COUNT, is_whole=True, metavar="N",
+        label="Rollouts a prompt", group="Sampling", slider=(1, 256),
     )  # fmt: skip
     steps: Uncertain = asked(
-        "count", "Steps of the run.", 1000.0, is_open=True, metavar="N", label="Steps", group="Sampling",
+        "count", "Steps of the run.", 1000.0, least=1.0, is_whole=True, metavar="N", label="Steps", group="Sampling",
         slider=(1, 100000),
     )  # fmt: skip
     kept_fraction: Uncertain = asked(
@@ -154,17 +158,23 @@ class RLQuestion(MayAdapt, OnSystem):
         aliases=("kept",), blank="100%",
     )  # fmt: skip
     sampling_rounds: Uncertain = asked(
-        "count", "Times a batch is sampled until enough groups carry a signal.", 1.0, is_open=True, metavar="N"
+        "count", "Times a batch is sampled until enough groups carry a signal.", 1.0, least=1.0, most=MOST_RATIO,
+        metavar="N",
+    )  # fmt: skip
+    oversampling: Uncertain = asked(
+        "count", "Rollouts started over those taken in.", 1.0, least=1.0, most=MOST_RATIO, metavar="N"
     )
-    oversampling: Uncertain = asked("count", "Rollouts started over those taken in.", 1.0, least=1.0, metavar="N")
     partial_rollouts: bool = asked("switch", "Rollouts broken off go on in the next step.", False)
     logprob_passes: Uncertain | None = asked(
-        "count", "Forward passes: old policy, reference.", metavar="N", blank="the framework's"
+        "count", "Forward passes: old policy, reference.", most=MOST_RATIO, metavar="N", blank="the framework's"
     )
     updates_per_batch: Uncertain = asked(
-        "count", "Passes of the update over kept rollouts.", 1.0, is_open=True, metavar="N", aliases=("updates",)
+        "count", "Passes of the update over kept rollouts.", 1.0, is_open=True, most=MOST_RATIO, metavar="N",
+        aliases=("updates",),
+    )  # fmt: skip
+    optimizer_steps: Uncertain = asked(
+        "count", "Optimizer steps in a pass.", 1.0, least=1.0, is_whole=True, metavar="N"
     )
-    optimizer_steps: Uncertain = asked("count", "Optimizer steps in a pass.", 1.0, is_open=True, metavar="N")
     global_batch_tokens: Uncertain | None = asked(
         "tokens", "Tokens per optimizer step, instead of --optimizer-steps.", unit="tokens", is_open=True, metavar="T",
         aliases=("global_batch",), blank="one step a pass",
@@ -192,10 +202,12 @@ class RLQuestion(MayAdapt, OnSystem):
         "weights with the adapters merged.", choices=LORA_SYNCS, label="LoRA sync", group="How",
         blank="the framework's, with --lora-rank",
     )  # fmt: skip
-    critic_ratio: Uncertain = asked("count", "Size of a critic over the policy; 0 without one.", 0.0, metavar="N")
+    critic_ratio: Uncertain = asked(
+        "count", "Size of a critic over the policy; 0 without one.", 0.0, most=MOST_RATIO, metavar="N"
+    )
     reward_ratio: Uncertain = asked(
         "count", "Size of a reward model on the trainer over the policy, one forward pass; 0 without one. A model that "
-        "is served is --judge.", 0.0, metavar="N",
+        "is served is --judge.", 0.0, most=MOST_RATIO, metavar="N",
     )  # fmt: skip
     judge: str | None = asked(
         "text", "Model that judges rollouts, served by itself: it reads each one and writes its verdict, or only a "
@@ -219,7 +231,7 @@ class RLQuestion(MayAdapt, OnSystem):
         slider=(0.001, 100), blank="0s",
     )  # fmt: skip
     verifier_cores: Uncertain = asked(
-        "count", "Verdicts that run at once.", 1024.0, is_open=True, most=MOST_COUNT, metavar="N",
+        "count", "Verdicts that run at once.", 1024.0, least=1.0, most=MOST_COUNT, is_whole=True, metavar="N",
         label="Verdicts at a time",
         group="Verifying", slider=(1, 65536),
     )  # fmt: skip
@@ -253,13 +265,15 @@ class RLQuestion(MayAdapt, OnSystem):
         "switch", "Under a lag generation drains before it takes new weights.", False,
         label="Drain generation before new weights", group="Asynchrony",
     )  # fmt: skip
-    live_limit: Uncertain = asked(
-        "count", "Rollouts that a replica decodes at once at most.", 1024.0, is_open=True, most=MOST_COUNT, metavar="N",
-        aliases=("batch",),
+    live_limit: Uncertain | None = asked(
+        "count", "Rollouts that a replica decodes at once at most.", least=1.0, most=MOST_COUNT, is_whole=True,
+        metavar="N", aliases=("batch",), blank="the framework's, or its engine's on the chip",
     )  # fmt: skip
-    draft_tokens: Uncertain = asked("count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="N")
+    draft_tokens: Uncertain = asked(
+        "count", "Speculative decoding: tokens drafted per step.", 0.0, most=MOST_RATIO, metavar="N"
+    )
     tokens_per_step: Uncertain = asked(
-        "count", "Tokens that a speculative step yields.", 1.0, is_open=True, metavar="N"
+        "count", "Tokens that a speculative step yields.", 1.0, is_open=True, most=MOST_RATIO, metavar="N"
     )
     recompute: str | None = asked(
         "text", "Activations that the trainer recomputes.", choices=("none", "selective", "full"), blank="searched"
@@ -434,6 +448,11 @@ class RLQuestion(MayAdapt, OnSystem):
         turns = spreads.get("turns")
         if turns is not None and min((low_of(turns.mean), *turns.ends)) < 1:
             raise InputError(f"--turns {shown(str(self.turns))}: must be at least 1")
+        written = self.rollout_tokens
+        if turns is not None and written is not None and low_of(turns.mean) > high_of(written):
+            raise InputError(
+                f"--turns {shown(str(self.turns))}: an episode of {high_of(written):,.0f} tokens has no more turns"
+            )
         if turns is not None and self.turn_limit is not None and low_of(self.turn_limit) < low_of(turns.mean):
             raise InputError(
                 f"--turn-limit {low_of(self.turn_limit):g}: less than the mean of {low_of(turns.mean):g} turns"

@@ -17,7 +17,7 @@ from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRA
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl.generation import Generation, generate, in_order, sooner, steady
+from computeledger.workloads.rl.generation import OUTSIDE, Generation, generate, in_order, sooner, steady
 from computeledger.workloads.rl.judge import Ends, Judging, judging
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.shares import part_ratios
@@ -200,15 +200,18 @@ class RLResult(Displayed):
         in_turn = () if judge is None or judge.is_apart else ("judge",)
         if split.is_colocated:
             order = ("generation", "waiting for the longest rollouts", *in_turn, "waiting for verifiers", "log-probs",
-                     "update")  # fmt: skip
+                     "update", OUTSIDE)  # fmt: skip
             found = {"all GPUs": {**{name: spent[name] / split.n_gpus for name in order}, **both}}
         else:
             sides = {
                 "generators": (split.n_generation, ("generation", *in_turn, "generators waiting")),
                 "trainer": (split.n_training, ("trainer waiting for rollouts", "log-probs", "update")),
             }
+            spares = dict(zip(sides, self.scenario.spare_gpus, strict=True))
+            outside_s = spent[OUTSIDE] / np.maximum(sum(spares.values()), 1.0)
             found = {
-                side: {**{name: spent[name] / gpus for name in order}, **both} for side, (gpus, order) in sides.items()
+                side: {**{name: spent[name] / gpus for name in order}, OUTSIDE: spares[side] * outside_s / gpus, **both}
+                for side, (gpus, order) in sides.items()
             }
         if judge is not None and judge.is_apart:
             found["judge"] = {name: spent[name] / judge.own_gpus for name in ("judge", "judge waiting")}
@@ -222,9 +225,9 @@ class RLResult(Displayed):
     @property
     def phase_utilization(self) -> dict[str, Num]:
         """FLOP of each phase over what its busy GPUs could do meanwhile, dense bf16 [-]."""
-        peak = self.peak_flop_per_s / self.scenario.n_gpus
+        peak, spent = self.peak_flop_per_s / self.scenario.n_gpus, self.phases_gpu_s
         return {
-            name: np.divide(flop, np.maximum(self.phases_gpu_s[name], np.finfo(float).tiny) * peak)
+            name: np.where(np.asarray(spent[name]) > 0, flop / np.where(spent[name], spent[name], 1.0) / peak, 0.0)
             for name, flop in self.flop_by_phase.items()
         }
 
@@ -522,11 +525,13 @@ def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
     """Split GPUs times step by phase; what is left of a side's time is waiting."""
     split, training = scenario.split, parts.training
     generating = parts.made.busy_s * np.maximum(scenario.n_replicas, 1.0) * scenario.engine.layout.n_gpus
+    spare_generation, spare_training = scenario.spare_gpus
+    n_training = split.n_training - spare_training
     phases: dict[str, Num] = {
         "generation": generating,
-        **{name: one_s * split.n_training for name, one_s in training.scoring_s.items()},
-        "log-probs": training.logprob_s * split.n_training,
-        "update": training.update_s * split.n_training,
+        **{name: one_s * n_training for name, one_s in training.scoring_s.items()},
+        "log-probs": training.logprob_s * n_training,
+        "update": training.update_s * n_training,
         "weight sync": parts.sync_s * split.n_gpus,
         "once per step": parts.fixed_s * split.n_gpus,
     }
@@ -538,11 +543,21 @@ def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
             phases["judge waiting"] = parts.step_s * one.own_gpus - phases["judge"]
         else:
             in_turn_s = phases["judge"]
-    if split.is_colocated:
-        phases["waiting for the longest rollouts"] = parts.made.wall_s * split.n_generation - generating
-        phases["waiting for verifiers"] = parts.late_s * split.n_gpus - in_turn_s
-        return phases
     pace_s = parts.step_s - parts.sync_s - parts.fixed_s
-    phases["generators waiting"] = pace_s * split.n_generation - generating - in_turn_s
-    phases["trainer waiting for rollouts"] = (pace_s - training.wall_s) * split.n_training
+    generates_s, trains_s = (parts.made.wall_s, training.wall_s) if split.is_colocated else (pace_s, pace_s)
+    spare = _times(spare_generation, generates_s) + _times(spare_training, trains_s)
+    if split.is_colocated:
+        held = split.n_generation - spare_generation
+        phases["waiting for the longest rollouts"] = parts.made.wall_s * held - generating
+        phases["waiting for verifiers"] = parts.late_s * split.n_gpus - in_turn_s
+    else:
+        phases["generators waiting"] = pace_s * (split.n_generation - spare_generation) - generating
+        phases["generators waiting"] = phases["generators waiting"] - in_turn_s
+        phases["trainer waiting for rollouts"] = (pace_s - training.wall_s) * n_training
+    phases[OUTSIDE] = spare
     return phases
+
+
+def _times(n_gpus: Num, spent_s: Num) -> Num:
+    """GPU-time of some GPUs; none of them spend nothing, however long it takes."""
+    return np.where(np.asarray(n_gpus) > 0, n_gpus * np.where(np.isfinite(spent_s), spent_s, 0.0), 0.0)

@@ -32,6 +32,8 @@ from computeledger.workloads.rl.pace import (
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
 
+#: GPU-time of GPUs that no replica and no rank of the trainer takes, as a phase.
+OUTSIDE = "waiting outside the layouts"
 #: Rounds in which the rollouts under way and the step that they leave settle.
 _ROUNDS = 3
 #: Level whose root gives the score of the largest of several normal draws: within 1 % of ``best_of_n_mean``.
@@ -426,7 +428,7 @@ def in_order(
     by_littles_law = np.minimum(rollouts * made.episode_s / np.where(fits, step_s, 1.0), lag * rollouts)
     made = steady(engine, sampling, (rollouts, by_littles_law, replicas), made_of)
     # generators go on while the trainer does what comes once per step
-    rate_s = np.minimum(full.wall_s, made.wall_s) - once_s
+    rate_s = np.maximum(np.minimum(full.wall_s, made.wall_s) - once_s, 0.0)
     paced_s = np.maximum(stale_s, rate_s)
     late = replace(made, wall_s=paced_s, busy_s=np.minimum(made.busy_s, paced_s))
     free = replace(full, wall_s=rate_s, busy_s=np.minimum(full.busy_s, rate_s))

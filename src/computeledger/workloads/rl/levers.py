@@ -180,7 +180,7 @@ def _anew(scenario: RLScenario, machines: RLMachines) -> RLScenario:
     longest = float(np.max(scenario.longest_sequence_tokens - scenario.sampling.prompt_tokens))
     held = replace(scenario.engine, output_tokens=longest, batch=1.0)
     layouts = [scenario.engine.layout, *generation_layouts(scenario, held, machines.generation)]
-    return replace(scenario, engine=replace(scenario.engine, layout=search_generation(scenario, layouts, machines)))
+    return replace(scenario, engine=scenario.on(search_generation(scenario, layouts, machines)))
 
 
 def _wider(best: RLScenario, machines: RLMachines) -> Lever:

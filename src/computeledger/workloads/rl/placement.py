@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from computeledger.arrays import median
+from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import DoesNotFitError, InputError, LayoutError, QuantityError
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
@@ -24,11 +25,14 @@ from computeledger.workloads.rl.search import (
     search_trainer,
     trainer_fits,
     with_share,
+    with_trainer,
 )
 from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer
 
 #: Parts of the GPUs that the trainer's cut of the model is searched on where the split is open.
 _PARTS = (1, 2, 4)
+#: Splits whose trainer is searched anew on just their GPUs.
+_REFINED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,12 @@ class Stated:
     pieces: Pieces = field(default_factory=Pieces)
     is_separate: bool = False
     is_wide: bool = False
+
+    def __post_init__(self) -> None:
+        check_record(
+            self, n_gpus=AT_LEAST_ONE, n_generation=AT_LEAST_ONE, n_training=AT_LEAST_ONE,
+            pack_tokens=POSITIVE,
+        )  # fmt: skip
 
     @property
     def is_apart(self) -> bool:
@@ -141,22 +151,30 @@ def place_run(run: RLScenario, stated: Stated, machines: RLMachines) -> tuple[RL
         output_tokens=median(run.longest_sequence_tokens - run.sampling.prompt_tokens),
         batch=1.0,
     )
-    layouts = [stated.generation] if stated.generation else generation_layouts(run, held, machines.generation)
-    if stated.is_wide or (stated.is_apart and stated.n_training is None and stated.n_generation is None):
+    is_open = stated.is_wide or (stated.is_apart and stated.n_training is None and stated.n_generation is None)
+    at_hand = stated.n_gpus if is_open else int(run.split.n_generation)
+    ways = (run, held, machines.generation, at_hand)
+    layouts = [stated.generation] if stated.generation else generation_layouts(*ways)
+    if is_open:
         return _searched(run, stated, layouts, machines)
     run = replace(run, trainer=_trainer(run, stated, int(run.split.n_training), machines.training))
-    return replace(run, engine=replace(run.engine, layout=search_generation(run, layouts, machines))), []
+    return replace(run, engine=run.on(search_generation(run, layouts, machines))), []
 
 
 def _searched(
     run: RLScenario, stated: Stated, layouts: Sequence[Layout], machines: RLMachines
 ) -> tuple[RLScenario, list[SplitOption]]:
-    """The cheapest split, the trainer's cut of the model searched on all, a half and a quarter of the GPUs."""
+    """The cheapest split; the trainer's partition is searched on parts of the GPUs, then on those of the best splits.
+
+    Parts that are no power of two are tried beside the largest one in them, whose degrees divide more models.
+    """
     found: dict[tuple[float, bool], SplitOption] = {}
     refused: InputError | None = None
-    for part in counted(_PARTS, "cuts of the GPUs"):
+    parts = {max(stated.n_gpus // part, 1) for part in _PARTS}
+    parts |= {2 ** (one.bit_length() - 1) for one in parts}
+    for part in counted(sorted(parts, reverse=True), "cuts of the GPUs"):
         try:
-            cut = replace(run, trainer=_trainer(run, stated, max(stated.n_gpus // part, 1), machines.training))
+            cut = replace(run, trainer=_trainer(run, stated, part, machines.training))
             ways = (cut, machines, stated.max_lag, layouts)
             options = search_split(*ways, is_wide=stated.is_wide, is_held=stated.trainer is None)
         except (DoesNotFitError, LayoutError, QuantityError) as error:
@@ -169,9 +187,24 @@ def _searched(
     if not found:
         raise refused or DoesNotFitError("no split of the GPUs fits")
     options = sorted(found.values(), key=lambda option: option.gpu_s_per_token)
+    if stated.trainer is None:
+        better = [_with_own_trainer(run, stated, option, machines) for option in options[:_REFINED]]
+        options = sorted([*better, *options[_REFINED:]], key=lambda option: option.gpu_s_per_token)
     best = options[0]
-    placed = replace(run, split=best.split, engine=replace(run.engine, layout=best.layout), trainer=best.trainer)
+    placed = replace(run, split=best.split, engine=run.on(best.layout), trainer=best.trainer)
     return placed, options
+
+
+def _with_own_trainer(run: RLScenario, stated: Stated, option: SplitOption, machines: RLMachines) -> SplitOption:
+    """A split with the trainer that is the fastest on just its GPUs, where that makes it cheaper."""
+    try:
+        trainer = _trainer(run, stated, int(option.split.n_training), machines.training)
+    except (DoesNotFitError, LayoutError, QuantityError):
+        return option
+    there = replace(run, split=option.split, engine=run.on(option.layout), trainer=trainer)
+    if run.host_unit and not bool(there.is_even):
+        return option
+    return min(option, with_trainer(option, there, machines), key=lambda one: one.gpu_s_per_token)
 
 
 def _trainer(run: RLScenario, stated: Stated, n_gpus: int, machine: Machine) -> Trainer:

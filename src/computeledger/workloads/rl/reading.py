@@ -19,7 +19,7 @@ from computeledger.physics.calibration.weight_sync import load_sync_mechanism
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.weights import precision_of
-from computeledger.units import parse_quantity
+from computeledger.units import format_count, parse_quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
 from computeledger.workloads.rl.generation import engine_memory
@@ -50,6 +50,7 @@ from computeledger.workloads.rl.turns import Sampling, Turns
 from computeledger.workloads.rl.weight_sync import check_sync
 from computeledger.workloads.rl_frameworks import load_rl_framework
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.settings import LIVE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def read_run(question: RLQuestion, drawn: Numbers, typical: Numbers) -> AskedRun
     run = _scenario(question, model, drawn.values, _lengths(question, model, drawn.values))
     run = replace(
         run,
-        engine=replace(run.engine, layout=placed.engine.layout),
+        engine=run.on(placed.engine.layout),
         split=placed.split,
         trainer=placed.trainer,
         weight_sync=placed.weight_sync,
@@ -153,17 +154,25 @@ def _adapters_remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> s
 
 
 def _remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
-    """The fewest GPUs, doubled from those given, that hold a run whose layouts and split are searched."""
+    """The fewest GPUs, doubled from those given, that hold a run whose layouts and split are searched, and how."""
     free = replace(stated, n_generation=None, n_training=None, generation=None, trainer=None)
     for n in (stated.n_gpus * 2**doublings for doublings in range(_MOST_DOUBLINGS + 1)):
-        sides = [replace(one, system=replace(one.system, n_gpus=n)) for one in (machines.generation, machines.training)]
+        sides = [_with_gpus(one, n) for one in (machines.generation, machines.training)]
         try:
-            place_run(run, replace(free, n_gpus=n), RLMachines(sides[0], sides[1], machines.factors))
+            placed, _ = place_run(run, replace(free, n_gpus=n), RLMachines(sides[0], sides[1], machines.factors))
         except InputError:
             continue
-        other = "in another layout or split" if n == stated.n_gpus else f"on {n:,} GPUs"
-        return f"it would fit {other}"
-    return f"nor does it on {n:,} GPUs: shorter rollouts or a smaller model may"
+        split = placed.split
+        who = "in turns" if split.is_colocated else f"{split.n_generation:g} generate, {split.n_training:g} train"
+        how = f"{who}, generation {placed.engine.layout}, trainer {placed.trainer.layout}"
+        return f"with layouts and split left to the search it would fit on {format_count(n, 'GPU')}: {how}"
+    return f"nor does it fit {n:,} GPUs: shorter rollouts or a smaller model may"
+
+
+def _with_gpus(machine: Machine, n: int) -> Machine:
+    """A machine whose system counts so many GPUs, where its name counts them."""
+    counted = machine.system.n_gpus is not None
+    return replace(machine, system=replace(machine.system, n_gpus=n)) if counted else machine
 
 
 def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLMachines:
@@ -212,13 +221,14 @@ def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
 
 def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], lengths: Lengths) -> RLScenario:
     """The run with given numbers, where it stands still open."""
+    framework, chip = load_rl_framework(question.framework), load_system(question.system).accelerator
     engine = ServingScenario(
         model=replace(model, adapters=question.lora) if question.lora_sync == "adapters" else model,
         layout=Layout(),
         precision=precision_of(model, question.precision, question.kv_precision),
         input_tokens=numbers["prompt_tokens"],
         output_tokens=lengths.mean_tokens,
-        batch=numbers["live_limit"],
+        batch=numbers.get("live_limit", framework.live_limit(str(question.backend), chip) or LIVE_LIMIT),
         draft_tokens=numbers["draft_tokens"],
         tokens_per_step=numbers["tokens_per_step"],
         host=engine_memory(question.memory_fraction or 0.0),
@@ -239,8 +249,9 @@ def _scenario(question: RLQuestion, model: Model, numbers: Mapping[str, Num], le
         domains=_domains(question, numbers),
         text=text,
         weight_sync=question.weight_sync,
-        is_one_program=load_rl_framework(question.framework).is_one_program,
-        has_stages=load_rl_framework(question.framework).has_stages,
+        is_one_program=framework.is_one_program,
+        has_stages=framework.has_stages,
+        gpu_batch=None if "live_limit" in numbers else framework.generation_batch or None,
         host_unit=_host_unit(question),
         judge=_judge(question, numbers),
     )
@@ -260,7 +271,7 @@ def _judge(question: RLQuestion, numbers: Mapping[str, Num]) -> Judge | None:
         return None
     model = load_model(question.judge)
     stored = precision_of(model, None, question.kv_precision)
-    engine = ServingScenario(model, Layout(), stored, 1.0, 1.0, numbers["live_limit"])
+    engine = ServingScenario(model, Layout(), stored, 1.0, 1.0, numbers.get("live_limit", LIVE_LIMIT))
     gpus = None if question.judge_gpus is None else float(question.judge_gpus)
     return Judge(engine, gpus, numbers["judge_tokens"], numbers["judge_calls"])
 
@@ -427,6 +438,6 @@ def _parse_domain(text: str) -> Domain:
         raise InputError(f"--verifier {error}") from None
     if isinstance(share, Range) or isinstance(time_s, Range) or isinstance(cores, Range):
         raise InputError(f"--verifier {shown(text)}: expected single numbers; ranges go to --verifier-time")
-    if cores < 1:
-        raise InputError(f"--verifier {shown(text)}: at least 1 core is needed")
+    if cores < 1 or cores % 1:
+        raise InputError(f"--verifier {shown(text)}: at least 1 core is needed, and whole ones")
     return Domain(share, time_s, cores)

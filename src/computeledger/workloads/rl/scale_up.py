@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from computeledger.errors import DoesNotFitError, LayoutError
 from computeledger.facts.architecture import Model
-from computeledger.physics.parallelism import Layout, serving_layouts, stack_layouts
-from computeledger.physics.roofline import Precision
+from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.rl.generation import places
-from computeledger.workloads.rl.lengths import LONGEST_OVER_MEAN, lengths_of_mean
+from computeledger.workloads.rl.lengths import lengths_of_mean
 from computeledger.workloads.rl.pace import decode_step_s
 from computeledger.workloads.rl.scenario import RLMachines
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.search import layouts_that_fit
 
 #: A domain runs RL efficiently where no more than this share of a decode step is reading weights and launching: more
 #: memory would then at best halve the GPU-time of a token (a definition).
@@ -35,12 +35,14 @@ class DomainUse:
     ----------
     system : str
         The domain.
+    n_chips : int
+        Of the domain [-].
     layout : str
-        Of the replica that fills it; empty where nothing fits.
+        Of the replicas that fill it; empty where nothing fits.
     hbm_bytes, weights_bytes : float
         Of the domain, and of one copy of the weights in it [byte].
     n_rollouts : float
-        Rollouts that decode at once [-].
+        Rollouts that decode at once, in all replicas [-].
     tokens_per_s_per_gpu : float
         Generated [token/s].
     utilization_fraction : float
@@ -50,6 +52,7 @@ class DomainUse:
     """
 
     system: str
+    n_chips: int
     layout: str
     hbm_bytes: float
     weights_bytes: float
@@ -73,23 +76,17 @@ class DomainUse:
 NO_LIMIT = 1_000_000.0
 
 
-def domain_use(
-    model: Model, precision: Precision, sampling: Sampling, machines: RLMachines, live_limit: float = NO_LIMIT
-) -> DomainUse:
-    """Fill one scale-up domain with rollouts.
+def domain_use(engine: ServingScenario, sampling: Sampling, machines: RLMachines) -> DomainUse:
+    """Fill one scale-up domain with replicas, as an RL run that has just these GPUs would: its layouts, its memory.
 
     Parameters
     ----------
-    model : Model
-        The policy.
-    precision : Precision
-        Of generation.
+    engine : ServingScenario
+        Model, precision, share of the memory, speculative decoding; its layout and limit are set aside.
     sampling : Sampling
         With single numbers.
     machines : RLMachines
         With single numbers as factors; the generators' domain is filled.
-    live_limit : float
-        Rollouts that an engine decodes at once at most [-].
 
     Returns
     -------
@@ -99,93 +96,91 @@ def domain_use(
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.roofline import Machine
+    >>> from computeledger.physics.roofline import Machine, Precision
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> one = Machine(load_system("h200-nvl8"))
-    >>> sampling = Sampling(lengths_of_mean(16e3, 40e3), 500.0)
-    >>> domain_use(load_model("qwen3-32b"), Precision(), sampling, RLMachines(one, one)).fits
-    True
+    >>> engine = ServingScenario(load_model("qwen3-32b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> use = domain_use(engine, Sampling(lengths_of_mean(16e3, 40e3), 500.0), RLMachines(one, one))
+    >>> use.fits, use.n_chips
+    (True, 8)
     """
-    system = machines.generation.system
-    n_gpus = int(system.n_gpus_scale_up.value)
-    hbm = n_gpus * system.accelerator.usable_bytes
-    weights = float(weights_bytes_per_gpu(model, Layout(), precision))
-    nothing = DomainUse(system.id, "", hbm, weights, 0.0, 0.0, 0.0, 1.0)
-    sizes = {n_gpus, 2 ** int(np.log2(n_gpus))}
+    system, model = machines.generation.system, engine.model
+    n_chips = int(system.n_gpus_scale_up.value)
+    weights = float(weights_bytes_per_gpu(model, Layout(), engine.precision))
+    nothing = DomainUse(system.id, n_chips, "", n_chips * system.accelerator.usable_bytes, weights, 0.0, 0.0, 0.0, 1.0)
     try:
-        layouts = [one for size in sizes for one in serving_layouts(model, size, n_gpus)]
+        layouts = layouts_that_fit(engine, machines.generation, n_chips)
     except (LayoutError, DoesNotFitError):
         return nothing
-    largest = [one for one in layouts if one.n_gpus >= max(float(two.n_gpus) for two in layouts)]
-    stacked = stack_layouts(largest, trailing_axes=0)
-    engine = ServingScenario(model, stacked, precision, sampling.prompt_tokens, 1.0, live_limit)
-    room = np.broadcast_to(places(engine, sampling, machines.generation), (len(largest),))
-    context = sampling.mean_context_tokens
-    made_of = (machines.generation, machines.factors)
+    stacked = stack_layouts(layouts, trailing_axes=0)
+    filled = replace(engine, layout=stacked, batch=NO_LIMIT)
+    room = np.broadcast_to(places(filled, sampling, machines.generation), (len(layouts),))
+    replicas = n_chips // np.asarray(stacked.n_gpus, int)
+    context, made_of = sampling.mean_context_tokens, (machines.generation, machines.factors)
     live = np.maximum(room, 1.0)
-    full_s = decode_step_s(engine, live, context, made_of)
-    alone_s = decode_step_s(engine, np.ones_like(live), 1.0, made_of)
-    rate = np.where(room >= 1, live / full_s / stacked.n_gpus, 0.0)
+    full_s = np.asarray(decode_step_s(filled, live, context, made_of))
+    alone_s = np.asarray(decode_step_s(filled, np.ones_like(live), 1.0, made_of))
+    rate = np.where(room >= 1, replicas * live / full_s / n_chips, 0.0)
     best = int(np.argmax(rate))
     if room[best] < 1:
         return nothing
-    peak = machines.generation.bf16_flop_per_s
-    return DomainUse(
-        system=system.id,
-        layout=str(largest[best]),
-        hbm_bytes=hbm,
-        weights_bytes=weights,
-        n_rollouts=float(room[best]),
+    return replace(
+        nothing,
+        layout=str(layouts[best]),
+        n_rollouts=float(replicas[best] * room[best]),
         tokens_per_s_per_gpu=float(rate[best]),
-        utilization_fraction=float(2 * n_params_active(model) * rate[best] / peak),
-        shared_fraction=float(np.ravel(alone_s / full_s)[best]),
+        utilization_fraction=float(2 * n_params_active(model) * rate[best] / machines.generation.bf16_flop_per_s),
+        shared_fraction=float(np.broadcast_to(alone_s / full_s, room.shape)[best]),
     )
 
 
-def longest_trace(model: Model, precision: Precision, machines: RLMachines, prompt_tokens: float = 500.0) -> float:
+def longest_trace(engine: ServingScenario, sampling: Sampling, machines: RLMachines) -> float:
     """Longest mean rollout with which a domain still runs a model's RL efficiently.
 
     Parameters
     ----------
-    model : Model
-        The policy.
-    precision : Precision
-        Of generation.
+    engine : ServingScenario
+        As :func:`domain_use` takes it.
+    sampling : Sampling
+        With single numbers: its prompt, its turns, and how much longer the longest rollout is than the mean one.
     machines : RLMachines
         With single numbers as factors.
-    prompt_tokens : float
-        Of each rollout [token].
 
     Returns
     -------
     float
-        Of :data:`TRACES`, whatever the model's context; 0 where not even the shortest is [token].
+        Of :data:`TRACES`, whatever the model's context; 0 where none is: short ones may be bound by launches [token].
 
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.roofline import Machine
+    >>> from computeledger.physics.roofline import Machine, Precision
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> one = Machine(load_system("h200-nvl8"))
-    >>> longest_trace(load_model("llama-3.1-405b"), Precision(), RLMachines(one, one)) < 16e3
+    >>> engine = ServingScenario(load_model("llama-3.1-405b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> longest_trace(engine, Sampling(lengths_of_mean(1e3, 3e3), 500.0), RLMachines(one, one)) < 16e3
     True
     """
-    found = 0.0
+    found, lengths = 0.0, sampling.lengths
+    tail = float(np.max(lengths.longest_tokens / lengths.mean_tokens))
     for trace in TRACES.tolist():
-        sampling = Sampling(lengths_of_mean(trace, LONGEST_OVER_MEAN * trace), prompt_tokens)
-        if not domain_use(model, precision, sampling, machines).is_efficient:
+        longer = replace(sampling, lengths=lengths_of_mean(trace, tail * trace))
+        use = domain_use(engine, longer, machines)
+        if not use.fits:
             break
-        found = trace
+        found = trace if use.is_efficient else found
     return found
 
 
 def largest_model(
-    models: Sequence[tuple[Model, Precision]], sampling: Sampling, machines: RLMachines
+    models: Sequence[ServingScenario], sampling: Sampling, machines: RLMachines
 ) -> tuple[Model, DomainUse] | None:
     """Largest of some models that a domain runs RL with efficiently.
 
     Parameters
     ----------
-    models : sequence of tuple of Model and Precision
-        To try.
+    models : sequence of ServingScenario
+        Engines to try, as :func:`domain_use` takes them.
     sampling : Sampling
         With single numbers.
     machines : RLMachines
@@ -200,10 +195,11 @@ def largest_model(
     --------
     >>> from computeledger.facts.load import load_system
     >>> from computeledger.physics.roofline import Machine
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> one = Machine(load_system("h200-nvl8"))
     >>> largest_model([], Sampling(lengths_of_mean(16e3, 40e3), 500.0), RLMachines(one, one)) is None
     True
     """
-    uses = [(model, domain_use(model, precision, sampling, machines)) for model, precision in models]
+    uses = [(engine.model, domain_use(engine, sampling, machines)) for engine in models]
     good = [pair for pair in uses if pair[1].is_efficient]
     return max(good, key=lambda pair: pair[1].weights_bytes) if good else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +189,8 @@ class RLScenario:
         Whether trainer and generators are one program: no controller hands out work, no engine is woken.
     has_stages : bool
         Whether the framework runs generation on pipeline stages; searched without them where it does not.
+    gpu_batch : float or ndarray or None
+        Rollouts that a GPU of a replica decodes at once at most, where no engine batches them [-].
     host_unit : int
         Of a run that a framework is to start, GPUs of which sides apart take multiples: layouts that divide their GPUs,
         and ranks their batch, are preferred. 0 of any other run [-].
@@ -205,6 +208,7 @@ class RLScenario:
     weight_sync: str | None = None
     is_one_program: bool = False
     has_stages: bool = True
+    gpu_batch: Num | None = None
     host_unit: int = 0
     judge: Judge | None = None
 
@@ -377,6 +381,18 @@ class RLScenario:
         tokens = given.read_tokens + self.judge.calls * self.judge.tokens
         return 2 * n_params_active(self.judge.engine.model) * given.rollouts * tokens
 
+    def on(self, layout: Layout) -> ServingScenario:
+        """The generation engine on a layout, with its limit of live rollouts there."""
+        engine = replace(self.engine, layout=layout)
+        return engine if self.gpu_batch is None else replace(engine, batch=self.gpu_batch * layout.n_gpus)
+
+    @property
+    def spare_gpus(self) -> tuple[Num, Num]:
+        """GPUs of the generators that no whole replica takes, and of the trainer that its layout leaves out [-]."""
+        split, trained = self.split, self.trainer.layout.n_gpus
+        generated = np.maximum(self.n_replicas, 1.0) * self.engine.layout.n_gpus
+        return np.maximum(split.n_generation - generated, 0.0), np.maximum(split.n_training - trained, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class RLMachines:
@@ -396,6 +412,18 @@ def check_rl(scenario: RLScenario) -> RLScenario:
     return scenario
 
 
+def least_ranks(layout: Layout) -> int:
+    """Data-parallel ranks of a trainer's layout come in multiples of these: experts are spread over a stage evenly.
+
+    Examples
+    --------
+    >>> [least_ranks(Layout(tp=2, dp=8, ep=ep)) for ep in (1, 2, 8)]
+    [1, 1, 4]
+    """
+    ep = int(layout.ep)
+    return ep // math.gcd(ep, int(layout.tp) * int(layout.cp))
+
+
 def shares_apart(
     n_gpus: float, cut: Layout, layouts: Sequence[Layout]
 ) -> tuple[list[tuple[Layout, float]], NDArray[np.float64], NDArray[np.float64]]:
@@ -407,7 +435,7 @@ def shares_apart(
     >>> generating.tolist(), training.tolist()
     ([8.0, 16.0, 24.0], [24.0, 16.0, 8.0])
     """
-    unit = float(cut.tp * cut.pp * cut.cp)
+    unit = float(cut.tp * cut.pp * cut.cp * least_ranks(cut))
     pairs = [
         (layout, float(generators))
         for layout in layouts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from computeledger.workloads.pretraining.search import ranked_pretraining
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, passes_of
 from computeledger.workloads.rl.generation import generate, in_order
 from computeledger.workloads.rl.judge import verdicts_per_s
-from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, shares_apart
+from computeledger.workloads.rl.scenario import RLMachines, RLScenario, Split, least_ranks, shares_apart
 from computeledger.workloads.rl.training import PACK_TOKENS, Pieces, Trainer, train
 from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 from computeledger.workloads.serving.search import layouts_that_fit
@@ -60,9 +60,16 @@ def rl_machine(machine: Machine) -> Machine:
     )
 
 
-def generation_layouts(scenario: RLScenario, held: ServingScenario, machine: Machine) -> list[Layout]:
-    """Layouts of a replica that hold the model; stages, which some frameworks lack, only where nothing else does."""
+def generation_layouts(
+    scenario: RLScenario, held: ServingScenario, machine: Machine, n_gpus: int | None = None
+) -> list[Layout]:
+    """Layouts of a replica that hold the model; stages, which some frameworks lack, only where nothing else does.
+
+    Where a replica of whole scale-up domains is larger than the GPUs at hand, those that divide the GPUs are taken.
+    """
     fitting = layouts_that_fit(held, machine)
+    if n_gpus is not None and min(one.n_gpus for one in fitting) > n_gpus:
+        fitting = layouts_that_fit(held, machine, n_gpus)
     whole = [one for one in fitting if scenario.has_stages or one.pp == 1]
     return whole or fitting
 
@@ -139,9 +146,10 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     best = int(np.argmin(wall_s))
     if not np.isfinite(wall_s[best]):
         longest = float(np.max(scenario.longest_sequence_tokens))
+        which = f"no layout of at most {int(split.n_generation)} x {chip}"
+        which = f"a replica of {small[0]} on {chip} does not hold" if len(layouts) == 1 else f"{which} holds"
         raise DoesNotFitError(
-            f"{model.id} in {engine.precision.written}: no layout of at most {int(split.n_generation)} x {chip} holds "
-            f"its weights and one rollout of {longest:.0f} tokens"
+            f"{model.id} in {engine.precision.written}: {which} its weights and one rollout of {longest:.0f} tokens"
         )
     return small[best]
 
@@ -161,53 +169,96 @@ class TrainerQuestion:
 def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Machine) -> Trainer:
     """Find the fastest layout of the model that holds one longest rollout.
 
-    Weights that data-parallel ranks share need no tensor or pipeline parallelism where they fit so. The search runs on
-    the largest power of two of the GPUs; data-parallel ranks then fill the rest.
+    Weights that data-parallel ranks share need no tensor or pipeline parallelism where they fit so. Else every divisor
+    of the GPUs is tried as a degree, and those of their largest power of two, whose data-parallel ranks fill the rest.
     """
     if question.pieces.is_sharded and (found_one := _sharded_trainer(question, scenario, machine)):
         return found_one
-    power = 2 ** int(math.log2(question.n_gpus))
-    longest = float(np.max(scenario.longest_sequence_tokens))
-    longest = max(longest, question.pack_tokens or 0.0)
+    longest = max(float(np.max(scenario.longest_sequence_tokens)), question.pack_tokens or 0.0)
     algorithm = scenario.algorithm
     each_step = float(np.max(algorithm.trained_rollouts * algorithm.trained_passes))
     each_step = max(each_step / float(np.max(algorithm.optimizer_steps * algorithm.updates_per_batch)), 1.0)
-    mean = float(np.max(scenario.sequence_tokens))
-    sequences = max(power_of_two(each_step * mean / longest), 1)
-    domain = int(machine.system.n_gpus_scale_up.value)
-    layouts = [
-        layout
-        for layout in training_layouts(question.model, power, domain, longest_cp=_LONGEST_CP)
-        if layout.dp <= sequences
-    ]
-    batch = Batch(longest, float(sequences))
-    asked = PretrainingScenario(question.model, Layout(), question.precision, batch, lora=question.pieces.lora)
-    if not layouts:
-        held, each = format_count(power, "GPU"), format_count(sequences, "sequence")
-        raise DoesNotFitError(f"{question.model.id}: no layout of {held} trains on {each} a step")
-    options = (
-        one
-        for one in ranked_pretraining(asked, layouts, machine)
-        if question.recompute in (None, one.recompute)
-        and (question.pack_tokens is None or one.microbatch_sequences == 1)
-    )
-    whole = replace(question.pieces, is_sharded=False)
-    found = [
-        whole.applied(Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute))
-        for one in itertools.islice(options, _TRIED)
-    ]
-    if not found:
-        raise DoesNotFitError(f"{question.model.id}: no layout fits with recompute {question.recompute}")
+    sequences = each_step * float(np.max(scenario.sequence_tokens)) / longest
+    found = _fitting_trainers(question, max(power_of_two(sequences), 1), longest, machine)
     if scenario.host_unit:
         shared = [replace(scenario, trainer=with_share(one, float(question.n_gpus))) for one in found]
         found = [one for one, run in zip(found, shared, strict=True) if _trains_evenly(run, question.n_gpus)] or found
     # what is fastest with full sequences need not be so with rollouts of every length
     passes, made_of = passes_of(scenario), (machine, RLFactors())
-    best = min(
-        counted(found, "cuts of the model"),
-        key=lambda one: float(np.max(train(question.model, one, passes, made_of).wall_s)),
+
+    def took_s(one: Trainer) -> float:
+        """Of the rank with most rollouts."""
+        most = math.ceil(round(each_step / float(one.layout.dp), _DIGITS)) * float(one.layout.dp) / each_step
+        return most * float(np.max(train(question.model, one, passes, made_of).wall_s))
+
+    return min(counted(found, "cuts of the model"), key=took_s)
+
+
+def _fitting_trainers(question: TrainerQuestion, sequences: int, longest: float, machine: Machine) -> list[Trainer]:
+    """The fastest trainers of each group of layouts; unequal stages only where no equal ones fit."""
+    whole, found = replace(question.pieces, is_sharded=False), list[Trainer]()
+    batch = Batch(longest, float(sequences))
+    bare = PretrainingScenario(question.model, Layout(), question.precision, batch, lora=question.pieces.lora)
+    for has_equal_stages in (True, False):
+        for layouts, count in _layouts_by_ranks(question, sequences, machine, has_equal_stages):
+            asked = replace(bare, batch=Batch(longest, float(count)))
+            try:
+                ranked = ranked_pretraining(asked, layouts, machine)
+            except DoesNotFitError:
+                continue
+            options = (
+                one
+                for one in ranked
+                if question.recompute in (None, one.recompute)
+                and (question.pack_tokens is None or one.microbatch_sequences == 1)
+            )
+            for one in itertools.islice(options, _TRIED):
+                made = Trainer(one.layout, question.precision, one.microbatch_sequences * longest, one.recompute)
+                found.append(with_share(whole.applied(made), float(question.n_gpus)))
+        if found:
+            return found
+    n_gpus, odd = question.n_gpus, _odd_part(question.n_gpus)
+    every = training_layouts(question.model, n_gpus, int(machine.system.n_gpus_scale_up.value), longest_cp=_LONGEST_CP)
+    batch = Batch(longest, float(odd * 2 ** math.ceil(math.log2(n_gpus))))
+    ranked_pretraining(replace(bare, batch=batch), every, machine)
+    raise DoesNotFitError(
+        f"{question.model.id}: no layout of {format_count(n_gpus, 'GPU')} fits with "
+        f"{format_count(sequences, 'sequence')} a step and recompute {question.recompute or 'of any kind'}"
     )
-    return with_share(best, float(question.n_gpus))
+
+
+def _layouts_by_ranks(
+    question: TrainerQuestion, sequences: int, machine: Machine, has_equal_stages: bool
+) -> Iterator[tuple[list[Layout], int]]:
+    """Layouts to rank together: a batch divides into those whose data-parallel degrees have the same odd part.
+
+    Stages count as equal where the layers divide, and in powers of two.
+    """
+    n_gpus, domain = question.n_gpus, int(machine.system.n_gpus_scale_up.value)
+    groups: dict[int, list[Layout]] = {}
+    for size in sorted({n_gpus, 2 ** int(math.log2(n_gpus))}):
+        for layout in training_layouts(question.model, size, domain, longest_cp=_LONGEST_CP):
+            is_equal = _odd_part(int(layout.pp)) == 1 or question.model.n_layers % int(layout.pp) == 0
+            if (
+                is_equal == has_equal_stages and _odd_part(int(layout.cp)) == 1
+            ):  # chunks of a sequence, padded, come in powers of two
+                groups.setdefault(_odd_part(int(layout.dp)), []).append(layout)
+    batches = {odd: odd * max(power_of_two(sequences / odd), 1) for odd in groups if odd <= sequences}
+    held = {odd: [one for one in groups[odd] if one.dp <= batches[odd]] for odd in sorted(batches)}
+    if has_equal_stages and not any(held.values()):
+        said = f"{format_count(n_gpus, 'GPU')} trains on {format_count(sequences, 'sequence')} a step"
+        raise DoesNotFitError(f"{question.model.id}: no layout of {said}")
+    for odd, layouts in held.items():
+        for size in sorted({int(one.n_gpus) for one in layouts}):
+            yield [one for one in layouts if one.n_gpus == size], batches[odd]
+
+
+#: Digits to which the rollouts of a rank are whole.
+_DIGITS = 6
+
+
+def _odd_part(count: int) -> int:
+    return count // (count & -count)
 
 
 def _trains_evenly(run: RLScenario, n_gpus: int) -> bool:
@@ -241,11 +292,11 @@ def with_share(trainer: Trainer, n_gpus: Num) -> Trainer:
 
     Examples
     --------
-    >>> float(with_share(Trainer(Layout(tp=2, dp=8)), 8.0).layout.dp)
-    4.0
+    >>> [float(with_share(Trainer(Layout(tp=2, dp=8, ep=ep)), 12.0).layout.dp) for ep in (1, 8)]
+    [6.0, 4.0]
     """
-    layout = trainer.layout
-    ranks = np.maximum(np.floor(n_gpus / (layout.tp * layout.pp * layout.cp)), 1.0)
+    layout, unit = trainer.layout, least_ranks(trainer.layout)
+    ranks = np.maximum(np.floor(n_gpus / (layout.tp * layout.pp * layout.cp * unit)), 1.0) * unit
     return replace(trainer, layout=replace(layout, dp=ranks))
 
 
@@ -260,6 +311,15 @@ class SplitOption:
     gpu_s_per_token: float
     verifier_cores: float
     bound: str
+
+
+def with_trainer(option: SplitOption, scenario: RLScenario, machines: RLMachines) -> SplitOption:
+    """The same split and generation layout with the trainer of a scenario, timed anew."""
+    result = estimate_rl(scenario, machines)
+    step_s, token_s = float(np.asarray(result.step_s)), float(np.asarray(result.gpu_s_per_step / result.kept_tokens))
+    cores, bound = float(np.asarray(cores_needed(result))), str(pace_bound(result).flat[0])
+    return replace(option, trainer=scenario.trainer, step_s=step_s, gpu_s_per_token=token_s, verifier_cores=cores,
+                   bound=bound)  # fmt: skip
 
 
 def search_split(
@@ -450,17 +510,17 @@ def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
     now = float(np.asarray(estimate_rl(scenario, machines).step_s))
     split, replica = scenario.split, float(scenario.engine.layout.n_gpus)
     cut = scenario.trainer.layout
-    rank = float(cut.tp * cut.pp * cut.cp)
+    rank = float(cut.tp * cut.pp * cut.cp * least_ranks(cut))
     changes: dict[str, tuple[RLScenario, float]] = {}
     if split.is_colocated:
         added = float(np.lcm(int(replica), int(rank)))
         more = Split(split.n_generation + added, split.n_training + added)
-        changes["both"] = (_grown(scenario, more), added)
+        changes["both"] = (_grown(scenario, more, added), added)
     else:
         more = replace(split, n_generation=split.n_generation + replica)
-        changes["generation"] = (_grown(scenario, more), replica)
+        changes["generation"] = (_grown(scenario, more, 0.0), replica)
         more = replace(split, n_training=split.n_training + rank)
-        changes["training"] = (_grown(scenario, more), rank)
+        changes["training"] = (_grown(scenario, more, rank), rank)
     if scenario.domains:
         domains = tuple(replace(one, n_cores=one.n_cores + 100 * one.share_fraction) for one in scenario.domains)
         changes["verification"] = (replace(scenario, domains=domains), 1.0)
@@ -473,5 +533,7 @@ def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
     }
 
 
-def _grown(scenario: RLScenario, split: Split) -> RLScenario:
-    return replace(scenario, split=split, trainer=with_share(scenario.trainer, split.n_training))
+def _grown(scenario: RLScenario, split: Split, added: float) -> RLScenario:
+    """The run on another split, so many GPUs more in the trainer's layout: those beside it wait as before."""
+    trainer = scenario.trainer
+    return replace(scenario, split=split, trainer=with_share(trainer, float(trainer.layout.n_gpus) + added))

@@ -8,6 +8,7 @@ import numpy as np
 
 from computeledger.arrays import Num, median
 from computeledger.physics.calibration.rl import RLFactors
+from computeledger.workloads.rl.generation import OUTSIDE
 from computeledger.workloads.rl.scenario import Split
 
 #: Part of a step -> the constant that it is longer or shorter by; scoring where nothing is said.
@@ -16,8 +17,8 @@ _RATIO_OF: Mapping[str, str] = {
     "update": "rl_update_ratio", "weight sync": "rl_weight_sync_ratio", "once per step": "rl_once_ratio",
     "waiting for verifiers": "rl_once_ratio",
 }  # fmt: skip
-#: What one side waits for the other: what its other parts leave.
-_WAITING = ("generators waiting", "trainer waiting for rollouts")
+#: What one side waits for the other, and GPUs that wait for nothing: what other parts leave.
+_WAITING = ("generators waiting", "trainer waiting for rollouts", OUTSIDE)
 #: Parts of generators on GPUs of their own, and parts that both sides are in.
 _OF_GENERATORS, _OF_BOTH = ("generation", "generators waiting"), ("weight sync", "once per step")
 
@@ -47,9 +48,12 @@ def part_ratios(modelled: Mapping[str, Num], split: Split, factors: RLFactors) -
     --------
     >>> parts = {"generation": 60.0, "update": 30.0, "weight sync": 0.0, "once per step": 10.0}
     >>> found = part_ratios(parts, Split(8, 8), RLFactors(rl_generation_ratio=2.0, rl_step_ratio=1.1))
-    >>> round(found["generation"] / found["update"], 6), round(sum(parts[name] * found[name] for name in parts), 6)
+    >>> ratio, whole = found["generation"] / found["update"], sum(parts[name] * found[name] for name in parts)
+    >>> round(float(ratio), 6), round(float(whole), 6)
     (2.0, 110.0)
     """
+    # of a run that does not fit parts have no end: they keep the ratio of the others
+    modelled = {name: np.where(np.isfinite(part), part, 0.0) for name, part in modelled.items()}
     own = {
         name: 1.0 if name in _WAITING else getattr(factors, _RATIO_OF.get(name, "rl_scoring_ratio"))
         for name in modelled

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from computeledger.errors import FactError
+from computeledger.facts.schema import Accelerator
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism
 from computeledger.sources import load_sources
+from computeledger.workloads.engines.settings import default_of
 from computeledger.workloads.frameworks import longest_named, room_entry, room_ids
 
 _ROOM = "computeledger.workloads.rl_frameworks"
@@ -96,8 +98,10 @@ class RLFramework:
         Whether shared weights stay gathered while log-probs are computed; for every microbatch otherwise.
     microbatch_sequences : int
         Rollouts of a training microbatch where nobody says; 0 for as many as the packed length holds [-].
+    live_rollouts : int
+        Rollouts that a replica decodes at once at most where nobody says; 0 for what its engine takes on a chip [-].
     generation_batch : int
-        Rollouts that a GPU decodes together where nobody says; 0 for as many as the engine takes [-].
+        Rollouts that a GPU decodes together where nobody says; 0 where an engine batches them [-].
     shared_hbm_fraction : float
         Share of a GPU's memory that the engine fills where GPUs are shared; 0 for what servers fill [-].
     decode_layer_s : float
@@ -128,12 +132,30 @@ class RLFramework:
     recompute: str = ""
     gathers_once: bool = False
     microbatch_sequences: int = 0
+    live_rollouts: int = 0
     generation_batch: int = 0
     shared_hbm_fraction: float = 0.0
     decode_layer_s: float = 0.0
     lora: LoraWays | None = None
     source: str = "assumption"
     unverified: tuple[str, ...] = ()
+
+    def live_limit(self, engine: str, chip: Accelerator) -> float:
+        """Rollouts that a replica decodes at once at most: as the framework starts its engine, or as that has it.
+
+        0 where neither says.
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_accelerator
+        >>> h100, a100 = (load_accelerator(one) for one in ("h100-sxm5-80gb", "a100-sxm4-80gb"))
+        >>> [load_rl_framework(one).live_limit("vllm", h100) for one in ("verl", "openrlhf")]
+        [256.0, 1024.0]
+        >>> load_rl_framework("openrlhf").live_limit("vllm", a100)
+        256.0
+        """
+        own = default_of(engine, "max_batch", chip)
+        return float(self.live_rollouts or (0 if own is None else own.value))
 
     def sync_of(self, is_colocated: bool) -> str | None:
         """Mechanism that it hands weights over by, None for the usual one.

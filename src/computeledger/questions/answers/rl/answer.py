@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ from computeledger.workloads.rl.levers import Lever, levers, step_levers
 from computeledger.workloads.rl.pace import decode_bound
 from computeledger.workloads.rl.run import EPOCHS, RunCost, rl_figures
 from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_model, longest_trace
+from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.search import (
     VERIFIER_HEADROOM,
     judge_gpus_that_keep_pace,
@@ -98,7 +99,7 @@ class RLAnswer(Answer):
         staged = not run.has_stages and median(run.engine.layout.pp) > 1
         name = load_rl_framework(self.question.stack).name
         refused = f"{name} runs no pipeline stages in generation: {run.engine.layout} cannot be run there"
-        return (*own, *([self.grown] if self.grown else ()), *([refused] if staged else ()))
+        return (*own, *([self.grown] if self.grown else ()), *([refused] if staged else ()), *_left_out(run))
 
     @property
     def step_s(self) -> Quantity:
@@ -225,6 +226,20 @@ _ADAPTERS_ASSUMED = {
     "frozen_weights": "in 16 bits, sharded and gathered as those of a trainer that trains everything",
     "critic": "trained with adapters too, where there is one",
 }
+
+
+def _left_out(run: RLScenario) -> Iterator[str]:
+    """GPUs that layouts leave without work, side by side."""
+    split = run.split
+    sides = (
+        ("generate", split.n_generation, f"replicas of {run.engine.layout}"),
+        ("train", split.n_training, f"the layout {run.trainer.layout}"),
+    )
+    for (verb, held, what), spare in zip(sides, run.spare_gpus, strict=True):
+        if n := median(spare):
+            takes = "take" if verb == "generate" else "takes"
+            idle = "the other one is idle and paid" if n == 1 else f"the other {n:,.0f} are idle and paid"
+            yield f"{what} {takes} {held - n:,.0f} of {format_count(float(held), 'GPU')} that {verb}: {idle}"
 
 
 def _assumptions(question: RLQuestion) -> dict[str, Any]:
@@ -392,13 +407,12 @@ def _domains(setting: Setting) -> tuple[DomainAnswer, ...]:
     """The question's model and rollouts in one domain of each kind."""
     machines, engine = setting.run.typical_machines, setting.run.typical.engine
     sampling = setting.run.typical.sampling
-    models = [(one, Precision()) for one in map(load_model, MODELS)]
+    models = [replace(engine, model=one, precision=Precision()) for one in map(load_model, MODELS)]
     rows = []
     for name in dict.fromkeys((setting.system.id, *SCALE_UP_SYSTEMS)):
         there = rl_machine(replace(machines.generation, system=load_system(name)))
         moved = replace(machines, generation=there, training=there)
-        use = domain_use(setting.run.model, engine.precision, sampling, moved)
-        trace = longest_trace(setting.run.model, engine.precision, moved, median(sampling.prompt_tokens))
+        use, trace = domain_use(engine, sampling, moved), longest_trace(engine, sampling, moved)
         best = largest_model(models, sampling, moved)
         rows.append(DomainAnswer(use, trace, best[0].id if best else "none of those tried"))
     return tuple(rows)

@@ -120,6 +120,8 @@ def framework_document(question: RLQuestion, result: RLResult) -> dict[str, Any]
     """The framework that the question takes its defaults from, which ones, and how weights are handed over."""
     one, colocated = load_rl_framework(question.stack), result.scenario.split.is_colocated
     taken = {name: value for name, value in question.from_framework.items() if getattr(question, name) is None}
+    if question.live_limit is None:
+        taken["live_limit"] = median(result.scenario.engine.batch)
     mechanism = sync_mechanism(result.scenario.weight_sync, colocated)
     return {
         "id": one.id,
@@ -285,6 +287,7 @@ def domain_document(use: DomainUse, traces: tuple[float, float | None], largest:
     """A scale-up domain under RL; traces are the longest that it carries, and what the model's context allows."""
     return {
         "system": use.system,
+        "n_chips": use.n_chips,
         "layout": use.layout,
         "hbm_bytes": use.hbm_bytes,
         "weights_bytes": use.weights_bytes,
