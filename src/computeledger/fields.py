@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from computeledger.arrays import Range
 
 #: What a caller may give for a field: text as people write it, a number, a range, several texts.
-Given: TypeAlias = "str | float | bool | Range | Sequence[str | float] | None"
+Given: TypeAlias = "str | float | bool | Range | Promise | Sequence[str | float] | None"
 #: Dimensions that are no quantity.
 TEXT, SWITCH, WHOLE, TEXTS = "text", "switch", "whole", "texts"
 #: Largest count of GPUs, replicas, requests or sequences that is searched or simulated.
@@ -37,7 +37,27 @@ MOST_OF: Mapping[str, float] = {
     "usd_per_year": 1e17, "usd_per_hour": 1e8, "usd_per_kwh": 1e5, "usd_per_mtok": 1e8, "usd_per_w": 1e8,
     "usd_per_byte": 1e5, "kg_per_kwh": 1e2, "fraction": 1.0, "ratio": 1e8, "count": 1e17, WHOLE: MOST_COUNT,
 }  # fmt: skip
+#: Percentiles of requests that a limit may be promised to.
+LEAST_PERCENTILE, MOST_PERCENTILE = 50.0, 99.9
+_QUANTILE = re.compile(r"\s*p([^:]*):(.*)", re.DOTALL)
 _ON, _OFF = ("on", "yes", "true", "1"), ("off", "no", "false", "0", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A limit that a stated share of requests keeps, as ``p95:2s`` is written.
+
+    Examples
+    --------
+    >>> str(Promise(0.95, 2.0))
+    'p95:2'
+    """
+
+    share_fraction: float
+    limit: float
+
+    def __str__(self) -> str:
+        return f"p{100 * self.share_fraction:g}:{self.limit:g}"
 
 
 class Record(Protocol):
@@ -74,6 +94,7 @@ class Field:
     is_whole: bool = False
     takes_number: bool = False
     takes_record: bool = False
+    takes_quantile: bool = False
     words: tuple[str, ...] = ()
     example: str = ""
 
@@ -276,6 +297,8 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
     from computeledger.arrays import Range
     from computeledger.units import parse_quantity
 
+    if one.takes_quantile and (isinstance(given, Promise) or _QUANTILE.match(str(given))):
+        return _promise(one, given, spelt)
     if isinstance(given, bool) or not isinstance(given, (str, int, float, Range)):
         raise QuantityError(f"{spelt} {shown(given)}: expected a number")
     if isinstance(given, str) and given in one.words:
@@ -298,6 +321,22 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
                 f"{spelt} {end:g}: {problem}" if not isinstance(given, str) else f"{spelt} {shown(given)}: {problem}"
             )
     return value if isinstance(value, Range) else float(value)
+
+
+def _promise(one: Field, given: Any, spelt: str) -> Promise:
+    """Read a limit with the share of requests that keep it."""
+    if isinstance(given, Promise):
+        percentile, limit = 100 * given.share_fraction, given.limit
+    else:
+        percentile, limit = _QUANTILE.match(given).groups()  # type: ignore[union-attr]
+    try:
+        percentile = round(float(percentile), 9)
+    except ValueError:
+        percentile = math.nan
+    if not LEAST_PERCENTILE <= percentile <= MOST_PERCENTILE:
+        raise QuantityError(f"{spelt} {shown(str(given))}: write p50 to p99.9, then the limit, such as p95:2s")
+    single = replace(one, takes_quantile=False, is_single=True)
+    return Promise(percentile / 100, _number(single, limit, f"{spelt} p{percentile:g}:"))
 
 
 def _whole(one: Field, value: Any, spelt: str) -> int:

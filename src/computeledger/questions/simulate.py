@@ -72,13 +72,15 @@ class SimulateServeQuestion(EngineRun, Simulated):
     output_tokens: str = asked("text", "Length of the output, written alike.", "256", metavar="L", takes_number=True)
     load_curve: str | None = asked("text", "Load over the day, such as 0:0.4,9:1,15:1.6,22:0.8.", metavar="H:LOAD,...")
     ttft: Uncertain | None = shared(
-        ServeQuestion, "ttft", help="Time to first token that a good request may take, such as 2s."
-    )
+        ServeQuestion, "ttft", help="Time to first token that a good request may take, such as 2s.",
+        takes_quantile=False,
+    )  # fmt: skip
     tpot: Uncertain | None = shared(
         ServeQuestion,
         "tpot",
         help="Time per output token that a good request may take, such as 50ms.",
         blank="none",
+        takes_quantile=False,
     )
     good_fraction: float = asked(
         "fraction", "Share of requests that must be good.", 0.9, is_open=True, most=1.0, is_single=True, metavar="F",

@@ -35,7 +35,13 @@ class SweepQuestion(EngineRun):
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     gpus: int | None = shared(ServeQuestion, "gpus", blank="as many as each layout takes")
     price: Uncertain | None = shared(ServeQuestion, "price")
-    tpot: Uncertain | None = shared(ServeQuestion, "tpot", blank="50 ms")
+    tpot: Uncertain | None = shared(
+        ServeQuestion,
+        "tpot",
+        blank="50 ms",
+        takes_quantile=False,
+        help="Longest acceptable time per output token, such as 50ms.",
+    )
     backend: str | None = shared(ServeQuestion, "backend", blank="as in `serve`")
     profile: str | None = shared(ServeQuestion, "profile")
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")

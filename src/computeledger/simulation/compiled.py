@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -22,6 +23,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 COMPILE_EVENTS = 200_000
 #: The same for the events of many simulations together.
 COMPILE_TOTAL_EVENTS = 1_000_000
+
+#: Events beyond which what an earlier process compiled is worth loading: a second, with numba.
+LOADED_EVENTS = 30_000
 
 _KERNELS: dict[str, Callable[..., Any]] = {}
 #: Events that this process has given each kernel.
@@ -63,7 +67,26 @@ def for_events(function: Function, n_events: int) -> Function:
     """
     _SEEN_EVENTS[function] = _SEEN_EVENTS.get(function, 0) + n_events
     pays = n_events > COMPILE_EVENTS or _SEEN_EVENTS[function] > COMPILE_TOTAL_EVENTS
+    pays = pays or (_SEEN_EVENTS[function] > LOADED_EVENTS and is_stored(function))
     return compiled(function) if pays and can_compile() else function
+
+
+@functools.cache
+def is_stored(function: Callable[..., Any]) -> bool:
+    """Whether an earlier process left the compiled kernel in numba's cache beside this module.
+
+    Examples
+    --------
+    >>> is_stored(abs)
+    False
+    """
+    here = Path(__file__)
+    return any((here.parent / "__pycache__").glob(f"{here.stem}.{_stored_name(function)}-*.nbi"))
+
+
+def _stored_name(function: Callable[..., Any]) -> str:
+    """The cache's file name holds the stamp: what was compiled of other source is not looked at."""
+    return f"{function.__name__}_{_stamp()[:16]}"
 
 
 @functools.cache
@@ -86,9 +109,7 @@ def _with_stamp(function: Callable[[Any], Any], stamp: str) -> Callable[[Any], A
         """Call it."""
         return function(world) if stamp else 0
 
-    run.__name__ = (
-        f"{function.__name__}_{stamp[:16]}"  # the cache's file name: what was compiled before is not looked at
-    )
+    run.__name__ = _stored_name(function)
     run.__qualname__ = run.__name__
     return run
 

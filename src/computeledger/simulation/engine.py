@@ -56,6 +56,8 @@ class Engine:
         Real over predicted time of a prompt that is read alone, and of what comes before it [-].
     alone_ratio : float or None
         Real over modelled time to first token of a request that meets no other; None where it is as beside others [-].
+    prefix_tokens : int
+        Cached prefix that every sequence holds before its own prompt; the contexts contain it [token].
     """
 
     n_replicas: int = 1
@@ -64,6 +66,7 @@ class Engine:
     contexts_tokens: tuple[float, float] = (1024.0, 8192.0)
     reading_ratio: float = 1.0
     alone_ratio: float | None = None
+    prefix_tokens: int = 0
 
     def __post_init__(self) -> None:
         check_record(self, n_replicas=AT_LEAST_ONE, chunk_tokens=AT_LEAST_ONE, live=AT_LEAST_ONE)
@@ -153,8 +156,33 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     )
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
     misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
-    pool = Pool(engine.n_replicas, times, limits)
+    pool = after_prefix(Pool(engine.n_replicas, times, limits), engine.prefix_tokens)
     return TimedPool(pool, host, float(np.max(np.abs(misses))), int(layout.n_gpus))
+
+
+def after_prefix(pool: Pool, prefix_tokens: int) -> Pool:
+    """Replicas whose sequences all hold a cached prefix of their own before their prompts begin.
+
+    Its bytes are read with every token and every chunk, and take room; no work makes it.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import constant_step_times
+    >>> pool = Pool(1, constant_step_times(4, 0.1, 0.0)._replace(context_s=np.full(5, 1e-6)), Limits(4, 1000, 0, 0, 8))
+    >>> held = after_prefix(pool, 100)
+    >>> round(float(held.times.decode_s[2] - pool.times.decode_s[2]), 9), held.limits.state_tokens
+    (0.0002, 100)
+    """
+    if not prefix_tokens:
+        return pool
+    times, limits = pool.times, pool.limits
+    batch = np.arange(len(times.decode_s))
+    moved = times._replace(
+        decode_s=times.decode_s + batch * times.context_s * prefix_tokens,
+        prefill_s=times.prefill_s + times.prefill_context_s * prefix_tokens,
+        beside_s=times.beside_s + times.beside_context_s * prefix_tokens,
+    )
+    return pool._replace(times=moved, limits=limits._replace(state_tokens=limits.state_tokens + prefix_tokens))
 
 
 def _outside_steps(prompts: ServingScenario, machine: Machine, engine: Engine, mean_tokens: float) -> HostTimes:

@@ -22,7 +22,7 @@ from computeledger.simulation.state import (
     World,
 )
 
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 #: Share of the second half of the arrivals in which work waits for room, from which on a pool counts as saturated.
 BLOCKED_FRACTION = 0.95
 #: A queue that grows by more than this share of what arrives, and by more than chance explains, never stops growing.
@@ -90,7 +90,7 @@ def percentiles(times_s: Mapping[str, Times], gaps: Times) -> dict[str, dict[str
     Returns
     -------
     dict of str to dict of str to float
-        ``p50``, ``p90``, ``p99`` by quantity [s]; 0 where no request has any.
+        ``p50``, ``p90``, ``p95``, ``p99`` by quantity [s]; 0 where no request has any.
 
     Examples
     --------

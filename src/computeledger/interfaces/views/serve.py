@@ -11,6 +11,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
+from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.physics.calibration.local import local_engines
@@ -102,6 +103,8 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _headline(document: Mapping[str, Any]) -> str:
+    if "promise" in document:
+        return promise_headline(document)
     cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok").removesuffix("/Mtok")
     of_one = document["output_tokens_per_s_per_user"]
     first = f"has its one token after {words(point(document['ttft_s']), 's')}"
@@ -138,7 +141,8 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     out += [anchor_words(document["anchor"])] if "anchor" in document else []
     out += list(document.get("remarks", ()))
     out += [burst_words(document)] if "ttft_statistics_s" in document else []
-    out += [meets_words(name, one) for name, one in document.get("meets", {}).items()]
+    if "promise" not in document:
+        out += [meets_words(name, one) for name, one in document.get("meets", {}).items()]
     if "margins" in document:
         out.append(
             "of all layouts within the limits the answer gives the most output tokens per GPU: its requests cost least"
@@ -168,7 +172,9 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
-    if "fleet" in document:
+    if "promise" in document:
+        out += promise_facts(document)
+    elif "fleet" in document:
         out.append(("Fleet", _fleet(document["fleet"], document["assumptions"])))
     if "margins" in document:
         out.append(("Is the winner ahead?", margins_words(document["margins"])))
@@ -235,7 +241,7 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
-    out = [*_alternatives(document)]
+    out = promise_tables(document) if "promise" in document else [*_alternatives(document)]
     if "breakdown" in document:
         out += breakdown_tables(document)
     else:

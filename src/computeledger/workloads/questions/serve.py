@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
-from computeledger.fields import Record, asked, fields_of
+from computeledger.fields import Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.workloads.engines import default_engine
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
@@ -102,13 +102,25 @@ class ServeQuestion(EngineRun, OnSystem):
         "requests_per_s", "Load to size a fleet for.", unit="requests/s", is_open=True, metavar="R",
         label="Load", group="Load", blank="none",
     )  # fmt: skip
-    ttft: Uncertain | None = asked(
-        "s", "Longest acceptable time to first token, such as 2s.", unit=None, is_open=True, metavar="T",
+    arrival_spread: float = asked(
+        "ratio", "With percentiles promised: standard deviation of the gaps between arrivals over their mean: 1 is "
+        "Poisson, 0 even, above 1 bursty.", 1.0, most=20.0, metavar="CV", is_single=True, label="Spread of arrivals",
+        group="More",
+    )  # fmt: skip
+    ttft: Uncertain | Promise | None = asked(
+        "s", "Longest acceptable time to first token, such as 2s; or, with --requests-per-s, that of a share of "
+        "requests, such as p95:2s.", unit=None, is_open=True, metavar="T", takes_quantile=True,
         label="Slowest first token", group="Load", slider=(0.05, 20), blank="none",
     )  # fmt: skip
-    tpot: Uncertain | None = asked(
-        "s", "Longest acceptable time per output token, such as 50ms.", unit=None, is_open=True, metavar="T",
+    tpot: Uncertain | Promise | None = asked(
+        "s", "Longest acceptable time per output token, such as 50ms or p95:50ms.", unit=None, is_open=True,
+        metavar="T", takes_quantile=True,
         label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
+    )  # fmt: skip
+    e2e: Uncertain | Promise | None = asked(
+        "s", "Longest time of a whole request that a share of requests may take, such as p99:30s.", unit=None,
+        is_open=True, metavar="T", takes_quantile=True, is_single=True, label="Slowest request", group="More",
+        blank="none",
     )  # fmt: skip
     mode: str = asked(
         "text", "One pool of replicas, or prefill and decode apart.", "aggregated",
@@ -160,11 +172,13 @@ class ServeQuestion(EngineRun, OnSystem):
     def limits(self) -> dict[str, float]:
         """Medians of the limits on times that were given, by ``tpot`` and ``ttft`` [s]."""
         given = {"tpot": self.tpot, "ttft": self.ttft}
-        return {
-            name: float(one if isinstance(one, (int, float)) else one.quantile(0.0))
-            for name, one in given.items()
-            if one is not None
-        }
+        return {name: limit_s(one) for name, one in given.items() if one is not None}
+
+    @property
+    def promises(self) -> dict[str, Promise]:
+        """Limits that a share of requests keeps, by the quantity of a request."""
+        given = {"ttft_s": self.ttft, "tpot_s": self.tpot, "end_to_end_s": self.e2e}
+        return {name: one for name, one in given.items() if isinstance(one, Promise)}
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
@@ -196,6 +210,7 @@ class ServeQuestion(EngineRun, OnSystem):
         if self.rounds is None and (self.equal_lengths or self.statistic != "mean"):
             raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
         self._check_pools()
+        self._check_promises()
         if not self.has_host_memory and (self.host_bandwidth or self.host_link):
             raise InputError("--host-bandwidth and --host-link are of what is in host memory: add --host-weights")
 
@@ -205,6 +220,23 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError(f"--emit {self.emit}: launch commands have no {given} yet: leave out one of the two")
         if given and self.anchor:
             raise InputError(f"--anchor: measurements are read without {given} yet: leave out one of the two")
+
+    def _check_promises(self) -> None:
+        """Percentiles are those of a load on a fleet that is sized for it."""
+        if self.e2e is not None and not isinstance(self.e2e, Promise):
+            raise InputError(f"--e2e {limit_s(self.e2e):g}s: of how many requests? write for example p99:30s")
+        if not self.promises:
+            if self.arrival_spread != 1.0:
+                raise InputError("--arrival-spread is of a load with promised percentiles: add --ttft p95:2s")
+            return
+        name, one = next(iter(self.promises.items()))
+        option = f"--{'e2e' if name == 'end_to_end_s' else name.removesuffix('_s')} p{100 * one.share_fraction:g}"
+        if self.requests_per_s is None:
+            raise InputError(f"{option}: a percentile is that of a load: add --requests-per-s")
+        if self.batch is not None:
+            raise InputError(f"{option}: the load fills the batch: leave out --batch, or cap it with --max-batch")
+        if self.rounds is not None:
+            raise InputError(f"{option}: requests arrive one by one, not in --rounds: leave out one of the two")
 
     def _check_pools(self) -> None:
         if self.mode != "disaggregated":
@@ -223,6 +255,19 @@ class ServeQuestion(EngineRun, OnSystem):
             if getattr(self, name):
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} is not built for two pools: leave out --mode disaggregated")
+
+
+def limit_s(given: Uncertain | Promise) -> float:
+    """Median of a limit on a time [s].
+
+    Examples
+    --------
+    >>> limit_s(Promise(0.95, 2.0)), limit_s(0.05)
+    (2.0, 0.05)
+    """
+    if isinstance(given, Promise):
+        return given.limit
+    return float(given if isinstance(given, (int, float)) else given.quantile(0.0))
 
 
 def engine_on(system: str) -> str:

@@ -26,7 +26,7 @@ from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import checked_month
 from computeledger.workloads.engines.settings import default_of
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ServeQuestion, limit_s
 from computeledger.workloads.questions.setup import EngineMemory, EngineRun
 from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.columns import room
@@ -373,12 +373,12 @@ def choose_option(question: ServeQuestion, found: Sequence[ServingOption]) -> Se
         in_order = sorted(found, key=lambda one: str(one.layout))
         return max(in_order, key=lambda one: one.output_tokens_per_s_per_gpu)
     if question.ttft is not None:
-        first, best_ttft_s = median_of(question.ttft), min(one.ttft_s for one in found)
+        first, best_ttft_s = limit_s(question.ttft), min(one.ttft_s for one in found)
         found = [one for one in found if one.ttft_s <= first]
         if not found:
             best = format_si(best_ttft_s, "s")
             raise InputError(f"--ttft {format_si(first, 's')}: no layout reaches that TTFT; the best is {best}")
-    limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
+    limit = SLOWEST_TPOT_S if question.tpot is None else limit_s(question.tpot)
     best_option = cheapest(found, limit)
     if best_option.tpot_s > limit and question.tpot is not None:
         words = f"{best_option.layout} at batch {best_option.batch:,} takes {format_si(best_option.tpot_s, 's')}"

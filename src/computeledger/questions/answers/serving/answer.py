@@ -36,6 +36,7 @@ from computeledger.questions.answers.serving.document import (
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.pools import PoolsAnswer, answer_pools
+from computeledger.questions.answers.serving.promise import KeptPromise, keep_promise, promise_document
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
@@ -99,6 +100,7 @@ class ServeAnswer(ServingAnswer):
     n_gpus: int
     full_load: ServingResult | None = None
     full_limit: ServingResult | None = None
+    kept: KeptPromise | None = None
 
     @property
     def layout(self) -> Layout:
@@ -180,7 +182,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["winner"] = option_document(answer.chosen)
         out["pareto"] = [option_document(one) for one in pareto_front(answer.options)]
         out["n_options"] = len(answer.options)
-    if limits := question.limits:
+    if (limits := question.limits) and answer.kept is None:  # a kept promise says it of its percentiles
         out["meets"] = meets_document(answer.result, limits, _carries(answer))
     if question.is_searched and question.requests_per_s is None:
         out["margins"] = _margins(answer)
@@ -189,6 +191,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["breakdown"] = breakdown_document(found, setting.constants)
     if (apart := _two_pools(answer)) is not None:
         out["two_pools"] = apart
+    if answer.kept is not None:
+        power_w, each = float(setting.system.facility_w_per_chip.value), document["fleet"]["usd_per_request"]
+        out |= promise_document(answer.kept, each, power_w, median_of(question.output_tokens))
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:
@@ -324,7 +329,8 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
     else:
         layouts = layouts_of_engine(question.engine, layouts)
     found = search_options(question, setting.at_median, layouts, setting.typical)
-    fleet = _fleet(found, question) if question.requests_per_s is not None else None
+    kept = keep_promise(setting, found) if question.promises else None
+    fleet = _fleet(found, question) if question.requests_per_s is not None and kept is None else kept and kept.fleet
     chosen = fleet.option if fleet is not None else choose_option(question, found)
     at_hand = question.gpus or setting.system.n_gpus
     full, full_at_median = (
@@ -343,6 +349,7 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
         price_of_speed=price_of_speed(full_at_median, setting.typical).at_price(ratio),
         fleet=None if fleet is None else replace(fleet, option=chosen.at_price(ratio)),
         n_gpus=fleet.n_gpus if fleet is not None else at_hand or max(int(one.n_gpus) for one in layouts),
+        kept=kept,
     )
     return answer if fleet is None else _loaded(answer, fleet)
 

@@ -68,6 +68,11 @@ class Setting:
         """Profile whose factors hold for the engine on this chip."""
         return constants_of(self.question.engine, self.system.accelerator)
 
+    @property
+    def ranges(self) -> dict[str, Uncertain]:
+        """Real over predicted time: of the question's class, or what the reader's measurements left of it."""
+        return _ratios(self.interval, self.anchoring)
+
 
 def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting:
     """Scenario and machine of a question, with samples and at their medians: the start of every answer about serving.

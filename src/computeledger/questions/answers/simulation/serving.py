@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.arrays import Range
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
@@ -31,7 +32,7 @@ from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.workloads.questions.serve import serve_question
-from computeledger.workloads.serving.anchor import Anchoring
+from computeledger.workloads.serving.anchor import ANCHORED, Anchoring
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.reading import interval_asked, layouts_of_engine
@@ -152,7 +153,7 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
     setting = read_setting(serve_question(question, **lengths))
-    fleet = _fleet(setting, sample, question)
+    fleet = fleet_of(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
     search = _Search(question, fleet.clock, load, slo, capacity)
@@ -230,7 +231,7 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
         trace = trace if question.requests is None else trace.first(question.requests)
         load: Load = trace.faster(question.pace)
     else:
-        drawn = _drawn(model, parse_arrivals(question.arrivals or ""), question)
+        drawn = drawn_load(model, parse_arrivals(question.arrivals or ""), question)
         # what changes over time makes a drawn load a trace of its own, with a beginning and an end
         lasts = question.load_curve is None and question.autoscale is None and question.failures is None
         trace = drawn(SAMPLE_REQUESTS if lasts else question.requests or DEFAULT_REQUESTS, drawn.requests_per_s)
@@ -245,7 +246,7 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     return load, trace
 
 
-def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) -> DrawnLoad:
+def drawn_load(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) -> DrawnLoad:
     """A drawn load; few of its requests may be cut to fit the model's context."""
     curve = parse_curve(question.load_curve) if question.load_curve is not None else ()
     arrivals = replace(arrivals, curve=curve, requests_per_s=arrivals.requests_per_s * question.pace)
@@ -261,17 +262,19 @@ def _drawn(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) ->
     return replace(load, longest_tokens=int(context))
 
 
-def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> Fleet:
-    """Replicas, and what may change their number."""
-    scenario, machine, model = setting.at_median, setting.typical, setting.at_median.model
+def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, score: float = 0.0) -> Fleet:
+    """Replicas, and what may change their number; ``score`` is where in the interval of times they lie."""
+    scenario, model = setting.at_median, setting.at_median.model
+    machine, longer = _at_score(setting, score)
     reading = 1.0
     if setting.anchoring is not None and setting.interval is not None:
         # what the reader's measurements moved of a first token is its prompt's own work: the tables carry it
-        reading = setting.anchoring.lessons["ttft"].shift
+        reading = setting.anchoring.lessons["ttft"].shift * longer
         of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
         machine = replace(machine, efficiency=of_class)
-    of_one = interval_asked(replace(setting.question, batch=1), model, machine.system)
-    alone = None if of_one is None or question.prefill_replicas is not None else median_of(of_one.ttft)
+    lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=1.0)
+    of_one = interval_asked(lone, model, machine.system)
+    alone = None if of_one is None or question.prefill_replicas is not None else median_of(of_one.ttft) * longer
     layout = _layout(scenario, machine, question)
     sizes = [(question.replicas, layout)]
     if question.prefill_replicas is not None:
@@ -280,11 +283,12 @@ def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> F
         sizes.insert(0, (question.prefill_replicas, first))
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
-    contexts = (near, max(float(total.max()), near + 2.0))
+    prefix = round(median_of(setting.question.cached_tokens))
+    contexts = (near + prefix, max(float(total.max()), near + 2.0) + prefix)
     timed = [
         timed_pool(
             replace(scenario, layout=one), machine,
-            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone),
+            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone, prefix),
         )
         for n, one in sizes
     ]  # fmt: skip
@@ -298,6 +302,22 @@ def _fleet(setting: Setting, trace: Trace, question: SimulateServeQuestion) -> F
         repair_s=median_of(question.repair),
     )  # fmt: skip
     return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine)
+
+
+def _at_score(setting: Setting, score: float) -> tuple[Machine, float]:
+    """The machine at a standard normal score of what real times are over modelled ones, and first tokens over theirs.
+
+    Both ratios go together: what makes a deployment slow makes both slow (assumption).
+    """
+    ranges, efficiency = setting.ranges, setting.typical.efficiency
+    moved = {
+        factor: float(getattr(efficiency, factor)) * float(one.quantile(score) / one.quantile(0.0))
+        for factor in ANCHORED
+        if isinstance(one := ranges.get(f"efficiency.{factor}"), Range)
+    }
+    own = float(efficiency.first_token_ratio)
+    first = moved.get("first_token_ratio", own) / own
+    return replace(setting.typical, efficiency=replace(efficiency, **moved)), first
 
 
 def _autoscale(question: SimulateServeQuestion) -> Autoscale | None:

@@ -1,0 +1,119 @@
+"""The part of a serving view that a promise in percentiles adds: what is attained, and how it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.view import Cell, Table
+from computeledger.questions.wording import percent, words
+from computeledger.units import format_count
+
+#: Names of the quantities in tables.
+_NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "whole request"}
+
+
+def promise_headline(document: Mapping[str, Any]) -> str:
+    """The fleet, what it attains of each promise, and how surely."""
+    kept, n = document["promise"], document["replicas"]
+    parts = [
+        f"{_limit_name(one)} {words(one['attained_s'], 's')} of {words(one['limit_s'], 's')}" for one in kept["limits"]
+    ]
+    fleet = f"{n} x {document['layout']}" + (
+        f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
+    )
+    chance = percent(kept["kept_probability"])
+    return (
+        f"{format_count(document['gpus'], 'GPU')} keep the promise: {fleet}, simulated: {', '.join(parts)}. "
+        f"The chance that they do is {chance}; {_headroom(kept['headroom_fraction'])}."
+    )
+
+
+def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the promise costs."""
+    kept, rate = document["promise"], document["goodput_requests_per_s"]
+    cost = (
+        f"{words(document['usd_per_request'], 'USD')} and {words(document['joules_per_token'], 'J')} per output token"
+    )
+    sure = kept["replicas_at_90_percent"]
+    more = f"{sure} keep it with a chance of 90 %" if sure else "no number of replicas keeps it with a chance of 90 %"
+    spare = f"{kept['replicas_with_spare']} with one to spare; {more}"
+    return [
+        ("Goodput", f"{words(rate, 'requests/s')} within all limits at once"),
+        (
+            "A request costs",
+            f"{cost.replace(' and ', ' per request, ', 1)}; {words(document['facility_w'], 'W')} in all",
+        ),
+        ("Fleet", f"{format_count(document['replicas'], 'replica')}; {spare}"),
+    ]
+
+
+def promise_tables(document: Mapping[str, Any]) -> list[Table]:
+    """Promises, percentiles, the curve over load and the layouts that were simulated."""
+    return [_limits(document), _attained(document), _curve(document["promise"]), _finalists(document["promise"])]
+
+
+def _limit_name(one: Mapping[str, Any]) -> str:
+    return f"p{100 * one['share_fraction']:g} {_NAMES[one['quantity']]}"
+
+
+def _headroom(fraction: float | None) -> str:
+    if fraction is None:
+        return "twice the load would not break it"
+    if fraction <= 0:
+        return "no load beyond this one is carried within it"
+    return f"it holds up to {percent(fraction)} more load"
+
+
+def _limits(document: Mapping[str, Any]) -> Table:
+    rows: list[Sequence[str | Cell]] = []
+    for one in document["promise"]["limits"]:
+        high = one["attained_p95_s"]
+        ends = [words(one["attained_p05_s"], "s"), words(high, "s") if high is not None else "queue grows"]
+        rows.append([_limit_name(one), words(one["limit_s"], "s"), words(one["attained_s"], "s"), *ends])
+    columns = ("promise", "limit #", "attained #", "p05 #", "p95 #")
+    note = (
+        "p05 and p95: the same fleet simulated at the ends of the interval of this answer's class; slow steps and slow "
+        "first tokens go together (assumption)."
+    )
+    return Table("The promise, and what is attained", columns, rows, note=note)
+
+
+def _attained(document: Mapping[str, Any]) -> Table:
+    shares = ("p50", "p90", "p95", "p99")
+    rows = [[_NAMES[name], *(words(found[key], "s") for key in shares)] for name, found in document["attained"].items()]
+    kept = document["promise"]
+    title = f"Percentiles over {kept['simulated_requests']:,} simulated requests, at the medians"
+    n, part = document["replicas"], kept["simulated_replicas"]
+    note = f"{part} of the {n} replicas were simulated, with their share of the load." if part < n else ""
+    return Table(title, ("time", *(f"{key} #" for key in shares)), rows, note=note)
+
+
+def _curve(kept: Mapping[str, Any]) -> Table:
+    names = [one["quantity"] for one in kept["limits"]]
+    rows = [
+        [
+            f"{percent(one['load_ratio'])}",
+            words(one["requests_per_s"], "requests/s"),
+            *(words(one[name], "s") if one[name] is not None else "queue grows" for name in names),
+            "yes" if one["keeps"] else "no",
+        ]
+        for one in kept["curve"]
+    ]
+    columns = ("load", "requests/s #", *(f"{_limit_name(one)} #" for one in kept["limits"]), "kept")
+    return Table("How the promise breaks as the load grows", columns, rows)
+
+
+def _finalists(kept: Mapping[str, Any]) -> Table:
+    rows = [
+        [
+            one["layout"],
+            f"{one['max_batch']:,}" if one["max_batch"] else "what fits",
+            f"{one['replicas']:,}",
+            f"{one['gpus']:,}",
+            percent(one["used_fraction"]),
+        ]
+        for one in kept["finalists"]
+    ]
+    columns = ("layout", "largest batch #", "replicas #", "GPUs #", "of the tightest limit #")
+    return Table("Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,))

@@ -1,0 +1,121 @@
+"""A load with a promise in percentiles: the fewest GPUs that keep it, by simulation."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.fields import Promise
+from computeledger.interfaces.cli import cli
+from computeledger.workloads.questions.serve import ServeQuestion
+
+SHAPE = {"model": "llama-3.1-8b", "system": "h100-nvl8", "input_tokens": 512, "output_tokens": 64}
+
+
+@functools.cache
+def promised(**given: Any) -> dict[str, Any]:
+    """The document of a promise on one small model; every answer is made once."""
+    asked = {"requests_per_s": 60.0, "ttft": "p95:0.5s", "tpot": "p95:25ms", "layout": "tp1"} | given
+    return cl.serve(**SHAPE, **asked).to_dict()  # type: ignore[arg-type]
+
+
+def test_the_command_answers_what_a_buyer_asks() -> None:
+    """One JSON document with the fleet, what it attains, and what it costs; parts agree with one another."""
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
+    asked = ["--requests-per-s", "60", "--ttft", "p95:0.5s", "--tpot", "p95:25ms", "--e2e", "p99:3s", "--layout", "tp1"]
+    ran = CliRunner().invoke(cli, ["serve", *options, *asked, "--json"])
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.stdout)
+    assert found["gpus"] == found["replicas"] == found["n_replicas"]
+    for name in ("ttft_s", "tpot_s", "e2e_s"):
+        shares = [found["attained"][name][key] for key in ("p50", "p90", "p95", "p99")]
+        assert shares == sorted(shares)
+        assert shares[0] > 0
+    assert found["attained"]["ttft_s"]["p95"] <= 0.5
+    assert found["attained"]["tpot_s"]["p95"] <= 0.025
+    assert found["attained"]["e2e_s"]["p99"] <= 3.0
+    assert 0.9 * 60 < found["goodput_requests_per_s"] <= 60
+    assert found["usd_per_request"] == pytest.approx(found["fleet"]["usd_per_request"])
+    kept = found["promise"]
+    assert [one["quantity"] for one in kept["limits"]] == ["tpot_s", "ttft_s", "e2e_s"]
+    assert all(one["attained_p05_s"] <= one["attained_s"] for one in kept["limits"])
+    assert 0 < kept["kept_probability"] < 1
+    assert kept["replicas_at_90_percent"] >= found["replicas"]
+
+
+def test_the_fleet_is_the_one_that_the_simulation_simulates() -> None:
+    """``simulate serve`` of the same fleet attains the same; one replica fewer breaks the promise."""
+    found = promised()
+    same = {**SHAPE, "layout": "tp1", "arrivals": "poisson:60", "max_batch": found["promise"]["max_batch"]}
+    again = cl.simulate_serve(**same, replicas=found["replicas"])  # type: ignore[arg-type]
+    for name, key in (("ttft_s", "ttft_s"), ("tpot_s", "tpot_s"), ("end_to_end_s", "e2e_s")):
+        assert again.percentiles[name]["p50"] == pytest.approx(found["attained"][key]["p50"], rel=0.03)
+        assert again.percentiles[name]["p95"] == pytest.approx(found["attained"][key]["p95"], rel=0.08)
+    fewer = cl.simulate_serve(**same, replicas=found["replicas"] - 1)  # type: ignore[arg-type]
+    assert fewer.is_saturated or fewer.percentiles["ttft_s"]["p95"] > 0.5 or fewer.percentiles["tpot_s"]["p95"] > 0.025
+
+
+@pytest.mark.parametrize(
+    "harder",
+    [{"requests_per_s": 120.0, "tpot": "p95:12ms"}, {"ttft": "p99.9:0.1s", "arrival_spread": 3.0}],
+)
+def test_a_harder_promise_takes_no_fewer_gpus(harder: dict[str, Any]) -> None:
+    """More load, shorter limits, higher percentiles and burstier arrivals."""
+    assert promised(**harder)["gpus"] >= promised()["gpus"]
+
+
+def test_a_quiet_fleet_attains_what_the_closed_form_says_of_a_lone_request() -> None:
+    """With a cached prefix and without, half of the requests of a fleet without queues take what ``serve`` says."""
+    for cached in (0, 8000):
+        asked = {**SHAPE, "layout": "tp1", "cached_tokens": cached}
+        found = cl.serve(**asked, requests_per_s=0.2, ttft="p95:20s", tpot="p95:200ms").to_dict()  # type: ignore[arg-type]
+        alone = cl.serve(**asked, batch=1).to_dict()  # type: ignore[arg-type]
+        assert found["replicas"] == 1
+        for name in ("tpot_s", "ttft_s"):
+            assert found["attained"][name]["p50"] == pytest.approx(alone[name]["p50"], rel=0.02)
+
+
+def test_the_curve_rises_to_where_the_promise_breaks() -> None:
+    """Attained percentiles grow with the load, and the headroom lies between a load that keeps and one that breaks."""
+    found = promised()["promise"]
+    rates = [one["requests_per_s"] for one in found["curve"]]
+    assert rates == sorted(rates)
+    kept = [one["requests_per_s"] for one in found["curve"] if one["keeps"]]
+    broken = [one["requests_per_s"] for one in found["curve"] if not one["keeps"]]
+    assert max(kept) < min(broken)
+    if found["headroom_fraction"] is not None:
+        assert max(kept) <= 60 * (1 + found["headroom_fraction"]) <= min(broken)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ttft": "p95:2s"}, "add --requests-per-s"),
+        ({"ttft": "p95:2s", "requests_per_s": 5, "batch": 8}, "leave out --batch"),
+        ({"ttft": "p95:2s", "requests_per_s": 5, "rounds": 2}, "--rounds"),
+        ({"e2e": "30s", "requests_per_s": 5}, "p99:30s"),
+        ({"arrival_spread": 2.0, "requests_per_s": 5}, "--arrival-spread"),
+        ({"ttft": "p30:2s", "requests_per_s": 5}, "p50 to p99.9"),
+        ({"ttft": "p95:", "requests_per_s": 5}, "p95:"),
+        ({"ttft": "p95:1s..2s", "requests_per_s": 5}, "not a range"),
+        ({"ttft": Promise(0.2, 2.0), "requests_per_s": 5}, "p50 to p99.9"),
+    ],
+)
+def test_a_promise_that_says_nothing_is_refused(given: dict[str, Any], said: str) -> None:
+    """One line that names what is missing or allowed."""
+    with pytest.raises(InputError, match=said):
+        ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **given)
+
+
+def test_what_no_layout_keeps_names_the_best_that_one_does() -> None:
+    """A limit below the fastest step, and GPUs at hand that are too few."""
+    with pytest.raises(InputError, match="no layout keeps it at any number of replicas; the shortest mean"):
+        promised(tpot="p95:1ms")
+    with pytest.raises(InputError, match=r"gpus 1: that promise needs \d+ GPUs"):
+        promised(gpus=1)
