@@ -325,12 +325,13 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
 
 def _promise(one: Field, given: Any, spelt: str) -> Promise:
     """Read a limit with the share of requests that keep it."""
+    limit: float | str
     if isinstance(given, Promise):
-        percentile, limit = 100 * given.share_fraction, given.limit
+        said, limit = f"{100 * given.share_fraction:.12g}", given.limit
     else:
-        percentile, limit = _QUANTILE.match(given).groups()  # type: ignore[union-attr]
+        said, _, limit = str(given).strip().removeprefix("p").partition(":")
     try:
-        percentile = round(float(percentile), 9)
+        percentile = float(said)
     except ValueError:
         percentile = math.nan
     if not LEAST_PERCENTILE <= percentile <= MOST_PERCENTILE:

@@ -12,7 +12,7 @@ from computeledger.fields import Promise
 from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.serving.arrivals import DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock
-from computeledger.simulation.serving.steady import Estimate, Steady, capacity, steady_serving
+from computeledger.simulation.serving.steady import Estimate, Steady, steady_serving
 
 #: Replicas that are simulated at most: a larger fleet stands for as many of them with their share of the load, which
 #: is slightly slower than the whole, since routing then has fewer replicas to choose from (assumption).
@@ -116,6 +116,7 @@ def attained(
     Examples
     --------
     >>> from computeledger.simulation.serving.arrivals import Arrivals
+    >>> from computeledger.simulation.serving.steady import capacity
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
     >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 1.0), ("100", "11")), {"ttft_s": Promise(0.9, 2.0)})
@@ -142,6 +143,7 @@ def fewest_replicas(
     Examples
     --------
     >>> from computeledger.simulation.serving.arrivals import Arrivals
+    >>> from computeledger.simulation.serving.steady import capacity
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
     >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 8.0), ("100", "11")), {"ttft_s": Promise(0.9, 2.0)})
@@ -152,22 +154,17 @@ def fewest_replicas(
     rate = asked.load.requests_per_s
     # a queue is stable only below capacity: fewer replicas than these always fall behind
     below = math.floor(rate / carried.value) if math.isfinite(carried.value) else 0
-    n, best = max(start, below + 1), None
-    if n > most:
-        n = most
+    n = min(max(start, below + 1), most)
     if n <= below:
         return None
-    while True:
-        one = attained(fleet, (n, rate), asked, carried)
-        if one.keeps(asked.promises):
-            best = one
-            break
+    best = attained(fleet, (n, rate), asked, carried)
+    while not best.keeps(asked.promises):
         if n >= most:
             return None
         below, n = n, min(max(n + 1, math.ceil(1.25 * n)), most)
+        best = attained(fleet, (n, rate), asked, carried)
     while best.n_replicas - below > 1:
-        # near the bound of stability first: a closed form seldom asks for far too many
-        n = max((below + best.n_replicas) // 2, below + 1)
+        n = (below + best.n_replicas) // 2
         one = attained(fleet, (n, rate), asked, carried)
         if one.keeps(asked.promises):
             best = one
@@ -182,6 +179,7 @@ def alone(fleet: ServingClock, asked: PromisedLoad, carried: Estimate) -> Attain
     Examples
     --------
     >>> from computeledger.simulation.serving.arrivals import Arrivals
+    >>> from computeledger.simulation.serving.steady import capacity
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
     >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 8.0), ("100", "11")), {"tpot_s": Promise(0.9, 0.05)})
@@ -192,7 +190,7 @@ def alone(fleet: ServingClock, asked: PromisedLoad, carried: Estimate) -> Attain
 
 
 def breaking_point(points: Sequence[Attained], promises: Promises) -> float | None:
-    """Load at which the first promise breaks, straight between simulated loads; None where none of them breaks it [1/s].
+    """Load at which the first promise breaks, straight between simulated ones; None where none breaks it [1/s].
 
     Examples
     --------

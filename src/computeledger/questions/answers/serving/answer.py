@@ -330,7 +330,7 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
         layouts = layouts_of_engine(question.engine, layouts)
     found = search_options(question, setting.at_median, layouts, setting.typical)
     kept = keep_promise(setting, found) if question.promises else None
-    fleet = _fleet(found, question) if question.requests_per_s is not None and kept is None else kept and kept.fleet
+    fleet = kept.fleet if kept else _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
     at_hand = question.gpus or setting.system.n_gpus
     full, full_at_median = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -216,10 +216,10 @@ def _simulated(question: ServeQuestion, layout: str | None, max_batch: int | Non
     """The same deployment as a question of simulation."""
     taken = ("ttft", "tpot", "input_tokens", "output_tokens", "layout", "max_batch")
     both = fields_of(ServeQuestion).keys() & fields_of(SimulateServeQuestion).keys() - set(taken)
-    lengths = {name: f"{median_of(getattr(question, name)):.17g}" for name in ("input_tokens", "output_tokens")}
+    given: dict[str, Any] = {name: getattr(question, name) for name in both}
+    given |= {name: median_of(getattr(question, name)) for name in ("input_tokens", "output_tokens")}
     rate = f"poisson:{median_of(question.requests_per_s or 1.0):.17g}"
-    given = {name: getattr(question, name) for name in both}
-    return SimulateServeQuestion(**given, **lengths, arrivals=rate, layout=layout, max_batch=max_batch)
+    return SimulateServeQuestion(**given, arrivals=rate, layout=layout, max_batch=max_batch)
 
 
 def _finalists(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> list[Finalist]:
