@@ -39,7 +39,7 @@ from computeledger.workloads.serving.search import SLOWEST_TPOT_S, Fleet, Servin
 #: Layouts that are simulated, those first that carry the load on the fewest GPUs in closed form.
 MOST_FINALISTS = 4
 #: Loads of the curve over the one asked about, and scores at which the interval of times is simulated.
-CURVE, SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95, 0.0, Z_95)
+LOAD_CURVE, INTERVAL_SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95, 0.0, Z_95)
 #: Scores beyond which a chance is nought or one, and how closely the breaking one is found.
 LAST_SCORE, SCORE_STEP = 3.0, 0.15
 #: Requests that tell the lengths of a load.
@@ -151,7 +151,7 @@ def keep_promise(setting: Setting, found: Sequence[ServingOption]) -> KeptPromis
             f"--gpus {question.gpus}: that promise needs {format_count(chosen.n_gpus, 'GPU')}; leave --gpus out to "
             "size the fleet"
         )
-    scores = SCORES if setting.ranges else (0.0,)
+    scores = INTERVAL_SCORES if setting.ranges else (0.0,)
     by_score = {score: _attained_at(setting, chosen, asked, score) for score in scores}
     return KeptPromise(
         chosen=chosen,
@@ -168,8 +168,8 @@ def _curve(chosen: Finalist, asked: PromisedLoad, here: Attained) -> list[Attain
     """The fleet under less and more load, up to where its queue stops being stable."""
     rate, n = asked.load.requests_per_s, chosen.best.n_replicas
     most = n * chosen.carried.value
-    loads = [ratio * rate for ratio in CURVE if ratio != 1.0 and ratio * rate < most]
-    loads += [most] if most < CURVE[-1] * rate else []
+    loads = [ratio * rate for ratio in LOAD_CURVE if ratio != 1.0 and ratio * rate < most]
+    loads += [most] if most < LOAD_CURVE[-1] * rate else []
     others = [attained(chosen.fleet, (n, load), asked, chosen.carried) for load in loads]
     return sorted([*others, here], key=lambda one: one.requests_per_s)
 
