@@ -43,7 +43,7 @@ def test_the_command_answers_what_a_buyer_asks() -> None:
     assert 0.9 * 60 < found["goodput_requests_per_s"] <= 60
     assert found["usd_per_request"] == pytest.approx(found["fleet"]["usd_per_request"])
     kept = found["promise"]
-    assert [one["quantity"] for one in kept["limits"]] == ["tpot_s", "ttft_s", "e2e_s"]
+    assert [one["quantity"] for one in kept["limits"]] == ["ttft_s", "tpot_s", "e2e_s"]
     assert all(one["attained_p05_s"] <= one["attained_s"] for one in kept["limits"])
     assert 0 < kept["kept_probability"] < 1
     assert kept["replicas_at_90_percent"] >= found["replicas"]

@@ -209,7 +209,8 @@ def _promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     # a plain limit holds at the median; a search that was told no speed keeps to the one of every search
     default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S else {}
     plain = {f"{name}_s": Promise(0.5, limit) for name, limit in {**default, **question.limits}.items()}
-    return PromisedLoad(load, plain | question.promises, question.seed)
+    both = plain | question.promises
+    return PromisedLoad(load, {name: both[name] for name in _KEYS if name in both}, question.seed)
 
 
 def _simulated(question: ServeQuestion, layout: str | None, max_batch: int | None) -> SimulateServeQuestion:
