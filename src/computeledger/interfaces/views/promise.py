@@ -32,9 +32,7 @@ def promise_headline(document: Mapping[str, Any]) -> str:
 def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the promise costs."""
     kept, rate = document["promise"], document["goodput_requests_per_s"]
-    cost = (
-        f"{words(document['usd_per_request'], 'USD')} and {document['joules_per_token']:.3g} J per output token"
-    )
+    cost = f"{words(document['usd_per_request'], 'USD')} and {document['joules_per_token']:.3g} J per output token"
     sure = kept["replicas_at_90_percent"]
     more = f"{sure} keep it with a chance of 90 %" if sure else "no number of replicas keeps it with a chance of 90 %"
     spare = f"{kept['replicas_with_spare']} with one to spare; {more}"

@@ -76,7 +76,7 @@ class SimulateServeAnswer(Answer):
 
     @property
     def percentiles(self) -> Mapping[str, Mapping[str, float]]:
-        """p50, p90, p95 and p99 of ``ttft_s``, ``tpot_s``, ``itl_s`` and ``end_to_end_s`` [s]; infinite where overloaded."""
+        """p50, p90, p95, p99 of ``ttft_s``, ``tpot_s``, ``itl_s``, ``end_to_end_s`` [s]; infinite where overloaded."""
         return (self.steady or self.result).percentiles
 
     def records(self) -> Mapping[str, Any]:
