@@ -14,8 +14,8 @@ from computeledger.arrays import Z_90, Z_95
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.fields import MOST_COUNT, Promise, fields_of
 from computeledger.physics.calibration.efficiency import median_of
+from computeledger.questions.answers.serving.fleet import drawn_load, fleet_of
 from computeledger.questions.answers.serving.setting import Setting
-from computeledger.questions.answers.simulation.serving import drawn_load, fleet_of
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.serving.arrivals import Arrivals
 from computeledger.simulation.serving.clock import ServingClock

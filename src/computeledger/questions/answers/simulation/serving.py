@@ -4,55 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Range
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.physics.parallelism import Layout, check_layout, parse_layout
-from computeledger.physics.roofline import Machine
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
-from computeledger.questions.answers.serving.setting import Setting, read_setting
+from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
+from computeledger.questions.answers.serving.setting import read_setting
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
 from computeledger.questions.simulate import SimulateServeQuestion
-from computeledger.simulation.engine import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.measures import Slo
-from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_arrivals, parse_curve
-from computeledger.simulation.serving.clock import Autoscale, ServingClock, ServingClockResult, simulate_serving
+from computeledger.simulation.serving.arrivals import parse_arrivals
+from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, simulate_serving
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.workloads.questions.serve import serve_question
-from computeledger.workloads.serving.anchor import ANCHORED, Anchoring
-from computeledger.workloads.serving.estimate import ServingScenario
-from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.reading import interval_asked, layouts_of_engine
-from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
+from computeledger.workloads.serving.anchor import Anchoring
 
-#: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many; requests
-#: that tell the lengths of one that does; most of a report's own sweep.
-DEFAULT_REQUESTS, SAMPLE_REQUESTS, SWEEP_REQUESTS = 2000, 20_000, 20_000
-#: Loads of a report's sweep, and share of requests that may be cut to fit the context.
-SWEEP_POINTS, CUT_FRACTION = 7, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """Replicas to simulate, and what they are made of."""
-
-    clock: ServingClock
-    timed: tuple[TimedPool, ...]
-    layouts: tuple[Layout, ...]
-    machine: Machine
+#: Requests that tell the lengths of a load that lasts; most of a report's own sweep.
+SAMPLE_REQUESTS, SWEEP_REQUESTS = 20_000, 20_000
+#: Loads of a report's sweep.
+SWEEP_POINTS = 7
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -244,94 +226,3 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
             f"{model.max_context_tokens:,}"
         )
     return load, trace
-
-
-def drawn_load(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) -> DrawnLoad:
-    """A drawn load; few of its requests may be cut to fit the model's context."""
-    curve = parse_curve(question.load_curve) if question.load_curve is not None else ()
-    arrivals = replace(arrivals, curve=curve, requests_per_s=arrivals.requests_per_s * question.pace)
-    lengths = (question.input_tokens, question.output_tokens)
-    context = model.max_context_tokens
-    load = DrawnLoad(arrivals, lengths, question.seed)
-    if not context or not any(":" in text for text in lengths):
-        return load
-    trace = load(question.requests or DEFAULT_REQUESTS, arrivals.requests_per_s)
-    beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
-    if beyond > CUT_FRACTION:
-        raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context:,} tokens")
-    return replace(load, longest_tokens=int(context))
-
-
-def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, score: float = 0.0) -> Fleet:
-    """Replicas, and what may change their number; ``score`` is where in the interval of times they lie."""
-    scenario, model = setting.at_median, setting.at_median.model
-    machine, longer = _at_score(setting, score)
-    reading = 1.0
-    if setting.anchoring is not None and setting.interval is not None:
-        # what the reader's measurements moved of a first token is its prompt's own work: the tables carry it
-        reading = setting.anchoring.lessons["ttft"].shift * longer
-        of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
-        machine = replace(machine, efficiency=of_class)
-    lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=1.0)
-    of_one = interval_asked(lone, model, machine.system)
-    alone = None if of_one is None or question.prefill_replicas is not None else median_of(of_one.ttft) * longer
-    layout = _layout(scenario, machine, question)
-    sizes = [(question.replicas, layout)]
-    if question.prefill_replicas is not None:
-        given = question.prefill_layout
-        first = check_layout(parse_layout(given), model) if given else layout
-        sizes.insert(0, (question.prefill_replicas, first))
-    total = trace.input_tokens + trace.output_tokens
-    near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
-    prefix = round(median_of(setting.question.cached_tokens))
-    contexts = (near + prefix, max(float(total.max()), near + 2.0) + prefix)
-    timed = [
-        timed_pool(
-            replace(scenario, layout=one), machine,
-            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone, prefix),
-        )
-        for n, one in sizes
-    ]  # fmt: skip
-    rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
-    clock = ServingClock(
-        tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), question.routing,
-        timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(machine.efficiency.transfer_s)),
-        handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), machine, rate),
-        uses_prefixes=not question.no_prefix_cache, autoscale=_autoscale(question),
-        failure_s=np.inf if question.failures is None else median_of(question.failures),
-        repair_s=median_of(question.repair),
-    )  # fmt: skip
-    return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine)
-
-
-def _at_score(setting: Setting, score: float) -> tuple[Machine, float]:
-    """The machine at a standard normal score of what real times are over modelled ones, and first tokens over theirs.
-
-    Both ratios go together: what makes a deployment slow makes both slow (assumption).
-    """
-    ranges, efficiency = setting.ranges, setting.typical.efficiency
-    moved = {
-        factor: float(getattr(efficiency, factor)) * float(one.quantile(score) / one.quantile(0.0))
-        for factor in ANCHORED
-        if isinstance(one := ranges.get(f"efficiency.{factor}"), Range)
-    }
-    own = float(efficiency.first_token_ratio)
-    first = moved.get("first_token_ratio", own) / own
-    return replace(setting.typical, efficiency=replace(efficiency, **moved)), first
-
-
-def _autoscale(question: SimulateServeQuestion) -> Autoscale | None:
-    if question.autoscale is None:
-        return None
-    return Autoscale(question.autoscale, question.target_requests, median_of(question.tick), median_of(question.start))
-
-
-def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServeQuestion) -> Layout:
-    """The layout that was given, or the cheapest that is fast enough in steady state."""
-    if question.layout is not None:
-        return layouts_of_engine(question.engine, [check_layout(parse_layout(question.layout), scenario.model)])[0]
-    limit = SLOWEST_TPOT_S if question.tpot is None else median_of(question.tpot)
-    with with_remedies(scenario, machine.system, question.engine):
-        layouts = layouts_of_engine(question.engine, layouts_that_fit(scenario, machine))
-        found = search_serving(scenario, layouts, machine)
-    return cheapest(found, limit).layout
