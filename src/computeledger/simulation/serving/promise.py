@@ -18,7 +18,7 @@ from computeledger.simulation.serving.steady import Estimate, Steady, steady_ser
 #: is slightly slower than the whole, since routing then has fewer replicas to choose from (assumption).
 MOST_SIMULATED = 8
 #: Fewest and most requests of a run of a search, and of the fleet that was found.
-SEARCH_REQUESTS, FINAL_REQUESTS = (4_000, 8_000), (10_000, 40_000)
+SIZING_REQUESTS, CONFIRMING_REQUESTS = (4_000, 8_000), (10_000, 40_000)
 #: Least load of one replica over its capacity at which it is taken to be alone with a request.
 ALONE_FRACTION = 0.01
 
@@ -107,7 +107,7 @@ def with_replicas(fleet: ServingClock, n_replicas: int) -> ServingClock:
 
 def attained(
     fleet: ServingClock, size: tuple[int, float], asked: PromisedLoad, carried: Estimate,
-    n_requests: tuple[int, int] = SEARCH_REQUESTS,
+    n_requests: tuple[int, int] = SIZING_REQUESTS,
 ) -> Attained:  # fmt: skip
     """Simulate so many replicas under so many requests a second.
 

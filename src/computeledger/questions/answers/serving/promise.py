@@ -20,7 +20,7 @@ from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.serving.arrivals import Arrivals
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.promise import (
-    FINAL_REQUESTS,
+    CONFIRMING_REQUESTS,
     MOST_SIMULATED,
     Attained,
     PromisedLoad,
@@ -272,7 +272,7 @@ def _finalist(
     start = max(math.ceil(rate / option.requests_per_s), 1)
     best = fewest_replicas(fleet, asked, carried, start, most)
     while best is not None and not (
-        final := attained(fleet, (best.n_replicas, rate), asked, carried, FINAL_REQUESTS)
+        final := attained(fleet, (best.n_replicas, rate), asked, carried, CONFIRMING_REQUESTS)
     ).keeps(asked.promises):
         more = best.n_replicas + 1  # a longer run shows what a short one missed
         best = attained(fleet, (more, rate), asked, carried) if more <= most else None
@@ -295,7 +295,7 @@ def _attained_at(setting: Setting, chosen: Finalist, asked: PromisedLoad, score:
     if score:
         fleet, carried = _one_replica(setting, chosen.option, chosen.max_batch, asked, score)
     size = (chosen.best.n_replicas, asked.load.requests_per_s)
-    return attained(fleet, size, asked, carried, FINAL_REQUESTS)
+    return attained(fleet, size, asked, carried, CONFIRMING_REQUESTS)
 
 
 def _out_of_reach(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> str:
