@@ -158,7 +158,7 @@ def _told(document: Mapping[str, Any]) -> str:
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    largest = f"largest batch that fits: {document['largest_batch']:.0f}"
+    largest = f"largest batch that fits: {document['largest_batch']:,.0f}"
     out = [memory_fact(document["memory_bytes"], largest, document.get("memory_of", ""))]
     if told := _told(document):
         out.append(("Engine is told", told))
@@ -235,7 +235,7 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
         Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
              "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document, chip), BELOW),
         Plot("memory", "Memory of the busiest GPU",
-             f"{held}; the largest batch that fits is {document['largest_batch']:g}.",
+             f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
              plots.memory_figure(document), "memory_bytes"),
     )  # fmt: skip
 
