@@ -16,7 +16,7 @@ from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation.rl.clock import simulate_rl
-from computeledger.simulation.rl.loop import S_GENERATED, S_RELEASED
+from computeledger.simulation.rl.tables import S_GENERATED, S_RELEASED
 from computeledger.workloads.rl.confidence import KNOWN_RUN, rl_factors_of
 from computeledger.workloads.rl.generation import generate
 from computeledger.workloads.rl.lengths import empirical_lengths

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from computeledger.errors import DoesNotFitError, QuantityError
-from computeledger.simulation.rl import loop as rl_loop
+from computeledger.simulation.rl import tables
 from computeledger.simulation.rl.clock import RLClockResult, simulate_rl
 from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync
 from computeledger.simulation.state import Limits, Pool, plain_step_times
@@ -62,14 +62,14 @@ def test_what_is_conserved(changes: dict[str, Any]) -> None:
     one, gpu_s = result.scenario, result.gpu_s()
     assert sum(gpu_s.values()) == pytest.approx(one.n_gpus * result.end_s)
     assert min(gpu_s.values()) > -1e-6 * one.n_gpus * result.end_s
-    fate = result.run.fate[:, rl_loop.F_STEP]
+    fate = result.run.fate[:, tables.F_STEP]
     written = result.world.req[:, 3]
-    unfinished = written[fate == rl_loop.UNTRAINED].sum()
+    unfinished = written[fate == tables.UNTRAINED].sum()
     assert result.sampled_tokens == result.trained_tokens + result.dropped_tokens + unfinished
     trained = result.trained
     assert len(set(trained.tolist())) == len(trained) == one.n_steps * one.rollouts_per_step
     assert np.array_equal(written[trained], result.world.req[trained, 1]), "trained on whole rollouts"
-    verified = np.isfinite(result.run.rollouts[:, rl_loop.R_VERIFIED])
+    verified = np.isfinite(result.run.rollouts[:, tables.R_VERIFIED])
     assert np.array_equal(verified, np.isfinite(result.world.when[:, 4])), "one verdict per finished rollout"
     steps = result.run.steps[: one.n_steps]
     assert np.all(np.diff(steps[:, [1, 2, 3, 4]], axis=1) >= -1e-9), "generated, verified, trained, done"

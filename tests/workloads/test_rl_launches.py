@@ -183,7 +183,7 @@ def test_a_lag_is_what_each_framework_means_by_it() -> None:
         ("slime", {"sampling_rounds": 2, **LAGGED}, "which filters nothing"),
         ("slime", {"sharding": "zero-3"}, "it trains with Megatron"),
         ("skyrl", {"sharding": "zero-3"}, "zero-3) in tp2-dp8"),
-        ("trl", {"partial_rollouts": True}, "go on in the next step"),
+        ("trl", {"partial_rollouts": True, "oversampling": 1.5}, "go on in the next step"),
         ("verl", {"oversampling": 1.5}, "192 prompts started for 128"),
         ("trl", {"logprob_passes": 2, **LAGGED}, "takes those of generation"),
         ("trl", {"packing": "packed"}, "it pads them"),

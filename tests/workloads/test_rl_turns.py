@@ -19,7 +19,7 @@ from computeledger.physics.roofline import Machine, Precision
 from computeledger.questions.answers.rl.answer import rl
 from computeledger.questions.answers.rl.returns import rl_returns
 from computeledger.simulation.rl.clock import RLClockResult, simulate_rl
-from computeledger.simulation.rl.loop import DROPPED, F_STEP
+from computeledger.simulation.rl.tables import DROPPED, F_STEP
 from computeledger.simulation.state import Q_PROMPT, Q_WRITTEN
 from computeledger.workloads.rl.confidence import NEW_RUN
 from computeledger.workloads.rl.coverage import CoverageFit, crossing
@@ -238,7 +238,7 @@ def test_a_replica_that_holds_no_rollout_never_ends() -> None:
         64.0,
     )
     sampling = Sampling(lengths_of_mean(1000.0, 3000.0), 200.0)
-    made = in_order(engine, sampling, (256.0, 2, np.array([32.0, 4.0])), (machine, RLFactors()), (10.0, 1.0))
+    made = in_order(engine, sampling, (256.0, 2, np.array([32.0, 4.0])), (machine, RLFactors()), (10.0, 1.0, 10.0))
     assert np.isfinite(made.wall_s).tolist() == [False, True]
 
 

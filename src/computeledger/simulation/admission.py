@@ -48,6 +48,7 @@ from computeledger.simulation.state import (
     Q_ORDER,
     Q_OUTPUT,
     Q_PREEMPTIONS,
+    Q_PREFIX,
     Q_PROMPT,
     Q_UNREAD,
     Q_VERSION,
@@ -101,7 +102,8 @@ def admit(world: World, r: int) -> None:
         if was_read:
             start_writing(world, r, q, held)
         else:
-            _start_reading(world, r, q, n_blocks * cache.block_tokens + req[q, Q_KEPT])
+            _start_reading(world, r, q, n_blocks * cache.block_tokens + req[q, Q_KEPT] + req[q, Q_PREFIX])
+            req[q, Q_PREFIX] = 0
             drop_kept(world, r, q)
 
 

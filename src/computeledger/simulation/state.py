@@ -27,9 +27,9 @@ MOST_PROMPTS = 64
 #: the prompt still to be read (-1: its cache comes along), before the next chunk, found in the cache; place in the
 #: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
 #: weights with which it began; tokens of a cache that is kept while its tool answers, and its neighbours in the order
-#: in which such caches give way, -1 at the ends.
+#: in which such caches give way, -1 at the ends; tokens of its prompt that another's cache holds when it is first read.
 (Q_PROMPT, Q_OUTPUT, Q_VERSION, Q_WRITTEN, Q_UNREAD, Q_CHUNK_START, Q_CACHED, Q_ORDER, Q_LINK, Q_REPLICA,
- Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT) = range(15)  # fmt: skip
+ Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX) = range(16)  # fmt: skip
 #: Columns of ``World.when`` [s]: seen first by a replica; let in first; first token; last token before it was put back;
 #: done. Not a number until then.
 Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
@@ -169,7 +169,7 @@ def make_world(
     n, sizes = len(ready_s), [one.n_replicas for one in pools]
     most_live = max(one.limits.live for one in pools)
     n_replicas = sum(sizes)
-    req = np.zeros((n, 15), np.int64)
+    req = np.zeros((n, 16), np.int64)
     req[:, Q_PROMPT], req[:, Q_OUTPUT] = prompt_tokens, output_tokens
     req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
     when = np.full((n, 5), np.nan)

@@ -189,7 +189,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
         "samples", "seed", "search", "scale_up", "levers", "compare_to", "emit", "backend",
         "training_system",
         "rollout_p50_tokens",
-        "rollout_lengths", "verifier", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
+        "rollout_lengths", "mfu", "pretraining_flop", "budget_flop", "text_tokens_per_position",
     }),
     "inference": frozenset({
         "samples", "seed", "profile", "rounds", "equal_lengths", "statistic", "mode",

@@ -13,12 +13,13 @@ from computeledger.economics.plan.rl import asked_run, rl_assumptions
 from computeledger.economics.plan.setting import Setting, make_setting, uncertain_inputs
 from computeledger.errors import PlanError
 from computeledger.facts.architecture import Model
+from computeledger.fields import MOST_COUNT
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.transformer import n_params_active
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.rl.scenario import JudgePool, RLClockScenario, Rollouts, Trainer, WeightSync, check_run
-from computeledger.simulation.state import Limits, Pool, Times, constant_step_times
+from computeledger.simulation.state import Counts, Limits, Pool, Times, constant_step_times
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.questions.spread import Spread
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
@@ -65,7 +66,7 @@ def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) 
     >>> dict(with_lag(plan, 2).sections["rl"].values)
     {'max_lag': 2.0, 'mode': 'asynchronous'}
     """
-    left = {"mode"} if policy_lag_steps else {"mode", "in_flight", "drained"}
+    left = {"mode"} if policy_lag_steps else {"mode", "in_flight", "drained", "reread_cache"}
     values = {key: value for key, value in plan.sections["rl"].values.items() if key not in left}
     values["max_lag"] = float(policy_lag_steps)
     if policy_lag_steps:
@@ -110,13 +111,14 @@ def planned_run(plan: Plan, n_steps: int, seed: int = 0) -> PlannedRun:
         is_colocated=split.is_colocated, n_steps=n_steps,
         rollouts_per_step=round(median(run.algorithm.rollouts)),
         policy_lag_steps=split.max_lag,
-        n_verifiers=round(median(run.domains[0].n_cores)) if run.domains else 1,
+        verifiers=tuple(min(round(median(one.n_cores)), MOST_COUNT) for one in run.domains),
         sync=_sync(setting, run, n_replicas, sync_s),
         started_ratio=median(run.algorithm.started_ratio), keeps_partial=run.algorithm.keeps_partial,
         failure_s=_optional(setting, "replica_failures", math.inf), repair_s=_optional(setting, "replica_repair", 0.0),
         environments=median(run.sampling.turns.environments),
         judge=_judge(asked), agents=round(median(run.algorithm.agents)),
         trained_agents=round(median(run.algorithm.trained_agents)), takes_turns=median(run.sampling.turns.takers) > 1,
+        sampling_rounds=median(run.algorithm.sampling_rounds),
     )  # fmt: skip
     check_run(scenario)
     rollouts = _with_turns(_draw(setting, run, scenario, seed), setting, run, seed)
@@ -175,7 +177,7 @@ def _trainer(setting: Setting, asked: AskedRun, fixed_s: float) -> Trainer:
     """What a training step takes on its GPUs, by token, over rollouts of mean length that do not see one another."""
     run, machines = asked.typical, asked.typical_machines
     made = train(setting.model, run.trainer, passes_of(run), (machines.training, machines.factors))
-    tokens = median(run.algorithm.rollouts * run.sampling.context_tokens(run.written.mean_tokens))
+    tokens = median(run.algorithm.rollouts * run.sequence_tokens)
     updated = tokens * median(run.algorithm.kept_fraction * run.algorithm.trained_agents / run.algorithm.agents)
     return Trainer(
         n_gpus=float(run.split.n_training),
@@ -211,13 +213,31 @@ def _draw(setting: Setting, run: RLScenario, scenario: RLClockScenario, seed: in
     """Lengths, verifiers' times and what the update keeps, each from a stream of its own."""
     streams = [np.random.default_rng([seed, place]) for place in range(4)]
     n, prompt = scenario.n_rollouts, max(round(median(run.sampling.prompt_tokens)), 1)
-    lengths = run.sampling.lengths.repeated(run.sampling.turns.failed_fraction)
+    agents, share = scenario.agents, run.sampling.turns.failed_fraction
+    # agents of an episode write alike; what they lose by failures is part of what they write
+    lengths = run.sampling.lengths if agents == 1 else run.sampling.lengths.repeated(share)
     output = np.maximum(np.rint(lengths.draw(n, streams[0])), 1).astype(np.int64)
-    output = np.repeat(output[:: scenario.agents], scenario.agents)[:n]  # agents of an episode write alike
-    groups = math.ceil(n / max(round(median(run.algorithm.group_size)) * scenario.agents, 1))
+    output = np.repeat(output[::agents], agents)[:n]
+    size = max(round(median(run.algorithm.group_size)), 1)
+    groups = math.ceil(n / (size * agents))
     kept = np.repeat(streams[2].random(groups) < median(run.algorithm.kept_fraction), math.ceil(n / groups))[:n]
-    kept &= np.arange(n) % scenario.agents < scenario.trained_agents
-    return Rollouts(np.full(n, prompt), output, _verify_s(setting, n, streams[1], streams[3]), kept)
+    kept &= np.arange(n) % agents < scenario.trained_agents
+    again = np.random.default_rng([seed, 6])
+    failures = again.geometric(1 - median(share), n) - 1 if agents == 1 else np.zeros(n, np.int64)
+    kind = _kinds(run, n, np.random.default_rng([seed, 7]))
+    return Rollouts(
+        np.full(n, prompt), output, _verify_s(setting, run, kind, (streams[1], streams[3])), kept,
+        n_failures=failures, failed_fractions=again.random(int(failures.sum())), kind=kind,
+        group_size=size if run.sampling.is_prefix_shared and agents == 1 else 1,
+    )  # fmt: skip
+
+
+def _kinds(run: RLScenario, n: int, rng: np.random.Generator) -> Counts:
+    """Kind of task of each rollout, by the shares of the verifiers."""
+    if len(run.domains) < 2:
+        return np.zeros(n, np.int64)
+    ends = np.cumsum([median(one.share_fraction) for one in run.domains])
+    return np.minimum(np.searchsorted(ends, rng.random(n), side="right"), len(ends) - 1)
 
 
 def _with_turns(rollouts: Rollouts, setting: Setting, run: RLScenario, seed: int) -> Rollouts:
@@ -230,7 +250,7 @@ def _with_turns(rollouts: Rollouts, setting: Setting, run: RLScenario, seed: int
     n_calls = np.floor(per_token * rollouts.output_tokens + rounding.random(len(rollouts.output_tokens)))
     agents = round(median(run.algorithm.agents))
     n_calls = np.repeat(n_calls[::agents], agents)[: len(n_calls)]
-    n_waits = int(np.clip(n_calls.sum(), 1, _MOST_WAITS))
+    n_waits = int(np.clip((n_calls * (rollouts.failures + 1)).sum(), 1, _MOST_WAITS))
     observed = median(turns.observed_tokens)
     before = np.zeros(len(n_calls), np.int64)
     if agents > 1:
@@ -256,14 +276,17 @@ def _heard(setting: Setting, run: RLScenario) -> float:
     return median(heard_tokens(question, numbers, mean, is_mean=False)) / (question.agents - 1)
 
 
-def _verify_s(setting: Setting, n: int, rng: np.random.Generator, repeats: np.random.Generator) -> Times:
-    """Time that a verifier spends on each rollout; a failed attempt is repeated."""
-    mean = _optional(setting, "verifier_time", 0.0)
+def _verify_s(
+    setting: Setting, run: RLScenario, kind: Counts, streams: tuple[np.random.Generator, np.random.Generator]
+) -> Times:
+    """Time that a verifier of its kind spends on each rollout; a verdict that fails is repeated."""
+    n, (rng, repeats) = len(kind), streams
+    means = np.array([median(one.cpu_s) for one in run.domains] or [0.0])
     spread, failures = _optional(setting, "verifier_spread", 0.0), _optional(setting, "verifier_failures", 0.0)
-    if mean == 0:
+    if not means.any():
         return np.zeros(n)
     if failures >= 1:
         raise PlanError("[rl] verifier_failures = 100%: no rollout would ever be verified")
     sigma = math.sqrt(math.log1p(spread**2))
-    once = mean * np.exp(sigma * rng.standard_normal(n) - sigma**2 / 2)
+    once = means[kind] * np.exp(sigma * rng.standard_normal(n) - sigma**2 / 2)
     return np.asarray(once * repeats.geometric(1 - failures, n))

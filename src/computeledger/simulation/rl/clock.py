@@ -15,7 +15,7 @@ from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.simulation import measures
 from computeledger.simulation.compiled import for_events
-from computeledger.simulation.rl import loop
+from computeledger.simulation.rl import loop, tables
 from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, check_run
 from computeledger.simulation.state import (
     DECODE_BUSY,
@@ -27,6 +27,7 @@ from computeledger.simulation.state import (
     Q_FIRST,
     Q_OUTPUT,
     Q_PREEMPTIONS,
+    Q_PREFIX,
     Q_READY,
     Q_REPLICA,
     Q_WRITTEN,
@@ -47,7 +48,7 @@ class RLClockResult(Displayed):
 
     scenario: RLClockScenario
     rollouts: Rollouts
-    run: loop.RLRun
+    run: tables.RLRun
     end_s: float
 
     @property
@@ -63,8 +64,9 @@ class RLClockResult(Displayed):
     @property
     def steady_step_s(self) -> float:
         """Mean time of a step in the second half of the run, when the pipeline is full [s]."""
-        ends = self.run.steps[: self.scenario.n_steps, loop.S_ENDED]
-        skip = 0 if self.scenario.is_colocated else len(ends) // 2
+        ends = self.run.steps[: self.scenario.n_steps, tables.S_ENDED]
+        fills = self.scenario.keeps_partial or not self.scenario.is_colocated
+        skip = len(ends) // 2 if fills else 0
         begin_s = float(ends[skip - 1]) if skip else 0.0
         return (float(ends[-1]) - begin_s) / (len(ends) - skip)
 
@@ -76,7 +78,7 @@ class RLClockResult(Displayed):
     @property
     def staleness_steps(self) -> Counts:
         """Versions between the weights a trained rollout began with and the step that trained on it [-]."""
-        return np.asarray(self.run.fate[self.trained, loop.F_STEP] - self.world.req[self.trained, Q_BEGAN])
+        return np.asarray(self.run.fate[self.trained, tables.F_STEP] - self.world.req[self.trained, Q_BEGAN])
 
     def gpu_s(self) -> dict[str, float]:
         """Split the run's GPU-time by phase."""
@@ -94,7 +96,7 @@ class RLClockResult(Displayed):
             "update": took[1] * one.trainer.update_s_per_token * (n_train - one.trainer.n_spare),
             "once per step": one.n_steps * one.trainer.fixed_s * n_train,
             "weight sync": self._sync_gpu_s(n_train),
-            "repair": float(links[:, loop.D_DOWN].sum()) * one.n_gpus_per_replica,
+            "repair": float(links[:, tables.D_DOWN].sum()) * one.n_gpus_per_replica,
             **self._judge_gpu_s(),
         }
         phases[OUTSIDE] = self._outside_gpu_s(one.n_steps * one.trainer.fixed_s)
@@ -123,7 +125,7 @@ class RLClockResult(Displayed):
         """GPU-time of GPUs outside the layouts: beside each phase of their side, or all the time."""
         one, steps = self.scenario, self.run.steps[: self.scenario.n_steps]
         n_trains, n_generates = one.trainer.n_spare, one.n_spare_generating
-        trains_s = float((steps[:, loop.S_ENDED] - steps[:, loop.S_BEGAN]).sum()) - fixed_s
+        trains_s = float((steps[:, tables.S_ENDED] - steps[:, tables.S_BEGAN]).sum()) - fixed_s
         if one.is_colocated:
             return n_trains * trains_s + n_generates * (self.end_s - trains_s - fixed_s)
         sent_s = (one.n_steps - 1) * one.sync.load_s
@@ -138,18 +140,35 @@ class RLClockResult(Displayed):
         kept = self.rollouts.is_kept[self.trained]
         learns = self.trained % self.scenario.agents < self.scenario.trained_agents
         train = float((seen * learns * (2 * logprob_passes + 6 * updates_per_batch * kept)).sum())
-        observed = float(self.rollouts.calls[self.trained].sum()) * self.rollouts.call_observed_tokens
+        observed = float(self._n_calls) * self.rollouts.call_observed_tokens
         return n_params_active * (2 * (float(self.sampled_tokens) + observed) + train) + self.judge_flop
 
     @property
+    def _n_calls(self) -> int:
+        """Calls of tools that were made, failed attempts included; of several agents those of trained rollouts."""
+        if self.scenario.agents > 1:
+            return int(self.rollouts.calls[self.trained].sum())
+        return int(self.run.turns[:, tables.T_MADE].sum())
+
+    @property
     def sampled_tokens(self) -> int:
-        """Tokens written in the run, dropped and unfinished rollouts included [token]."""
-        return int(self.world.req[:, Q_WRITTEN].sum())
+        """Tokens written in the run, those of failed attempts, dropped and unfinished rollouts included [token]."""
+        return int(self.world.req[:, Q_WRITTEN].sum()) + self.failed_tokens
+
+    @property
+    def failed_tokens(self) -> int:
+        """Tokens of attempts that failed [token]."""
+        return int(self.run.turns[:, tables.T_LOST].sum())
 
     @property
     def dropped_tokens(self) -> int:
-        """Tokens of rollouts that were broken off [token]."""
-        return int(self.world.req[self.run.fate[:, loop.F_STEP] == loop.DROPPED, Q_WRITTEN].sum())
+        """Tokens of rollouts that were broken off or sampled once more [token]."""
+        return int(self.world.req[self.run.fate[:, tables.F_STEP] == tables.DROPPED, Q_WRITTEN].sum())
+
+    @property
+    def kept_tokens(self) -> int:
+        """Tokens of rollouts that an update went over [token]."""
+        return int(self.world.req[self.trained[self.rollouts.is_kept[self.trained]], Q_WRITTEN].sum())
 
     @property
     def trained_tokens(self) -> int:
@@ -159,9 +178,9 @@ class RLClockResult(Displayed):
     @property
     def verifier_busy_fraction(self) -> float:
         """Share of the verifiers' time in which they verify [-]."""
-        began, ended = (self.run.rollouts[:, column] for column in (loop.R_VERIFY_BEGAN, loop.R_VERIFIED))
+        began, ended = (self.run.rollouts[:, column] for column in (tables.R_VERIFY_BEGAN, tables.R_VERIFIED))
         spent = np.clip(ended, None, self.end_s) - np.clip(began, None, self.end_s)
-        return float(np.nansum(spent)) / (self.scenario.n_verifiers * self.end_s)
+        return float(np.nansum(spent)) / (sum(self.scenario.kinds_of_verifiers) * self.end_s)
 
     @property
     def verifiers_fall_behind(self) -> bool:
@@ -177,7 +196,7 @@ class RLClockResult(Displayed):
 
     def records(self) -> dict[str, np.ndarray]:
         """Every rollout that was released, as columns."""
-        n = int(self.run.state[loop.RELEASED])
+        n = int(self.run.state[tables.RELEASED])
         req, when, rollouts, fate = (
             table[:n] for table in (self.world.req, self.world.when, self.run.rollouts, self.run.fate)
         )
@@ -185,10 +204,10 @@ class RLClockResult(Displayed):
             "prompt_tokens": self.rollouts.prompt_tokens[:n], "rollout_tokens": self.rollouts.output_tokens[:n],
             "calls": self.rollouts.calls[:n], "written_tokens": req[:, Q_WRITTEN],
             "released_s": when[:, Q_READY], "admitted_s": when[:, Q_ADMITTED], "first_token_s": when[:, Q_FIRST],
-            "generated_s": when[:, Q_FINISHED], "verifying_s": rollouts[:, loop.R_VERIFY_BEGAN],
-            "verified_s": rollouts[:, loop.R_VERIFIED], "kept": self.rollouts.is_kept[:n].astype(np.int64),
-            "first_version": req[:, Q_BEGAN], "last_version": fate[:, loop.F_ENDED_VERSION],
-            "trained_in_step": fate[:, loop.F_STEP], "replica": req[:, Q_REPLICA],
+            "generated_s": when[:, Q_FINISHED], "verifying_s": rollouts[:, tables.R_VERIFY_BEGAN],
+            "verified_s": rollouts[:, tables.R_VERIFIED], "kept": self.rollouts.is_kept[:n].astype(np.int64),
+            "first_version": req[:, Q_BEGAN], "last_version": fate[:, tables.F_ENDED_VERSION],
+            "trained_in_step": fate[:, tables.F_STEP], "replica": req[:, Q_REPLICA],
             "preemptions": req[:, Q_PREEMPTIONS],
         }  # fmt: skip
 
@@ -196,30 +215,31 @@ class RLClockResult(Displayed):
         """Rollouts over time: queued, decoding, waiting for a verdict, being verified, waiting for training."""
         at_s = np.linspace(0.0, self.end_s, n_points)
         when, rollouts = self.world.when, self.run.rollouts
-        step = self.run.fate[:, loop.F_STEP]
-        ends = np.where(step == loop.DROPPED, np.nan, when[:, Q_FINISHED])
-        began = np.where(step >= 0, self.run.steps[np.maximum(step, 0), loop.S_BEGAN], np.nan)
+        step = self.run.fate[:, tables.F_STEP]
+        ends = np.where(step == tables.DROPPED, np.nan, when[:, Q_FINISHED])
+        began = np.where(step >= 0, self.run.steps[np.maximum(step, 0), tables.S_BEGAN], np.nan)
         pairs = {
             "waiting": (when[:, Q_READY], when[:, Q_ADMITTED]), "generating": (when[:, Q_ADMITTED], ends),
-            "unverified": (ends, rollouts[:, loop.R_VERIFIED]), "verified": (rollouts[:, loop.R_VERIFIED], began),
+            "unverified": (ends, rollouts[:, tables.R_VERIFIED]), "verified": (rollouts[:, tables.R_VERIFIED], began),
         }  # fmt: skip
         return {"time_s": at_s, **{name: _counted(pair, at_s) for name, pair in pairs.items()}}
 
     def _sync_gpu_s(self, n_train: float) -> float:
         """GPU-time in which weights are loaded, and sent where the trainer has GPUs of its own."""
         one = self.scenario
-        loads = self.run.links[:, loop.D_SYNC].sum() * one.n_gpus_per_replica
+        loads = self.run.links[:, tables.D_SYNC].sum() * one.n_gpus_per_replica
         sends = 0.0 if one.is_colocated else (one.n_steps - 1) * one.sync.load_s * n_train
         return float(loads) + sends
 
     def _waits(self, idle_gpu_s: float) -> dict[str, float]:
         """Split idle GPU-time by what it waits for."""
         one, steps = self.scenario, self.run.steps[: self.scenario.n_steps]
-        verdicts_s = float((steps[:, loop.S_VERIFIED] - steps[:, loop.S_GENERATED]).sum())
+        verdicts_s = float((steps[:, tables.S_VERIFIED] - steps[:, tables.S_GENERATED]).sum())
         if one.is_colocated:
             verdicts = min(verdicts_s * one.n_gpus_generation, idle_gpu_s)
             return {"waiting for verifiers": verdicts, "waiting for the longest rollouts": idle_gpu_s - verdicts}
-        trains = float((steps[:, loop.S_ENDED] - steps[:, loop.S_BEGAN]).sum()) + (one.n_steps - 1) * one.sync.load_s
+        trains = float((steps[:, tables.S_ENDED] - steps[:, tables.S_BEGAN]).sum())
+        trains += (one.n_steps - 1) * one.sync.load_s
         trainer = max((one.trainer.n_gpus - one.trainer.n_spare) * (self.end_s - trains), 0.0)
         return {"trainer waiting for rollouts": trainer, "generators waiting": idle_gpu_s - trainer}
 
@@ -270,7 +290,9 @@ def simulate_rl(scenario: RLClockScenario, rollouts: Rollouts, seed: int = 0) ->
     _check_rollouts(scenario, rollouts)
     run = _prepared(scenario, rollouts, np.random.default_rng([seed, 2]))
     votes = 0 if scenario.judge is None else scenario.judge.votes * scenario.n_rollouts
-    n_events = _EVENTS_PER_ROLLOUT * (scenario.n_rollouts + votes + int(rollouts.calls.sum()))
+    attempts = rollouts.failures + 1
+    n_calls = int((rollouts.calls * attempts + attempts).sum())
+    n_events = _EVENTS_PER_ROLLOUT * (scenario.n_rollouts + votes + n_calls)
     end_s = float(for_events(loop.rl_loop, n_events)(run))
     return RLClockResult(scenario, rollouts, run, end_s)
 
@@ -291,40 +313,46 @@ def _check_rollouts(one: RLClockScenario, rollouts: Rollouts) -> None:
             raise DoesNotFitError(f"no room for one verdict: {read} tokens, a replica of the judge holds {held}")
 
 
-def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator) -> loop.RLRun:
+def _prepared(one: RLClockScenario, rollouts: Rollouts, rng: np.random.Generator) -> tables.RLRun:
     """The run at its beginning."""
     n, n_replicas = one.n_rollouts, one.pool.n_replicas
     prompt, output = rollouts.prompt_tokens[:n], rollouts.output_tokens[:n]
     world = make_world([one.pool], np.zeros(n), prompt, output)
-    tokens, turns = rollouts.sequence_tokens[:n], _turns(rollouts, n)
-    world.req[:, Q_OUTPUT] = output // (turns[:, loop.T_CALLS] + 1)
+    tokens, (turns, fails) = rollouts.sequence_tokens[:n], _turns(rollouts, n)
+    world.req[:, Q_OUTPUT] = output // (turns[:, tables.T_CALLS] + 1)
+    again = turns[:, tables.T_FAILS] > 0
+    first = fails[np.minimum(turns[:, tables.T_FAIL], len(fails) - 1)]
+    world.req[again, Q_OUTPUT] = np.minimum(world.req[again, Q_OUTPUT], first[again])
+    if rollouts.group_size > 1:
+        world.req[:, Q_PREFIX] = np.where(np.arange(n) % rollouts.group_size, prompt - 1, 0)
     per_rollout = np.full((n, 4), np.nan)
-    per_rollout[:, loop.R_VERIFY] = rollouts.verify_s[:n]
+    per_rollout[:, tables.R_VERIFY] = rollouts.verify_s[:n]
     kept = np.where(rollouts.is_kept[:n], one.trainer.update_s_per_token, 0.0)
-    per_rollout[:, loop.R_TRAIN] = tokens * (one.trainer.logprob_s_per_token + kept)
-    gaps_s = np.full(1, np.inf)
+    per_rollout[:, tables.R_TRAIN] = tokens * (one.trainer.logprob_s_per_token + kept)
+    gaps_s, cores = np.full(1, np.inf), [min(each, n) for each in one.kinds_of_verifiers]
     if np.isfinite(one.failure_s):
         gaps_s = rng.exponential(one.failure_s, max(4096, n_replicas))
-    return loop.RLRun(
+    return tables.RLRun(
         world=world,
-        settings=loop.RLSettings(
+        settings=tables.RLSettings(
             one.n_steps, one.rollouts_per_step, one.n_started, one.policy_lag_steps, int(one.sync.is_in_flight),
             int(one.keeps_partial), int(one.sync.rereads), one.trainer.fixed_s, one.sync.load_s, one.repair_s,
-            n if math.isinf(one.environments) else round(one.environments), rollouts.call_observed_tokens,
+            n if math.isinf(one.environments) else int(one.environments), rollouts.call_observed_tokens,
             0 if one.judge is None else one.judge.votes, int(one.judge is not None and not one.judge.is_apart),
-            one.agents, int(one.takes_turns),
+            one.agents, int(one.takes_turns), float(one.sampling_rounds), int(rollouts.group_size > 1),
         ),
-        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0, 0, 0, 0]),
+        state=np.array([0, 0, 0, 0, 0, n_replicas, 0, 0, 0, n, n, 0, 0, 0, 0, 0, 0]),
         steps=np.full((one.n_steps + one.policy_lag_steps + 1, 5), np.nan),
         rollouts=per_rollout,
         links=_links(one, gaps_s),
         fate=np.column_stack([np.full(n, -1), np.full(n, -1)]),
-        left=np.full(one.n_steps + one.policy_lag_steps + 2, one.rollouts_per_step),
+        left=np.full(one.n_steps + one.policy_lag_steps + 2, one.n_started),
         taken=np.full(one.n_steps * one.rollouts_per_step, -1),
         ready=np.zeros(n, np.int64), parked=np.zeros(n, np.int64), queue=np.zeros(2 * n, np.int64),
-        free_s=np.zeros(one.n_verifiers),
+        free_s=np.zeros(sum(cores)), kinds=np.cumsum([0, *cores]),
         verdicts_s=np.zeros(n), verdicts=np.zeros(n, np.int64),
-        fail_gaps_s=gaps_s, turns=turns, waits_s=np.zeros(1) if rollouts.call_s is None else rollouts.call_s,
+        fail_gaps_s=gaps_s, turns=turns, fails=fails,
+        waits_s=np.zeros(1) if rollouts.call_s is None else rollouts.call_s,
         tools_s=np.zeros(n), tools=np.zeros(n, np.int64), judge=_judge_world(one, tokens),
         unjudged=np.zeros(n, np.int64), votes_left=np.full(n, 0 if one.judge is None else one.judge.votes),
         met=np.zeros(n, np.int64), met_s=np.zeros(n),
@@ -340,10 +368,19 @@ def _judge_world(one: RLClockScenario, tokens: Counts) -> World:
     return make_world([judge.pool], np.zeros(len(prompt)), prompt, np.full(len(prompt), judge.verdict_tokens))
 
 
-def _turns(rollouts: Rollouts, n: int) -> Counts:
-    """Tokens and calls of each rollout, and where its waits stand in the list of all."""
-    calls = rollouts.calls[:n]
-    return np.column_stack([rollouts.output_tokens[:n], calls, calls, np.cumsum(calls) - calls])
+def _turns(rollouts: Rollouts, n: int) -> tuple[Counts, Counts]:
+    """What each rollout writes, calls and loses, where its waits and failures stand in the lists of all; and those."""
+    calls, failures, output = rollouts.calls[:n], rollouts.failures[:n], rollouts.output_tokens[:n]
+    waits, none = calls * (failures + 1), np.zeros(n, np.int64)
+    kind = none if rollouts.kind is None else rollouts.kind[:n]
+    turns = np.column_stack([
+        output, calls, calls, np.cumsum(waits) - waits, failures, np.cumsum(failures) - failures,
+        rollouts.prompt_tokens[:n], none, none, kind,
+    ])  # fmt: skip
+    if rollouts.failed_fractions is None or not failures.any():
+        return turns, np.ones(1, np.int64)
+    fails = np.ceil(rollouts.failed_fractions[: failures.sum()] * np.repeat(output, failures))
+    return turns, np.maximum(fails, 1.0).astype(np.int64)
 
 
 def _links(one: RLClockScenario, gaps_s: Times) -> Times:
@@ -351,8 +388,8 @@ def _links(one: RLClockScenario, gaps_s: Times) -> Times:
     n = one.pool.n_replicas
     out = np.zeros((n, 8))
     remote = np.arange(n) >= n - one.sync.n_remote
-    out[:, loop.D_WEIGHTS] = np.where(remote, one.sync.remote_s, 0.0)
-    out[:, loop.D_RETURN] = np.where(remote, one.sync.return_s, 0.0)
-    out[:, loop.D_ARRIVES] = np.inf
-    out[:, loop.D_FAILS] = np.resize(gaps_s, n)
+    out[:, tables.D_WEIGHTS] = np.where(remote, one.sync.remote_s, 0.0)
+    out[:, tables.D_RETURN] = np.where(remote, one.sync.return_s, 0.0)
+    out[:, tables.D_ARRIVES] = np.inf
+    out[:, tables.D_FAILS] = np.resize(gaps_s, n)
     return out

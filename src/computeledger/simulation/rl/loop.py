@@ -3,20 +3,66 @@
 A step trains on ``batch`` rollouts. With a largest lag ``L``, rollouts up to batch ``v + L`` may have begun when
 version ``v`` of the weights is out; the lag is used as far as the trainer would otherwise wait. Batches are trained in
 the order in which their rollouts were released, so none is trained on with weights more than ``L`` versions younger
-than those it began with. Lag 0 is synchronous training.
+than those it began with. Lag 0 is synchronous training, whose rounds of sampling follow one another: those before the
+last are dropped. An attempt that fails leaves its tokens behind and is begun again where it was.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from computeledger.simulation.admission import drop_first_waiting, keep, make_room
+from computeledger.simulation.admission import drop_first_waiting, make_room
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import first_leaf, pop, push, put_end
 from computeledger.simulation.replica import enqueue, evacuate, finish_run, interrupt, schedule, stall
+from computeledger.simulation.rl.tables import (
+    D_ARRIVES,
+    D_DOWN,
+    D_FAILS,
+    D_REPAIRED,
+    D_RETURN,
+    D_SENT,
+    D_SYNC,
+    D_WEIGHTS,
+    DROPPED,
+    F_ENDED_VERSION,
+    F_STEP,
+    FAILURES,
+    GAP,
+    HEAD,
+    JUDGING,
+    LAG,
+    OUT,
+    PARKED,
+    PLACED,
+    R_TRAIN,
+    R_VERIFIED,
+    R_VERIFY,
+    R_VERIFY_BEGAN,
+    READY,
+    RELEASED,
+    ROUNDS_LEFT,
+    S_BEGAN,
+    S_ENDED,
+    S_GENERATED,
+    S_RELEASED,
+    S_VERIFIED,
+    T_FAIL,
+    T_FAILS,
+    T_KIND,
+    T_LEFT,
+    TAIL,
+    TOOLS,
+    TRAINED,
+    TRAINER,
+    UNJUDGED,
+    UNTRAINED,
+    VERDICTS,
+    RLRun,
+)
+from computeledger.simulation.rl.turns import begin_again, call, meet, next_turn
 from computeledger.simulation.state import (
     AWAY,
     CONTEXT,
@@ -31,8 +77,6 @@ from computeledger.simulation.state import (
     PLANNED,
     POOL,
     Q_FINISHED,
-    Q_OUTPUT,
-    Q_PROMPT,
     Q_READY,
     Q_REPLICA,
     Q_UNREAD,
@@ -40,82 +84,11 @@ from computeledger.simulation.state import (
     Q_WRITTEN,
     VERSION,
     WAITING,
-    Counts,
-    Times,
-    World,
 )
 from computeledger.simulation.steps import reading_s
 
-#: Columns of ``RLRun.steps`` [s]: batch released; its last rollout generated; its last verdict; training began, ended.
-S_RELEASED, S_GENERATED, S_VERIFIED, S_BEGAN, S_ENDED = range(5)
-#: Columns of ``RLRun.rollouts`` [s]: time a verifier needs; training time; verification began, ended.
-R_VERIFY, R_TRAIN, R_VERIFY_BEGAN, R_VERIFIED = range(4)
-#: Columns of ``RLRun.fate``: weights when it was generated; step that trained on it, -1 none, -2 dropped.
-F_ENDED_VERSION, F_STEP = range(2)
-#: Columns of ``RLRun.links`` by replica [s]: delay until new weights are there; delay of its rollouts; when the newest
-#: weights on their way are there, and which; next failure; time spent loading weights; time under repair, and its end.
-D_WEIGHTS, D_RETURN, D_ARRIVES, D_SENT, D_FAILS, D_SYNC, D_DOWN, D_REPAIRED = range(8)
-#: Steps of a rollout that none trained on: not yet, and never.
-UNTRAINED, DROPPED = -1, -2
-#: Entries of ``RLRun.state``: version out, steps trained, rollouts released, verdicts in ``ready``, verdicts under way,
-#: next failure gap, what the trainer does (0 waits, 1 trains, 2 sends weights), failures, rollouts that are parked,
-#: ends of the common queue, rollouts on replicas, lag in use, calls of tools that are not answered yet, rollouts that
-#: wait for the judge, and those that it has.
-(OUT, TRAINED, RELEASED, READY, VERDICTS, GAP, TRAINER, FAILURES, PARKED, HEAD, TAIL, PLACED, LAG, TOOLS, UNJUDGED,
- JUDGING) = range(16)  # fmt: skip
-#: Columns of ``RLRun.turns``: tokens of all turns, calls of tools in all, calls left, place of its first wait.
-T_TOKENS, T_CALLS, T_LEFT, T_WAIT = range(4)
-
-
-class RLSettings(NamedTuple):
-    """What does not change in a simulation of RL."""
-
-    n_steps: int
-    batch: int
-    started: int
-    lag: int
-    in_flight: int
-    partial: int
-    reread: int
-    train_fixed_s: float
-    sync_s: float
-    repair_s: float
-    environments: int
-    observed_tokens: int
-    votes: int = 0
-    judge_in_turn: int = 0
-    agents: int = 1
-    takes_turns: int = 0
-
-
-class RLRun(NamedTuple):
-    """A simulation of RL, ready to run."""
-
-    world: World
-    settings: RLSettings
-    state: Counts
-    steps: Times
-    rollouts: Times
-    links: Times
-    fate: Counts
-    left: Counts
-    taken: Counts
-    ready: Counts
-    parked: Counts
-    queue: Counts
-    free_s: Times
-    verdicts_s: Times
-    verdicts: Counts
-    fail_gaps_s: Times
-    turns: Counts
-    waits_s: Times
-    tools_s: Times
-    tools: Counts
-    judge: World
-    unjudged: Counts
-    votes_left: Counts
-    met: Counts
-    met_s: Times
+#: Rounds of sampling are told apart to so much.
+_ROUNDING = 1e-9
 
 
 @kernel
@@ -124,6 +97,7 @@ def rl_loop(run: RLRun) -> float:
     world, state = run.world, run.state
     tree = world.tree
     trainer_s, now_s = np.inf, 0.0
+    state[ROUNDS_LEFT] = _rounds_of(run, 0)
     _release(run, 0.0)
     while state[TRAINED] < run.settings.n_steps:
         verdict_s = run.verdicts_s[0] if state[VERDICTS] > 0 else np.inf
@@ -179,7 +153,7 @@ def _answer(run: RLRun, now_s: float) -> None:
     pop(run.tools_s, run.tools, run.state[TOOLS])
     run.state[TOOLS] -= 1
     world.rep[world.req[q, Q_REPLICA], AWAY] -= 1
-    _next_turn(run, q)
+    next_turn(run, q)
     enqueue(world, world.req[q, Q_REPLICA], q, now_s)
 
 
@@ -202,7 +176,7 @@ def _count_verdict(run: RLRun, q: int) -> None:
     """A rollout has its verdict: it stands in line for training, in order of release where order matters."""
     state, settings = run.state, run.settings
     if settings.lag > 0:
-        run.left[q // settings.batch] -= 1
+        run.left[q // settings.started] -= 1
     else:
         run.ready[state[READY]] = q
         state[READY] += 1
@@ -216,16 +190,19 @@ def _begin_training(run: RLRun, now_s: float) -> float:
     if settings.lag > 0:
         if run.left[step] > 0:
             return np.inf
+        released = step * settings.started
         for place in range(settings.batch):
-            run.taken[first + place] = first + place
+            run.taken[first + place] = released + place
+        for place in range(settings.batch, settings.started):
+            run.fate[released + place, F_STEP] = DROPPED
     else:
+        while state[READY] >= settings.batch and state[ROUNDS_LEFT] > 0:
+            _sample_again(run, now_s)
         if state[READY] < settings.batch:
             return np.inf
         for place in range(settings.batch):
             run.taken[first + place] = run.ready[place]
-        for place in range(settings.batch, state[READY]):
-            run.ready[place - settings.batch] = run.ready[place]
-        state[READY] -= settings.batch
+        _take_ready(run)
     train_s, generated_s, verified_s = settings.train_fixed_s, 0.0, 0.0
     for place in range(first, first + settings.batch):
         q = run.taken[place]
@@ -239,6 +216,33 @@ def _begin_training(run: RLRun, now_s: float) -> float:
     if settings.lag == 0:
         _stop_generation(run, now_s)
     return now_s + train_s
+
+
+@kernel
+def _take_ready(run: RLRun) -> None:
+    """A batch of those that have their verdict leaves the line."""
+    batch = run.settings.batch
+    for place in range(batch, run.state[READY]):
+        run.ready[place - batch] = run.ready[place]
+    run.state[READY] -= batch
+
+
+@kernel
+def _rounds_of(run: RLRun, step: int) -> int:
+    """Rounds of sampling that a step begins after its first: whole ones, so many on average."""
+    rounds = run.settings.rounds
+    return math.floor((step + 1) * rounds + _ROUNDING) - math.floor(step * rounds + _ROUNDING) - 1
+
+
+@kernel
+def _sample_again(run: RLRun, now_s: float) -> None:
+    """Too few groups carry a signal: the batch is dropped, and another one is sampled."""
+    for place in range(run.settings.batch):
+        run.fate[run.ready[place], F_STEP] = DROPPED
+    _take_ready(run)
+    run.state[ROUNDS_LEFT] -= 1
+    _stop_generation(run, now_s)
+    _release(run, now_s)
 
 
 @kernel
@@ -257,7 +261,7 @@ def _stop_generation(run: RLRun, now_s: float) -> None:
         _set_aside(run, run.queue[state[HEAD]], partial)
         state[HEAD] += 1
     for place in range(state[TOOLS]):
-        _next_turn(run, run.tools[place])
+        next_turn(run, run.tools[place])
         _set_aside(run, run.tools[place], partial)
     state[TOOLS] = 0
     for r in range(len(world.rep)):
@@ -300,6 +304,7 @@ def _publish(run: RLRun, now_s: float) -> None:
     """New weights are out: they travel to the replicas, and more rollouts may begin."""
     world, links, state = run.world, run.links, run.state
     state[OUT] += 1
+    state[ROUNDS_LEFT] = _rounds_of(run, state[OUT])
     for r in range(len(world.rep)):
         if links[r, D_ARRIVES] == np.inf:
             _send_weights(run, r, now_s)
@@ -335,6 +340,8 @@ def _release(run: RLRun, now_s: float) -> None:
     """Begin the rollouts that the lag allows, parked ones first."""
     world, state, settings = run.world, run.state, run.settings
     allowed = (state[OUT] + state[LAG] + 1) * settings.started
+    if settings.lag == 0:
+        allowed = state[RELEASED] + settings.started
     if settings.partial == 1:
         # what is parked, verified or being verified counts for this step
         begun = state[PARKED] + state[READY] + state[VERDICTS] + state[UNJUDGED] + state[JUDGING]
@@ -346,7 +353,7 @@ def _release(run: RLRun, now_s: float) -> None:
         q = state[RELEASED]
         world.when[q, Q_READY] = now_s
         world.req[q, Q_VERSION] = state[OUT]
-        step = min(q // settings.started, len(run.steps) - 1)
+        step = min(q // settings.started if settings.lag > 0 else state[OUT], len(run.steps) - 1)
         if math.isnan(run.steps[step, S_RELEASED]):
             run.steps[step, S_RELEASED] = now_s
         run.queue[state[TAIL]] = q
@@ -404,13 +411,16 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
     finish_run(world, r)
     for place in range(world.counters[N_DONE]):
         q = world.done[place]
+        if run.turns[q, T_FAILS] > 0 and world.req[q, Q_WRITTEN] >= run.fails[run.turns[q, T_FAIL]]:
+            begin_again(run, r, q, now_s)
+            continue
         if run.turns[q, T_LEFT] > 0:
-            _call(run, r, q, now_s)
+            call(run, r, q, now_s)
             continue
         run.state[PLACED] -= 1
         run.fate[q, F_ENDED_VERSION] = world.rep[r, VERSION]
         if run.settings.takes_turns == 1:
-            _meet(run, q, now_s)
+            meet(run, q, now_s)
         if links[r, D_RETURN] > 0:
             push(run.verdicts_s, run.verdicts, run.state[VERDICTS], now_s + links[r, D_RETURN], -1 - q)
             run.state[VERDICTS] += 1
@@ -427,56 +437,6 @@ def _step_boundary(run: RLRun, r: int, now_s: float) -> None:
         world.clock[r, INTERRUPT] = links[r, D_FAILS]
     _pull(run, r, now_s)
     schedule(world, r)
-
-
-@kernel
-def _call(run: RLRun, r: int, q: int, now_s: float) -> None:
-    """A rollout calls a tool: it leaves the batch, and its cache stays while there is room."""
-    world, turn = run.world, run.turns[q]
-    wait_s = run.waits_s[(turn[T_WAIT] + turn[T_CALLS] - turn[T_LEFT]) % len(run.waits_s)]
-    turn[T_LEFT] -= 1
-    world.rep[r, AWAY] += 1
-    keep(world, r, q, world.req[q, Q_PROMPT] + world.req[q, Q_WRITTEN] - 1)
-    if run.settings.agents > 1:
-        _meet(run, q, now_s + wait_s)
-    else:
-        _wait(run, q, now_s + wait_s)
-
-
-@kernel
-def _wait(run: RLRun, q: int, until_s: float) -> None:
-    """A rollout that is away from the batch comes back at some time."""
-    push(run.tools_s, run.tools, run.state[TOOLS], until_s, q)
-    run.state[TOOLS] += 1
-
-
-@kernel
-def _meet(run: RLRun, q: int, ended_s: float) -> None:
-    """An agent has ended its turn: the next one begins, or of agents that write at once all do behind the last."""
-    agents, first = run.settings.agents, q - q % run.settings.agents
-    if run.settings.takes_turns == 1:
-        following = first + (q - first + 1) % agents
-        if run.world.req[following, Q_REPLICA] < 0:
-            run.met[following] = 1
-        elif run.fate[following, F_ENDED_VERSION] < 0:
-            _wait(run, following, ended_s)
-        return
-    run.met[first] += 1
-    run.met_s[first] = max(run.met_s[first], ended_s)
-    if run.met[first] == agents:
-        run.met[first] = 0
-        for one in range(first, first + agents):
-            _wait(run, one, run.met_s[first])
-
-
-@kernel
-def _next_turn(run: RLRun, q: int) -> None:
-    """The tool has answered: the rollout reads the answer and writes its next turn."""
-    req, turn = run.world.req, run.turns[q]
-    made = turn[T_CALLS] - turn[T_LEFT]
-    if made > 0:
-        req[q, Q_PROMPT] += run.settings.observed_tokens
-    req[q, Q_OUTPUT] = turn[T_TOKENS] * (made + 1) // (turn[T_CALLS] + 1)
 
 
 @kernel
@@ -531,13 +491,15 @@ def _judge_boundary(run: RLRun, r: int, now_s: float) -> None:
 
 @kernel
 def _verify(run: RLRun, q: int, arrives_s: float) -> None:
-    """A rollout takes the verifier that is free first."""
-    began_s = max(arrives_s, run.free_s[0])
+    """A rollout takes the verifier of its kind that is free first."""
+    kind = run.turns[q, T_KIND]
+    free_s = run.free_s[run.kinds[kind] : run.kinds[kind + 1]]
+    began_s = max(arrives_s, free_s[0])
     ended_s = began_s + run.rollouts[q, R_VERIFY]
     run.rollouts[q, R_VERIFY_BEGAN], run.rollouts[q, R_VERIFIED] = began_s, ended_s
-    n = len(run.free_s)
-    pop(run.free_s, run.free_s, n)
-    push(run.free_s, run.free_s, n - 1, ended_s, ended_s)
+    n = len(free_s)
+    pop(free_s, free_s, n)
+    push(free_s, free_s, n - 1, ended_s, ended_s)
     push(run.verdicts_s, run.verdicts, run.state[VERDICTS], ended_s, q)
     run.state[VERDICTS] += 1
 

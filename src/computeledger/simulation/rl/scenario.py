@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,15 @@ class Rollouts:
     n_calls: Counts | None = None
     call_observed_tokens: int = 0
     call_s: Times | None = None
+    n_failures: Counts | None = None
+    failed_fractions: Times | None = None
+    kind: Counts | None = None
+    group_size: int = 1
+
+    @property
+    def failures(self) -> Counts:
+        """Attempts at each that fail before the one that does not."""
+        return np.zeros(len(self.output_tokens), np.int64) if self.n_failures is None else self.n_failures
 
     @property
     def calls(self) -> Counts:
@@ -106,23 +116,35 @@ class RLClockScenario:
     agents: int = 1
     trained_agents: int = 1
     takes_turns: bool = False
+    sampling_rounds: float = 1.0
+    verifiers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_record(
             self, n_gpus_per_replica=POSITIVE, n_gpus_generation=POSITIVE, n_steps=AT_LEAST_ONE,
             rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE,
             failure_s=Bound(is_open=True, is_endless=True), environments=Bound(1.0, is_endless=True),
+            sampling_rounds=AT_LEAST_ONE,
         )  # fmt: skip
+        if self.verifiers and min(self.verifiers) < 1:
+            raise QuantityError(f"verifiers {self.verifiers}: each kind needs at least 1")
+
+    @property
+    def kinds_of_verifiers(self) -> tuple[int, ...]:
+        """Verdicts at a time by kind of task [-]."""
+        return self.verifiers or (self.n_verifiers,)
 
     @property
     def n_started(self) -> int:
-        """Rollouts started for a step [-]."""
-        return max(round(self.rollouts_per_step * self.started_ratio), self.rollouts_per_step)
+        """Rollouts started together: for a round of a step, under a lag for all its rounds [-]."""
+        rounds = self.sampling_rounds if self.policy_lag_steps else 1.0
+        return max(round(self.rollouts_per_step * self.started_ratio * rounds), self.rollouts_per_step)
 
     @property
     def n_rollouts(self) -> int:
         """Rollouts that the run may start at most [-]."""
-        return (self.n_steps + (self.started_ratio > 1)) * self.n_started
+        rounds = self.n_steps if self.policy_lag_steps else math.ceil(self.n_steps * self.sampling_rounds)
+        return (rounds + (self.started_ratio > 1)) * self.n_started
 
     @property
     def n_gpus(self) -> float:

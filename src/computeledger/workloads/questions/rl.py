@@ -136,8 +136,8 @@ class RLQuestion(MayAdapt, OnSystem):
         "count", "CPU cores that an environment holds.", 1.0, most=MOST_COUNT, metavar="N"
     )
     failed_fraction: Uncertain = asked(
-        "fraction", "Attempts at an episode that fail, half-way on average, and are begun again.", 0.0, most=0.9,
-        metavar="F",
+        "fraction", "Attempts at an episode that fail, half-way on average (assumption), and are begun again.", 0.0,
+        most=0.9, metavar="F",
     )  # fmt: skip
     reread_cache: bool = asked("switch", "Caches are computed anew with new weights.", False)
     no_shared_prefix: bool = asked("switch", "A group's prompt is prefilled once per rollout.", False)
@@ -409,6 +409,28 @@ class RLQuestion(MayAdapt, OnSystem):
         if self.in_flight and not self.settled.max_lag:
             raise InputError(
                 "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
+            )
+        self._check_lag()
+
+    def _check_lag(self) -> None:
+        """Refuse what would have no effect: under a lag, without one, or without rollouts that are broken off."""
+        lag, is_oversampled = self.settled.max_lag or 0, high_of(self.oversampling) > 1
+        if self.drained and not lag:
+            raise InputError("--drained: without a lag generation always drains before new weights; state --max-lag 1")
+        if lag and (is_oversampled or self.partial_rollouts):
+            name = "--oversampling" if is_oversampled else "--partial-rollouts"
+            raise InputError(
+                f"{name}: only a synchronous step is ended before all of its rollouts are; under --max-lag {lag} "
+                "leave it out, or state --max-lag 0"
+            )
+        if self.partial_rollouts and not is_oversampled:
+            raise InputError(
+                "--partial-rollouts: none is broken off where as many start as are taken in; state --oversampling 1.5"
+            )
+        if self.reread_cache and not lag and not self.partial_rollouts:
+            raise InputError(
+                "--reread-cache: no rollout outlives its weights in a synchronous step; state --max-lag 1, or "
+                "--partial-rollouts"
             )
 
     def _check_agents(self) -> None:

@@ -17,12 +17,16 @@ from computeledger.physics.blackboard.ledgers import PRETRAINING_UTILIZATION_FRA
 from computeledger.physics.calibration.rl import RLFactors
 from computeledger.physics.roofline import Machine
 from computeledger.physics.transformer import n_params_active
-from computeledger.workloads.rl.generation import OUTSIDE, Generation, generate, in_order, sooner, steady
+from computeledger.workloads.rl.generation import OUTSIDE, Generation, carried_on, generate, in_order, sooner
 from computeledger.workloads.rl.judge import Ends, Judging, judging
+from computeledger.workloads.rl.pace import held_rollouts
 from computeledger.workloads.rl.scenario import RLMachines, RLScenario, check_rl
 from computeledger.workloads.rl.shares import part_ratios
 from computeledger.workloads.rl.training import Passes, Training, train
+from computeledger.workloads.rl.turns import Sampling
+from computeledger.workloads.rl.verdicts import late_verdicts_s, verdict_times_s
 from computeledger.workloads.rl.weight_sync import SyncSides, sent_bytes_per_gpu, sync_mechanism, sync_s
+from computeledger.workloads.serving.estimate import ServingScenario
 
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
@@ -45,7 +49,8 @@ class RLResult(Displayed):
     training : Training
         Log-probs and update.
     verification_s : float or ndarray
-        Wall time the verifiers work on a step [s].
+        Wall time in which verifiers work on the rollouts of a step: no less than one verdict, than all of them over the
+        cores, nor than those take that have ended at any time [s].
     exposed_generation_s : float or ndarray
         Part of the step in which the trainer waits for rollouts [s].
     lag_steps : float or ndarray
@@ -330,16 +335,18 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     split = scenario.split
     passes, made_of = passes_of(scenario), (machines.training, machines.factors)
     training = train(scenario.engine.model, scenario.trainer, passes, made_of)
-    verify_s, last_s = _verification(scenario)
+    least_s, last_s = verdict_times_s(scenario)
     once_s, verdicts = once_per_step_s(scenario, machines), None
-    makers, each_s = (machines.generation, machines.factors), once_s[0] + once_s[1]
-    made, lag = _generation(scenario, makers, (training.wall_s + last_s, each_s))
+    makers, each_s, train_s = (machines.generation, machines.factors), once_s[0] + once_s[1], training.wall_s
+    made, lag = _generation(scenario, makers, (train_s + last_s, each_s, train_s))
     if split.max_lag and (verdicts := _judging(scenario, machines, np.maximum(made.wall_s, training.wall_s) + each_s)):
-        made, lag = _generation(scenario, makers, (training.wall_s + last_s + verdicts.verdict_s, each_s))
-    late_s = np.maximum(verify_s - made.wall_s, last_s)
+        made, lag = _generation(scenario, makers, (train_s + last_s + verdicts.verdict_s, each_s, train_s))
+    late_s = late_verdicts_s(scenario, made)
+    pace_s: Num
+    exposed_s: Num
     if split.max_lag:
-        # a judge goes on while weights are handed over
-        slowest_s = verify_s if verdicts is None else np.maximum(verify_s, verdicts.all_s - each_s)
+        slowest_s = least_s - each_s
+        slowest_s = slowest_s if verdicts is None else np.maximum(slowest_s, verdicts.all_s - each_s)
         pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), slowest_s)
         exposed_s = pace_s - training.wall_s
     else:
@@ -352,13 +359,15 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     judges = {name: machines.factors.rl_step_ratio for name in modelled if name.startswith("judge")}
     others = {name: part for name, part in modelled.items() if name not in judges}
     ratios = part_ratios(others, split, machines.factors) | judges
+    # what RL adds does not make verifiers faster than their cores
+    floor = np.maximum(least_s / (machines.factors.rl_step_ratio * (pace_s + each_s)), 1.0)
     return RLResult(
         scenario=scenario,
-        step_s=machines.factors.rl_step_ratio * (pace_s + each_s),
-        phases_gpu_s={name: ratios[name] * part for name, part in modelled.items()},
+        step_s=floor * machines.factors.rl_step_ratio * (pace_s + each_s),
+        phases_gpu_s={name: floor * ratios[name] * part for name, part in modelled.items()},
         generation=made,
         training=training,
-        verification_s=verify_s,
+        verification_s=np.maximum(least_s, last_s),
         exposed_generation_s=exposed_s,
         lag_steps=lag,
         fits=(np.asarray(made.n_places) >= 1) & (np.asarray(scenario.n_replicas) >= 1),
@@ -402,7 +411,7 @@ def _judging(scenario: RLScenario, machines: RLMachines, beside: Num | Generatio
 
 
 def _generation(
-    scenario: RLScenario, made_of: tuple[Machine, RLFactors], beside_s: tuple[Num, Num]
+    scenario: RLScenario, made_of: tuple[Machine, RLFactors], beside_s: tuple[Num, Num, Num]
 ) -> tuple[Generation, Num]:
     """The rollouts of one step, and the lag that generating them so needs.
 
@@ -410,37 +419,49 @@ def _generation(
     ``(k + 1) T >= longest rollout + last verdict + training``.
     """
     algorithm, split = scenario.algorithm, scenario.split
-    question = (scenario.engine, replace(scenario.sampling, lengths=scenario.written))
-    rollouts, replicas = algorithm.rollouts * algorithm.sampling_rounds, np.maximum(scenario.n_replicas, 1.0)
+    turns = replace(scenario.sampling.turns, is_spread=not scenario.breaks_off)
+    question = (scenario.engine, replace(scenario.sampling, lengths=scenario.written, turns=turns))
+    rollouts, replicas = algorithm.rollouts * algorithm.sampling_rounds, scenario.working_replicas
     started = rollouts * algorithm.started_ratio
     if not split.max_lag:
         if algorithm.keeps_partial:
-            return steady(*question, (rollouts, started, replicas), made_of), 0.0 * replicas
+            each = (algorithm.rollouts, started / algorithm.sampling_rounds, replicas)
+            return carried_on(*question, each, made_of).times(algorithm.sampling_rounds), 0.0 * replicas
         together = generate(*question, (started / algorithm.sampling_rounds, replicas), made_of)
         return together.times(algorithm.sampling_rounds), 0.0 * replicas
-    best, lag = generate(*question, (rollouts, replicas), made_of), 1.0 + 0.0 * replicas
-    for batches in _LAGS[1:]:
-        if batches <= split.max_lag:
-            other = generate(*question, (batches * rollouts, replicas), made_of).times(1 / batches)
-            lag = np.where(other.wall_s < best.wall_s, float(batches), lag)
-            best = sooner(best, other)
-    if split.is_in_flight:
-        flowing = in_order(*question, (rollouts, split.max_lag, replicas), made_of, beside_s)
-        lag = np.where(flowing.wall_s < best.wall_s, float(split.max_lag), lag)
-        best = sooner(best, flowing)
+    lags = sorted({*(one for one in _LAGS if one < split.max_lag), split.max_lag})
+    made = [_lagged(split.is_in_flight, question, (rollouts, used, replicas), made_of, beside_s) for used in lags]
+    best, lag = made[0], lags[0] + 0.0 * replicas
+    for used, other in zip(lags[1:], made[1:], strict=True):
+        lag = np.where(other.wall_s < best.wall_s, float(used), lag)
+        best = sooner(best, other)
     return best, lag
 
 
-def _verification(scenario: RLScenario) -> tuple[Num, Num]:
-    """Wall time of all verdicts, domains beside one another, and of the last one alone."""
-    algorithm = scenario.algorithm
-    rollouts = algorithm.rollouts * algorithm.sampling_rounds
-    all_s: Num = 0.0
-    last_s: Num = 0.0
-    for one in scenario.domains:
-        all_s = np.maximum(all_s, one.share_fraction * rollouts * one.cpu_s / one.n_cores)
-        last_s = np.maximum(last_s, one.cpu_s)
-    return all_s, last_s
+def _lagged(
+    is_in_flight: bool,
+    question: tuple[ServingScenario, Sampling],
+    load: tuple[Num, int, Num],
+    made_of: tuple[Machine, RLFactors],
+    beside_s: tuple[Num, Num, Num],
+) -> Generation:
+    """A batch under a lag that is used: with new weights in flight, or drained before them.
+
+    Where generation drains, what begins between two versions does so together, and its first batch is trained on.
+    Where fewer episodes at once, whose caches fit, end sooner, the other environments stay unused.
+    """
+    engine, sampling = question
+    rollouts, used, replicas = load
+    if is_in_flight:
+        made = in_order(*question, load, made_of, beside_s)
+        if not sampling.turns.has_calls:
+            return made
+        held = held_rollouts(engine, sampling, made_of[0])[1] * replicas
+        fitting = np.maximum(np.minimum(sampling.turns.environments, held), replicas)
+        fewer = replace(sampling, turns=replace(sampling.turns, environments=fitting))
+        return sooner(made, in_order(engine, fewer, load, made_of, beside_s))
+    drained = generate(*question, ((used + 1) * rollouts, replicas), made_of).times(1 / (used + 1))
+    return replace(drained, wall_s=drained.wall_s + beside_s[0] / (used + 1))
 
 
 def once_per_step_s(scenario: RLScenario, machines: RLMachines) -> tuple[Num, Num]:
@@ -524,7 +545,7 @@ class _Parts:
 def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
     """Split GPUs times step by phase; what is left of a side's time is waiting."""
     split, training = scenario.split, parts.training
-    generating = parts.made.busy_s * np.maximum(scenario.n_replicas, 1.0) * scenario.engine.layout.n_gpus
+    generating = parts.made.busy_s * scenario.working_replicas * scenario.engine.layout.n_gpus
     spare_generation, spare_training = scenario.spare_gpus
     n_training = split.n_training - spare_training
     phases: dict[str, Num] = {

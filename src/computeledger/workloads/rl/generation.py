@@ -8,7 +8,8 @@ decode than are under way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import math
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ from computeledger.workloads.serving.estimate import ServingScenario
 OUTSIDE = "waiting outside the layouts"
 #: Rounds in which the rollouts under way and the step that they leave settle.
 _ROUNDS = 3
+#: Points of a uniform distribution on either side of its mean, and the weight of the mean (Gauss and Legendre).
+_ASIDE, _CENTRAL = math.sqrt(0.6), 4 / 9
 #: Level whose root gives the score of the largest of several normal draws: within 1 % of ``best_of_n_mean``.
 _MEDIAN_OF_LARGEST = 0.5264
 #: Numbers handled at a time: what stays in a core's own cache.
@@ -64,6 +67,8 @@ class Generation:
         From the beginning of a rollout to its end, on average [s].
     reused_fraction : float or ndarray
         Returns from a tool that find their cache in place [-].
+    left_fraction, ended_s : ndarray
+        Rollouts that have not ended when so much of ``wall_s`` is over, along the first axis [-, s].
     """
 
     wall_s: Num
@@ -74,6 +79,8 @@ class Generation:
     tokens: Num
     episode_s: Num = 0.0
     reused_fraction: Num = 1.0
+    left_fraction: Num = field(default_factory=lambda: np.ones(1))
+    ended_s: Num = field(default_factory=lambda: np.zeros(1))
 
     def times(self, factor: Num) -> Generation:
         """Times and tokens of several such batches one after the other, or of a part of one.
@@ -208,28 +215,30 @@ def generate(
     room = places(engine, sampling, machine)
     share = np.maximum(rollouts / replicas, 1.0)
     last = under_way_at_most(engine, sampling, (share, room, replicas), made_of)
+    # where a queue was, those under way when it ends are not at their beginning
+    queued = np.clip((share - last) / last, 0.0, 1.0)
+    tail, ages = lengths.remaining(queued)
     # one call prices the queue's full house and every other position of the tail
-    any_own = lengths.any_alive(last)
+    any_own = tail.any_alive(last)
     together = last * SURVIVAL[_PRICED, None] / np.maximum(any_own[_PRICED], np.finfo(float).tiny)
     live = _with_queue(np.maximum(together, 1.0), last)
-    contexts = _with_queue(sampling.context_tokens(lengths.tokens[_PRICED]), sampling.mean_context_tokens)
+    contexts = _with_queue(sampling.context_tokens(ages[_PRICED]), sampling.mean_context_tokens)
     rows = max(_BLOCK // np.broadcast(live[0], contexts[0], factors.rl_decode_ratio).size, 1)
     parts = [slice(start, start + rows) for start in range(0, len(live), rows)]
     paces = [pace_of(engine, sampling, (live[part], contexts[part], room), made_of) for part in parts]
     pace = Pace(*(np.concatenate(column) for column in zip(*map(columns, paces), strict=True)))
     everyone = np.atleast_1d(agreed(last * replicas))
-    tail_s, longest_s = _tail_s(lengths, any_own, everyone, (pace.token_s[:-1], pace.busy_s[:-1]))
-    late_s = _late_s(sampling, everyone, pace.token_s[0])
-    queued_s = (share - last) * lengths.mean_tokens * single(pace.token_s[-1]) / last
-    queued_busy_s = (share - last) * lengths.mean_tokens * single(pace.busy_s[-1]) / last
+    tail_s, longest_s = _tail_s(tail, any_own, everyone, (pace.token_s[:-1], pace.busy_s[:-1]))
+    late_s = _late_s(replace(sampling, lengths=tail), everyone, pace.token_s[0])
+    queued_tokens = np.maximum(share * lengths.mean_tokens / last - tail.mean_tokens, 0.0)
+    queued_s = queued_tokens * single(pace.token_s[-1])
+    queued_busy_s = queued_tokens * single(pace.busy_s[-1])
     prompts_s = share * _prompt_s(engine, sampling, machine)
-    steps = (share - last) * lengths.mean_tokens / last + lengths.integral(any_own)
+    steps = queued_tokens + tail.integral(any_own)
     fits = room >= 1
     busy_s = np.where(fits, queued_busy_s + prompts_s + tail_s[1], 0.0)
     wall_s = np.where(fits, queued_s + prompts_s + np.maximum(longest_s + late_s, tail_s[0]), np.inf)
-    read_s = (share - last) / last * lengths.mean_tokens * single(pace.read_s[-1]) + lengths.integral(
-        any_own * _between(pace.read_s[:-1])
-    )
+    read_s = queued_tokens * single(pace.read_s[-1]) + tail.integral(any_own * _between(pace.read_s[:-1]))
     return Generation(
         wall_s=wall_s,
         busy_s=busy_s,
@@ -239,7 +248,15 @@ def generate(
         tokens=rollouts * lengths.mean_tokens,
         episode_s=lengths.mean_tokens * single(pace.token_s[-1]),
         reused_fraction=single(pace.reused[-1]),
+        left_fraction=_with_queue(SURVIVAL[:, None] * last / share, 1.0),
+        ended_s=_with_queue(np.minimum(queued_s + prompts_s + _reached_s(tail, pace.token_s[:-1]), wall_s), prompts_s),
     )
+
+
+def _reached_s(lengths: Lengths, token_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Time at which rollouts reach each position, those of the tail beginning at once [s]."""
+    steps_s = np.diff(lengths.tokens, axis=0) * _between(token_s)[1:]
+    return np.concatenate([np.zeros_like(steps_s[:1]), np.cumsum(steps_s, axis=0)])
 
 
 def _late_s(sampling: Sampling, rollouts: NDArray[np.float64], token_s: Num) -> Num:
@@ -364,12 +381,60 @@ def steady(
     )
 
 
+def carried_on(
+    engine: ServingScenario, sampling: Sampling, load: tuple[Num, Num, Num], made_of: tuple[Machine, RLFactors]
+) -> Generation:
+    """Time a batch of rollouts that ends when enough of those under way have, the others going on with the next one.
+
+    ``t = integral of E(n) / n dn`` from those that start to those that are left, with ``E(n)`` the time of one among
+    ``n``: three points of the integral.
+
+    Parameters
+    ----------
+    engine : ServingScenario
+        Of one replica; its batch is the engine's own limit.
+    sampling : Sampling
+        Lengths and prompts.
+    load : tuple of float or ndarray
+        Rollouts taken in, those under way at the start, and replicas that share them [-].
+    made_of : tuple of Machine and RLFactors
+        One GPU of the generators, and what RL adds.
+
+    Returns
+    -------
+    Generation
+        Endless, and without work, where not one rollout fits.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.rl import IDEAL_RL
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> from computeledger.workloads.rl.lengths import lengths_of_mean
+    >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
+    >>> made_of, sampling = (Machine(load_system("h100-nvl8")), IDEAL_RL), Sampling(lengths_of_mean(1e3, 4e3), 150.0)
+    >>> few, many = (carried_on(engine, sampling, (512.0, n, 16.0), made_of).wall_s for n in (600.0, 2048.0))
+    >>> bool(few > many > steady(engine, sampling, (512.0, 2048.0, 16.0), made_of).wall_s)
+    True
+    """
+    rollouts, started, replicas = load
+    found = steady(engine, sampling, (rollouts, started - rollouts / 2, replicas), made_of)
+    wall_s, busy_s = _CENTRAL * found.wall_s, _CENTRAL * found.busy_s
+    for side in (-_ASIDE, _ASIDE):
+        at = np.maximum(started - (1 - side) * rollouts / 2, 1.0)
+        other = steady(engine, sampling, (rollouts, at, replicas), made_of)
+        wall_s = wall_s + (1 - _CENTRAL) / 2 * other.wall_s
+        busy_s = busy_s + (1 - _CENTRAL) / 2 * other.busy_s
+    return replace(found, wall_s=wall_s, busy_s=busy_s)
+
+
 def in_order(
     engine: ServingScenario,
     sampling: Sampling,
     load: tuple[Num, int, Num],
     made_of: tuple[Machine, RLFactors],
-    beside_s: tuple[Num, Num],
+    beside_s: tuple[Num, Num, Num],
 ) -> Generation:
     """Time a batch of rollouts under a lag where batches are trained on in the order of their release.
 
@@ -387,7 +452,8 @@ def in_order(
     made_of : tuple of Machine and RLFactors
         One GPU of the generators, and what RL adds.
     beside_s : tuple of float or ndarray
-        From the end of a batch's last rollout to the end of its training, and what a step has once besides [s].
+        From the end of a batch's last rollout to the end of its training, what a step has once besides, and training
+        alone [s].
 
     Returns
     -------
@@ -403,36 +469,72 @@ def in_order(
     >>> from computeledger.workloads.rl.lengths import lengths_of_mean
     >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> made_of, sampling = (Machine(load_system("h100-nvl8")), IDEAL_RL), Sampling(lengths_of_mean(1e3, 2e4), 150.0)
-    >>> one, four = (in_order(engine, sampling, (512.0, lag, 16.0), made_of, (1.0, 0.0)) for lag in (1, 4))
+    >>> one, four = (in_order(engine, sampling, (512.0, lag, 16.0), made_of, (1.0, 0.0, 1.0)) for lag in (1, 4))
     >>> bool(1.2 < one.wall_s / four.wall_s)
     True
     """
     rollouts, lag, replicas = load
-    after_s, once_s = beside_s
+    after_s, once_s, train_s = beside_s
     full = steady(engine, sampling, (rollouts, lag * rollouts, replicas), made_of)
+    prompts_s = rollouts / replicas * _prompt_s(engine, sampling, made_of[0])
     share = np.maximum((lag + 1) * rollouts / replicas, 1.0)
-    at_most = under_way_at_most(engine, sampling, (share, full.n_places, replicas), made_of) * replicas / rollouts
-    if not sampling.turns.has_calls:
-        # of a batch that waits for its longest rollout fewer are under way than it has
-        at_most = at_most * sampling.lengths.longest_tokens / sampling.lengths.mean_tokens
-    at_most = np.clip(at_most, 1.0, lag + 1)
-    batches: Num = 1.0
+    places_ = under_way_at_most(engine, sampling, (share, full.n_places, replicas), made_of) * replicas
     fits = np.broadcast_to(np.isfinite(full.wall_s), np.broadcast(full.wall_s, after_s, once_s, rollouts).shape)
+    longest = sampling.lengths.expected_longest_tokens(rollouts)
+    under_way = np.clip((lag + 1) * rollouts * sampling.lengths.mean_tokens / longest, 1.0, lag * rollouts)
     for _ in range(_ROUNDS):
-        # from few under way upwards: caches that are lost to too many keep them too many
-        made = generate(engine, sampling, (batches * rollouts, replicas), made_of)
-        late_s = made.wall_s + _uneven_s(engine, sampling, (batches * rollouts, replicas), made_of)
+        made = _varying(engine, sampling, (rollouts, under_way, replicas), made_of)
+        token_s = made.episode_s / sampling.lengths.mean_tokens
+        more_s = _late_s(sampling, np.atleast_1d(agreed(rollouts)), token_s) + (lag + 1) * prompts_s
+        more_s = more_s + _uneven_s(engine, sampling, (under_way, replicas), made_of)
+        more_s = more_s + _begun_s(sampling.lengths, rollouts, (under_way, places_), token_s)
+        # steps wait for the batches whose longest rollout is later than the trainer: not for the mean one
+        slack_s = (lag + 1) * (train_s + once_s) - after_s - once_s - more_s
+        late_s = sampling.lengths.expected_longest_tokens(rollouts, slack_s / token_s) * token_s + more_s
         stale_s = (late_s + after_s + once_s) / (lag + 1) - once_s
-        step_s = np.maximum(stale_s, after_s) + once_s
-        batches = np.clip(np.divide(late_s, step_s, where=fits, out=np.ones(fits.shape)), 1.0, at_most)
-    by_littles_law = np.minimum(rollouts * made.episode_s / np.where(fits, step_s, 1.0), lag * rollouts)
-    made = steady(engine, sampling, (rollouts, by_littles_law, replicas), made_of)
+        step_s = np.maximum(stale_s, train_s) + once_s
+        under_way = np.clip(rollouts * made.episode_s / np.where(fits, step_s, 1.0), 1.0, lag * rollouts)
     # generators go on while the trainer does what comes once per step
     rate_s = np.maximum(np.minimum(full.wall_s, made.wall_s) - once_s, 0.0)
     paced_s = np.maximum(stale_s, rate_s)
     late = replace(made, wall_s=paced_s, busy_s=np.minimum(made.busy_s, paced_s))
     free = replace(full, wall_s=rate_s, busy_s=np.minimum(full.busy_s, rate_s))
     return _chosen((rate_s >= paced_s) | ~np.isfinite(full.wall_s), free, late)
+
+
+def _varying(
+    engine: ServingScenario, sampling: Sampling, load: tuple[Num, Num, Num], made_of: tuple[Machine, RLFactors]
+) -> Generation:
+    """A batch where rollouts under way rise by one batch as it is released, and fall until the next one is.
+
+    Rollouts go on at the mean of their rates at so many: three points of a uniform distribution.
+    """
+    rollouts, under_way, replicas = load
+    made = steady(engine, sampling, load, made_of)
+    if not sampling.turns.has_calls:
+        return made
+    rate = _CENTRAL / made.episode_s
+    for side in (-_ASIDE, _ASIDE):
+        at = np.maximum(under_way + side * rollouts / 2, 1.0)
+        rate = rate + (1 - _CENTRAL) / 2 / steady(engine, sampling, (rollouts, at, replicas), made_of).episode_s
+    return replace(made, episode_s=1 / rate)
+
+
+def _begun_s(lengths: Lengths, rollouts: Num, held: tuple[Num, Num], token_s: Num) -> Num:
+    """How much later the longest rollout of a batch begins because places, or environments, are short.
+
+    What is free takes up the beginning of a batch at once, the rest begins as others end; of the rollouts that would
+    end last, the last to begin counts. Places are free before a batch begins: twice as many then as on average.
+    """
+    under_way, places_ = held
+    free = np.clip(2 * (places_ - under_way), 0.0, places_)
+    delayed = np.clip(rollouts - free, 0.0, rollouts)
+    over_s = delayed * lengths.mean_tokens * token_s / np.maximum(places_, 1.0)
+    longest = lengths.expected_longest_tokens(rollouts)
+    least = longest - over_s / np.maximum(token_s, np.finfo(float).tiny)
+    last = delayed * single(np.max(np.where(lengths.tokens >= np.asarray(least), SURVIVAL[:, None], 0.0), axis=0))
+    found: Num = over_s * last / (last + 1)
+    return found
 
 
 def _uneven_s(
@@ -479,5 +581,5 @@ def sooner(one: Generation, other: Generation) -> Generation:
 
 def _chosen(first: NDArray[np.bool_], one: Generation, other: Generation) -> Generation:
     """One where it is the first, else the other."""
-    names = (field.name for field in fields(Generation))
+    names = (each.name for each in fields(Generation) if each.name not in ("left_fraction", "ended_s"))
     return Generation(**{name: np.where(first, getattr(one, name), getattr(other, name)) for name in names})

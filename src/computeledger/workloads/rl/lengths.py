@@ -34,8 +34,10 @@ _WEIGHTS = (SURVIVAL[:-2] - SURVIVAL[2:]) / 2
 _SHORTEST = 1.0
 #: Search for a mean: how close it must come, its most steps, and the flattest slope it believes.
 _CLOSE, _MOST_STEPS, _FLAT = 1e-6, 60, 1e-3
-#: Failures of one rollout that are told apart.
-_MOST_FAILURES = 4
+#: Share of the rollouts whose failures are not told apart: they stand at their mean number, so that the mean is exact.
+_MANY_FAILURES = 1e-4
+#: Three points with the mean, variance and skew of a normal variable, and their weights.
+_THREE_POINTS, _THREE_WEIGHTS = np.array([-math.sqrt(3), 0.0, math.sqrt(3)]), np.array([1, 4, 1]) / 6
 #: Digits to which multiples of a mean are told apart: a quotient's last ones are rounding.
 _RATIO_DECIMALS = 12
 
@@ -48,9 +50,27 @@ class Lengths:
     ----------
     tokens : ndarray
         Positions that :data:`SURVIVAL` of the rollouts reach, along the first axis; samples along the second [token].
+    attempt_tokens : ndarray or None
+        Of them, those of the attempt under way; None where none fails [token].
     """
 
     tokens: Array
+    attempt_tokens: Array | None = None
+
+    @property
+    def held_tokens(self) -> Array:
+        """What a rollout that has reached each position has in its cache, its prompt apart [token]."""
+        return self.tokens if self.attempt_tokens is None else self.attempt_tokens
+
+    @functools.cached_property
+    def mean_held_tokens(self) -> Num:
+        """What a rollout under way has in its cache on average, its prompt apart [token]."""
+        return self.integral(_COLUMN * self.held_tokens) / self.mean_tokens
+
+    @property
+    def longest_held_tokens(self) -> Num:
+        """Longest attempt that the distribution allows [token]."""
+        return single(self.held_tokens[-1])
 
     def integral(self, rate: Num) -> Num:
         """Add up a rate over the positions.
@@ -96,18 +116,20 @@ class Lengths:
         """Longest rollout that the distribution allows [token]."""
         return single(self.tokens[-1])
 
-    def expected_longest_tokens(self, n: Num) -> Num:
-        """Longest of several rollouts, on average.
+    def expected_longest_tokens(self, n: Num, least_tokens: Num = 0.0) -> Num:
+        """Longest of several rollouts, on average, or a least length where that is longer.
 
         Parameters
         ----------
         n : float or ndarray
             Rollouts [-].
+        least_tokens : float or ndarray
+            What the longest counts as at least [token].
 
         Returns
         -------
         float or ndarray
-            ``integral of 1 - (1 - S)^n`` [token].
+            ``integral of 1 - (1 - S)^n``, with 1 below the least [token].
 
         Examples
         --------
@@ -115,7 +137,10 @@ class Lengths:
         >>> bool(some.mean_tokens < some.expected_longest_tokens(64.0) < 8000)
         True
         """
-        return self.integral(self.any_alive(n))
+        if not np.any(np.asarray(least_tokens) > 0):
+            return self.integral(self.any_alive(n))
+        beyond = np.maximum(least_tokens - self.longest_tokens, 0.0)
+        return self.integral(np.where(self.tokens < least_tokens, 1.0, self.any_alive(n))) + beyond
 
     def any_alive(self, n: Num) -> Array:
         """Chance that at least one of several rollouts reaches each position.
@@ -161,10 +186,52 @@ class Lengths:
         """
         below = self.survival >= np.asarray(survival_fraction)
         cut = np.max(np.where(below, self.tokens, 0.0), axis=0, keepdims=True)
-        return Lengths(np.minimum(self.tokens, cut))
+        return Lengths(np.minimum(self.tokens, cut), self.attempt_tokens)
+
+    def remaining(self, share_fraction: Num) -> tuple[Lengths, Array]:
+        """What rollouts under way have still to write, where a share of them is at any point and the others begin.
+
+        In a steady state ``P(more than x left) = integral of S beyond x / mean``; of those, the mean age is
+        ``integral of (y - x) S(y) beyond x / integral of S beyond x``.
+
+        Parameters
+        ----------
+        share_fraction : float or ndarray
+            Of rollouts that are at any point [-].
+
+        Returns
+        -------
+        tuple of Lengths and ndarray
+            What is left, and how much has been written where so much of it is [token].
+
+        Examples
+        --------
+        >>> some = lengths_of_mean(1000.0, 3000.0)
+        >>> left, _ = some.remaining(1.0)
+        >>> round(float(left.mean_tokens / some.mean_age_tokens), 2), some.remaining(0.0)[0] is some
+        (1.0, True)
+        """
+        share = np.asarray(share_fraction, float)
+        if not np.any(share > 0):
+            return self, self.held_tokens
+        steps = np.diff(self.tokens, axis=0)
+        parts = steps * (_COLUMN[1:] + _COLUMN[:-1]) / 2
+        beyond = np.concatenate([np.cumsum(parts[::-1], axis=0)[::-1], np.zeros_like(parts[:1])])
+        moments = steps * (beyond[1:] + beyond[:-1]) / 2
+        ahead = np.concatenate([np.cumsum(moments[::-1], axis=0)[::-1], np.zeros_like(parts[:1])])
+        age = self.tokens + np.divide(ahead, beyond, where=beyond > 0, out=np.zeros_like(ahead))
+        columns = [np.interp(-SURVIVAL, -column / column[0], place)
+                   for column, place in zip(beyond.T, self.tokens.T, strict=True)]  # fmt: skip
+        left = np.stack(columns, axis=1)
+        held = np.broadcast_to(self.held_tokens, self.tokens.shape)
+        ages = [np.interp(np.interp(at, place, column), place, cache)
+                for at, place, column, cache in zip(left.T, self.tokens.T, age.T, held.T, strict=True)]  # fmt: skip
+        return Lengths((1 - share) * self.tokens + share * left), (1 - share) * held + share * np.stack(ages, axis=1)
 
     def repeated(self, share_fraction: Num) -> Lengths:
-        """What is written where a share of rollouts fails, half-way on average, and is begun again.
+        """What is written where a share of attempts fails, half-way on average, and is begun again.
+
+        ``mean = L (1 + f / (1 - f) / 2)``: failures before the attempt that does not fail are geometric.
 
         Parameters
         ----------
@@ -181,15 +248,26 @@ class Lengths:
         >>> exact = exact_lengths(1000.0)
         >>> round(float(exact.repeated(0.2).mean_tokens), -1), exact.repeated(0.0) is exact
         (1120.0, True)
+        >>> round(float(exact.repeated(0.9).mean_tokens), -1), float(exact.repeated(0.9).longest_held_tokens)
+        (5500.0, 1000.0)
         """
         share = np.asarray(share_fraction, float)
         if not np.any(share > 0):
             return self
-        tokens, lost = np.broadcast_arrays(self.tokens, share / (1 - share))
-        columns = [
-            _mixed(column, float(part)) for column, part in zip(tokens.T, np.atleast_2d(lost.T)[:, 0], strict=True)
-        ]
-        return Lengths(np.stack(columns, axis=1))
+        tokens, failed = np.broadcast_arrays(self.tokens, share)
+        shares = np.atleast_2d(failed.T)[:, 0]
+        columns = [_mixed(column, float(part)) for column, part in zip(tokens.T, shares, strict=True)]
+        found = Lengths(np.stack(columns, axis=1))
+        # of the attempt under way by position: as in the sample whose share is the median one
+        typical = int(np.argsort(shares)[len(shares) // 2])
+        held = _held(tokens[:, typical], float(shares[typical]), columns[typical])
+        held = held / np.maximum(columns[typical], _SHORTEST)
+        many = failed[0] / (1 - failed[0])
+        mean = self.mean_age_tokens * (1 + many / 3) / (1 + many / 2)
+        inside = Lengths(found.tokens, held[:, None] * found.tokens)
+        held_tokens = np.minimum(inside.held_tokens * mean / inside.mean_held_tokens, tokens[-1])
+        held_tokens[-1] = tokens[-1]
+        return Lengths(found.tokens, held_tokens)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Lengths of single rollouts.
@@ -222,12 +300,39 @@ class Lengths:
         return np.broadcast_to(_COLUMN, self.tokens.shape)
 
 
-def _mixed(tokens: Array, failures: float) -> Array:
-    """Positions where some rollouts have a number of failures before them, each half as long as the rollout."""
-    counts = np.arange(_MOST_FAILURES + 1)
-    rate = failures / (1 + failures)
-    weights = (1 - rate) * rate**counts
-    weights[-1] += 1 - weights.sum()
+def _failures(share_fraction: float) -> tuple[Array, Array]:
+    """Count failures before an attempt that does not fail, and give their chances; many of them as their mean."""
+    n = max(math.ceil(math.log(_MANY_FAILURES) / math.log(share_fraction)), 1) if share_fraction > 0 else 1
+    counts = np.arange(n + 1, dtype=float)
+    chances = (1 - share_fraction) * share_fraction**counts
+    chances[-1] = share_fraction**n
+    counts[-1] += share_fraction / (1 - share_fraction)
+    return counts, chances
+
+
+def _held(tokens: Array, share_fraction: float, written: Array) -> Array:
+    """Tokens of the attempt under way where so many are written, half a rollout being lost by each failure."""
+    counts, chances = _failures(share_fraction)
+    middles, shares = (tokens[1:] + tokens[:-1]) / 2, SURVIVAL[:-1] - SURVIVAL[1:]
+    halves = np.maximum(np.repeat(middles / 2, len(counts)), _SHORTEST / 2)
+    count, chance = np.tile(counts, len(middles)), np.outer(shares, chances).ravel()
+    at = written[:, None]
+    age = at - halves * np.minimum(np.floor(at / halves), count)
+    alive = chance * (at < halves * (count + 2))
+    total = alive.sum(axis=1)
+    ages = (alive * age).sum(axis=1)
+    return np.asarray(np.divide(ages, total, where=total > 0, out=np.full(len(written), tokens[-1])))
+
+
+def _mixed(tokens: Array, share_fraction: float) -> Array:
+    """Positions where some rollouts have a number of failures before them, each anywhere in the rollout.
+
+    What ``k`` of them lose is ``k / 2 +- sqrt(k / 12)`` rollouts: three points with that mean and deviation stand for
+    it.
+    """
+    failures, chances = _failures(share_fraction)
+    counts = (failures[:, None] + 2 * np.sqrt(failures[:, None] / 12) * _THREE_POINTS).ravel()
+    weights = np.outer(chances, _THREE_WEIGHTS).ravel()
     # each position stands for a share of the rollouts: all of them, repeated and not, are put in order again
     middles, shares = (tokens[1:] + tokens[:-1]) / 2, SURVIVAL[:-1] - SURVIVAL[1:]
     longer = np.concatenate([middles * (1 + count / 2) for count in counts])
@@ -235,7 +340,7 @@ def _mixed(tokens: Array, failures: float) -> Array:
     order = np.argsort(longer, kind="stable")
     levels = np.cumsum(parts[order]) - parts[order] / 2
     found = np.interp(1 - SURVIVAL, levels, longer[order])
-    found[0], found[-1] = 0.0, tokens[-1] * (1 + counts[-1] / 2)
+    found[0], found[-1] = 0.0, tokens[-1] * (1 + counts.max() / 2)
     # a midpoint rule: the mean is that of the parts
     inside = Lengths(found)
     found[1:-1] *= float(np.dot(parts, longer)) / float(np.asarray(inside.mean_tokens))

@@ -151,8 +151,8 @@ def held_rollouts(engine: ServingScenario, sampling: Sampling, machine: Machine)
     """Rollouts whose caches a replica holds: of the longest context, and of the mean one of those under way."""
     lengths, growth = sampling.lengths, sampling.turns.growth
     held = replace(engine, cached_tokens=0.0, input_tokens=sampling.prompt_tokens)
-    one = largest_batch(replace(held, output_tokens=lengths.longest_tokens * growth), machine)
-    return one, largest_batch(replace(held, output_tokens=lengths.mean_age_tokens * growth), machine)
+    one = largest_batch(replace(held, output_tokens=lengths.longest_held_tokens * growth), machine)
+    return one, largest_batch(replace(held, output_tokens=lengths.mean_held_tokens * growth), machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def pace_of(
     decoding, step_s, reused = most, decode_step_s(engine, most, context, made_of), np.ones(1)
     for _ in range(_ROUNDS):
         waiting = np.maximum(under_way - decoding, _FEW)
-        reused = np.clip((held - decoding) / waiting, 0.0, 1.0)
+        reused = np.asarray(turns.reused_fraction((held - decoding) / waiting))
         read_s = turns.calls_per_token * (seen + (1 - reused) * again)
         own_s = step_s + decoding * read_s
         decoding = np.minimum(under_way * own_s / (own_s + turns.others_s(own_s)), most)

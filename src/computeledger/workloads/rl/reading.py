@@ -20,6 +20,7 @@ from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, parse_training_precision
 from computeledger.physics.weights import precision_of
 from computeledger.units import format_count, parse_quantity
+from computeledger.workloads.anchor import SEPARATOR
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.confidence import KNOWN_RUN, NEW_RUN, rl_class, rl_factors_of
 from computeledger.workloads.rl.generation import engine_memory
@@ -395,7 +396,8 @@ def _lengths_by_turns(question: RLQuestion, numbers: Mapping[str, Num], room: Nu
 
 def _domains(question: RLQuestion, numbers: Mapping[str, Num]) -> tuple[Domain, ...]:
     if question.verifier:
-        domains = tuple(_parse_domain(text) for text in question.verifier)
+        texts = [text.strip() for given in question.verifier for text in given.split(SEPARATOR)]
+        domains = tuple(_parse_domain(text) for text in texts)
         if problem := mixture_problem(domains):
             raise InputError(f"--verifier: {problem}")
         return domains

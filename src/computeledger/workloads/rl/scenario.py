@@ -393,6 +393,13 @@ class RLScenario:
         generated = np.maximum(self.n_replicas, 1.0) * self.engine.layout.n_gpus
         return np.maximum(split.n_generation - generated, 0.0), np.maximum(split.n_training - trained, 0.0)
 
+    @property
+    def working_replicas(self) -> Num:
+        """Replicas that an environment can be given to, at least one: with fewer environments the others idle [-]."""
+        environments = np.floor(np.asarray(self.sampling.turns.environments, float))
+        working: Num = np.maximum(np.minimum(self.n_replicas, environments), 1.0)
+        return working
+
 
 @dataclass(frozen=True, slots=True)
 class RLMachines:

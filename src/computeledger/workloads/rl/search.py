@@ -139,7 +139,7 @@ def search_generation(scenario: RLScenario, layouts: Sequence[Layout], machines:
     engine, rollouts = replace(scenario.engine, layout=stacked), scenario.algorithm.rollouts
     made_of = (machines.generation, machines.factors)
     if split.max_lag and split.is_in_flight:
-        found = in_order(engine, scenario.sampling, (rollouts, split.max_lag, replicas), made_of, (0.0, 0.0))
+        found = in_order(engine, scenario.sampling, (rollouts, split.max_lag, replicas), made_of, (0.0, 0.0, 0.0))
     else:
         found = generate(engine, scenario.sampling, (rollouts, replicas), made_of)
     wall_s = np.broadcast_to(found.wall_s, (len(small),))

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, FRACTION, Bound, check_record
-from computeledger.workloads.rl.lengths import Lengths
+from computeledger.workloads.rl.lengths import SCORES, SURVIVAL, Lengths
 
 Array = NDArray[np.float64]
 
 #: Variance of a whole number of calls about the mean that a length implies: its fraction is rounded by chance.
 _ROUNDING = 1 / 6
+#: Relative variance of how many caches are kept about their mean, even where all calls take the same (assumption).
+_FLUCTUATION = 0.04
 #: Calls that are as good as none.
 _FEW = 1e-9
 
@@ -39,11 +41,14 @@ class Turns:
     environments : float or ndarray
         Episodes under way at once at most, on all replicas [-].
     failed_fraction : float or ndarray
-        Episodes that fail, half-way on average, and are begun again [-].
+        Attempts at an episode that fail, and are begun again: anywhere between beginning and end with equal chance, so
+        that one costs half of its episode on average (assumption) [-].
     rereads : bool
         Whether caches are computed anew with new weights.
     takers : float or ndarray
         Agents of an episode that take turns: each waits while the others write theirs; 1 where none does [-].
+    is_spread : bool
+        Whether the longest waits count; where rollouts are broken off the mean ones do.
     """
 
     calls_per_token: Num = 0.0
@@ -54,6 +59,7 @@ class Turns:
     failed_fraction: Num = 0.0
     rereads: bool = False
     takers: Num = 1.0
+    is_spread: bool = True
 
     def __post_init__(self) -> None:
         check_record(
@@ -79,11 +85,24 @@ class Turns:
         """Context over tokens written, the prompt apart [-]."""
         return 1.0 + self.calls_per_token * self.observed_tokens
 
+    def reused_fraction(self, room: Num) -> Num:
+        """Share of the answers that find their cache, where those kept the longest give way first.
+
+        A cache is there if its call takes no longer than the others need to fill the room for caches that are kept,
+        which is so many times the mean latency. Latencies are taken as gamma distributed, as :meth:`spread_s` does.
+        """
+        relative = self.latency_deviation**2 + _FLUCTUATION
+        scores = 3 * (np.cbrt(np.maximum(room, 0.0)) - 1 + relative / 9) / np.sqrt(relative)
+        found: Num = 1 - np.interp(scores, SCORES[1:-1, 0], SURVIVAL[1:-1])
+        return found
+
     def spread_s(self, tokens: Num, scores: Num) -> Num:
         """How much longer than on average an episode waits, at a standard score [s].
 
         Sums of calls are taken as gamma distributed, their quantiles by Wilson and Hilferty.
         """
+        if not self.is_spread:
+            return 0.0 * tokens * scores
         calls = np.maximum(self.takers * self.calls_per_token * tokens, _FEW)
         relative = (self.latency_deviation**2 + np.minimum(1.0, _ROUNDING / calls)) / calls
         root = np.maximum(1 - relative / 9 + scores * np.sqrt(relative) / 3, 0.0)
@@ -143,9 +162,9 @@ class Sampling:
     @property
     def longest_context_tokens(self) -> Num:
         """Context of the longest rollout [token]."""
-        return self.context_tokens(self.lengths.longest_tokens)
+        return self.context_tokens(self.lengths.longest_held_tokens)
 
     @property
     def mean_context_tokens(self) -> Num:
         """Context of a rollout under way, on average [token]."""
-        return self.context_tokens(self.lengths.mean_age_tokens)
+        return self.context_tokens(self.lengths.mean_held_tokens)

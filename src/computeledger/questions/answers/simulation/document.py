@@ -11,7 +11,7 @@ from computeledger.economics.plan.rl_clock import PlannedRun
 from computeledger.facts.architecture import Model
 from computeledger.physics.transformer import n_params_active
 from computeledger.simulation.measures import Slo, is_good
-from computeledger.simulation.rl import loop as rl_loop
+from computeledger.simulation.rl import tables
 from computeledger.simulation.rl.clock import RLClockResult
 from computeledger.simulation.serving.clock import ServingClockResult
 from computeledger.simulation.serving.search import LoadPoint
@@ -177,18 +177,20 @@ def rl_document(result: RLClockResult, run: PlannedRun) -> dict[str, Any]:
         "tokens": {
             "sampled": tokens,
             "trained": result.trained_tokens,
+            "kept": result.kept_tokens,
+            "failed": result.failed_tokens,
             "dropped": result.dropped_tokens,
-            "unfinished": tokens - result.trained_tokens - result.dropped_tokens,
+            "unfinished": tokens - result.trained_tokens - result.failed_tokens - result.dropped_tokens,
         },
         "staleness_steps": {
             "mean": float(np.mean(staleness)),
             "max": int(staleness.max()),
             "histogram": [float(share) for share in np.bincount(staleness) / len(staleness)],
         },
-        "verifiers": {"n": one.n_verifiers, "busy_fraction": result.verifier_busy_fraction},
+        "verifiers": {"n": sum(one.kinds_of_verifiers), "busy_fraction": result.verifier_busy_fraction},
         **_judge(result),
         "weights": _weights(result, run),
-        "failures": int(result.run.state[rl_loop.FAILURES]),
+        "failures": int(result.run.state[tables.FAILURES]),
         "steps": _steps(result),
         "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
         "distribution": distribution({"rollout_tokens": result.rollouts.output_tokens.astype(float)}),
@@ -228,6 +230,6 @@ def _weights(result: RLClockResult, run: PlannedRun) -> dict[str, float]:
 def _steps(result: RLClockResult) -> dict[str, list[float]]:
     """Moments of every step, for the timeline."""
     table = result.run.steps[: result.scenario.n_steps]
-    names = {"released_s": rl_loop.S_RELEASED, "generated_s": rl_loop.S_GENERATED, "verified_s": rl_loop.S_VERIFIED,
-             "training_s": rl_loop.S_BEGAN, "trained_s": rl_loop.S_ENDED}  # fmt: skip
+    names = {"released_s": tables.S_RELEASED, "generated_s": tables.S_GENERATED, "verified_s": tables.S_VERIFIED,
+             "training_s": tables.S_BEGAN, "trained_s": tables.S_ENDED}  # fmt: skip
     return {name: [float(value) for value in table[:, column]] for name, column in names.items()}
