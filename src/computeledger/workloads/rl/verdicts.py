@@ -36,7 +36,7 @@ def verdict_times_s(scenario: RLScenario) -> tuple[Num, Num]:
     >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> run = RLScenario(engine, Sampling(exact_lengths(1e3), 2e2), Algorithm(8, 8), Trainer(Layout()), Split(8, 8),
     ...                  (Domain(1.0, 2.0, 16.0),))
-    >>> verdict_times_s(run)
+    >>> tuple(float(one) for one in verdict_times_s(run))
     (8.0, 2.0)
     """
     algorithm = scenario.algorithm
@@ -80,7 +80,8 @@ def late_verdicts_s(scenario: RLScenario, made: Generation) -> Num:
     >>> engine = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 256.0)
     >>> run = RLScenario(engine, Sampling(exact_lengths(1e3), 2e2), Algorithm(8, 8), Trainer(Layout()), Split(8, 8),
     ...                  (Domain(1.0, 2.0, 16.0),))
-    >>> made = Generation(10.0, 10.0, 0.0, 8.0, 256.0, 64e3, left_fraction=np.ones((1, 1)), ended_s=np.full((1, 1), 10.0))
+    >>> at = {"left_fraction": np.ones((1, 1)), "ended_s": np.full((1, 1), 10.0)}
+    >>> made = Generation(10.0, 10.0, 0.0, 8.0, 256.0, 64e3, **at)
     >>> float(late_verdicts_s(run, made))
     8.0
     """
