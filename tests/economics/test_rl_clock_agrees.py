@@ -43,7 +43,7 @@ def test_closed_form_and_clock_agree(tail: float) -> None:
     each = np.asarray(run.rollouts.output_tokens[: 4 * 512], float).reshape(4, 512)
     walls = []
     for drawn in each:
-        sampling = Sampling(empirical_lengths(drawn), 150.0)
+        sampling = Sampling(empirical_lengths(drawn), 150.0, 16.0)
         made = generate(replace(engine, batch=4096.0), sampling, (512.0, 8.0), (machine, rl_factors_of(KNOWN_RUN)))
         walls.append(float(made.wall_s))
     assert np.mean(walls) == pytest.approx(clock_s, rel=0.07), (np.mean(walls), clock_s)

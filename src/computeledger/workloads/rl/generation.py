@@ -67,8 +67,10 @@ class Generation:
         From the beginning of a rollout to its end, on average [s].
     reused_fraction : float or ndarray
         Returns from a tool that find their cache in place [-].
-    left_fraction, ended_s : ndarray
-        Rollouts that have not ended when so much of ``wall_s`` is over, along the first axis [-, s].
+    left_fraction : ndarray
+        Rollouts that have not ended at each time of ``ended_s``, along the first axis [-].
+    ended_s : ndarray
+        Times since their release, along the first axis [s].
     """
 
     wall_s: Num
