@@ -429,7 +429,9 @@ def _generation(
             return carried_on(*question, each, made_of).times(algorithm.sampling_rounds), 0.0 * replicas
         together = generate(*question, (started / algorithm.sampling_rounds, replicas), made_of)
         return together.times(algorithm.sampling_rounds), 0.0 * replicas
-    lags = sorted({*(one for one in _LAGS if one < split.max_lag), split.max_lag})
+    # in flight the whole lag is used: a shorter one is faster only where caches do not fit, and seldom
+    shorter = () if split.is_in_flight else (one for one in _LAGS if one < split.max_lag)
+    lags = sorted({*shorter, split.max_lag})
     made = [_lagged(split.is_in_flight, question, (rollouts, used, replicas), made_of, beside_s) for used in lags]
     best, lag = made[0], lags[0] + 0.0 * replicas
     for used, other in zip(lags[1:], made[1:], strict=True):
@@ -458,6 +460,8 @@ def _lagged(
             return made
         held = held_rollouts(engine, sampling, made_of[0])[1] * replicas
         fitting = np.maximum(np.minimum(sampling.turns.environments, held), replicas)
+        if np.all(fitting >= np.minimum(sampling.turns.environments, (used + 1) * rollouts)):
+            return made
         fewer = replace(sampling, turns=replace(sampling.turns, environments=fitting))
         return sooner(made, in_order(engine, fewer, load, made_of, beside_s))
     drained = generate(*question, ((used + 1) * rollouts, replicas), made_of).times(1 / (used + 1))

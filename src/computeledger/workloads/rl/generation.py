@@ -484,8 +484,10 @@ def in_order(
     fits = np.broadcast_to(np.isfinite(full.wall_s), np.broadcast(full.wall_s, after_s, once_s, rollouts).shape)
     longest = sampling.lengths.expected_longest_tokens(rollouts)
     under_way = np.clip((lag + 1) * rollouts * sampling.lengths.mean_tokens / longest, 1.0, lag * rollouts)
-    for _ in range(_ROUNDS):
-        made = _varying(engine, sampling, (rollouts, under_way, replicas), made_of)
+    for left in reversed(range(_ROUNDS)):
+        # how many are under way settles on their mean; what the step takes counts how that number varies
+        settle = steady if left else _varying
+        made = settle(engine, sampling, (rollouts, under_way, replicas), made_of)
         token_s = made.episode_s / sampling.lengths.mean_tokens
         more_s = _late_s(sampling, np.atleast_1d(agreed(rollouts)), token_s) + (lag + 1) * prompts_s
         more_s = more_s + _uneven_s(engine, sampling, (under_way, replicas), made_of)
