@@ -301,6 +301,8 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
         return _promise(one, given, spelt)
     if isinstance(given, bool) or not isinstance(given, (str, int, float, Range)):
         raise QuantityError(f"{spelt} {shown(given)}: expected a number")
+    if one.takes_quantile and isinstance(given, str) and ":" in given:
+        raise QuantityError(f"{spelt} {shown(given)}: write p50 to p99.9, then the limit, such as p95:2s")
     if isinstance(given, str) and given in one.words:
         return given
     value: float | Range = given  # type: ignore[assignment]

@@ -103,6 +103,7 @@ def test_the_curve_rises_to_where_the_promise_breaks() -> None:
         ({"arrival_spread": 2.0, "requests_per_s": 5}, "--arrival-spread"),
         ({"ttft": "p30:2s", "requests_per_s": 5}, "p50 to p99.9"),
         ({"ttft": "p95:", "requests_per_s": 5}, "p95:"),
+        ({"ttft": "95:2s", "requests_per_s": 5}, "such as p95:2s"),
         ({"ttft": "p95:1s..2s", "requests_per_s": 5}, "not a range"),
         ({"ttft": Promise(0.2, 2.0), "requests_per_s": 5}, "p50 to p99.9"),
     ],
@@ -111,6 +112,23 @@ def test_a_promise_that_says_nothing_is_refused(given: dict[str, Any], said: str
     """One line that names what is missing or allowed."""
     with pytest.raises(InputError, match=said):
         ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **given)
+
+
+def test_without_a_prefix_cache_prompts_are_read_whole() -> None:
+    """A cached prefix costs its reading; turned off, the same prompt takes more GPUs."""
+    held, read = (promised(cached_tokens=8000, ttft="p95:3s", no_prefix_cache=off) for off in (False, True))
+    assert read["gpus"] > held["gpus"]
+    assert read["cached_tokens"] == 0
+
+
+def test_the_gpus_that_an_answer_names_are_enough_to_ask_for() -> None:
+    """At hand they give the same fleet; the physical limit has no interval, so its promise has no chance."""
+    found = promised(layout=None)
+    again = promised(layout=None, gpus=found["gpus"])
+    assert (again["layout"], again["replicas"]) == (found["layout"], found["replicas"])
+    ideal = promised(backend="ideal")
+    assert ideal["promise"]["kept_probability"] is None
+    assert ideal["gpus"] <= promised()["gpus"]
 
 
 def test_what_no_layout_keeps_names_the_best_that_one_does() -> None:

@@ -22,11 +22,12 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     fleet = f"{n} x {document['layout']}" + (
         f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
     )
-    chance = percent(kept["kept_probability"])
-    return (
-        f"{format_count(document['gpus'], 'GPU')} keep the promise: {fleet}, simulated: {', '.join(parts)}. "
-        f"The chance that they do is {chance}; {_headroom(kept['headroom_fraction'])}."
-    )
+    keeps = "keeps" if document["gpus"] == 1 else "keep"
+    said = f"{format_count(document['gpus'], 'GPU')} {keeps} the promise: {fleet}, simulated: {', '.join(parts)}."
+    chance, room = kept["kept_probability"], _headroom(kept["headroom_fraction"])
+    if chance is None:
+        return f"{said} {room[0].upper()}{room[1:]}."
+    return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}."
 
 
 def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -34,8 +35,10 @@ def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     kept, rate = document["promise"], document["goodput_requests_per_s"]
     cost = f"{words(document['usd_per_request'], 'USD')} and {document['joules_per_token']:.3g} J per output token"
     sure = kept["replicas_at_90_percent"]
-    more = f"{sure} keep it with a chance of 90 %" if sure else "no number of replicas keeps it with a chance of 90 %"
-    spare = f"{kept['replicas_with_spare']} with one to spare; {more}"
+    more = f"; of this layout {sure} keep it with a chance of 90 %"
+    more = more if sure else "; no number of replicas of this layout keeps it with a chance of 90 %"
+    more = "" if kept["kept_probability"] is None else more
+    spare = f"{kept['replicas_with_spare']} with one to spare{more}"
     return [
         ("Goodput", f"{words(rate, 'requests/s')} within all limits at once"),
         (
@@ -94,7 +97,7 @@ def _curve(kept: Mapping[str, Any]) -> Table:
             f"{percent(one['load_ratio'])}",
             words(one["requests_per_s"], "requests/s"),
             *(words(one[name], "s") if one[name] is not None else "queue grows" for name in names),
-            "yes" if one["keeps"] else "no",
+            "yes" if one["keeps"] else "no, queue grows" if one["is_saturated"] else "no",
         ]
         for one in kept["curve"]
     ]

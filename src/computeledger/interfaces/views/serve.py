@@ -63,7 +63,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
         title=_title(document),
         asked=_asked(document),
         headline=_headline(document),
-        tiles=tuple(tile(document, *one, limit=limit) for one in _TILES if document.get(one[0]) is not None),
+        tiles=tuple(tile(document, *one, limit=limit) for one in _tiles(document)),
         reference="physical limit",
         facts=tuple(_facts(document)),
         plots=_plots(document, answer.setting.system.accelerator),
@@ -78,11 +78,19 @@ def view(answer: ServingAnswer, working: bool) -> View:
     )
 
 
+def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Figures of an answer; times of a promise are those of its simulation, in tables of their own."""
+    left = _OF_SPEED if "promise" in document else ()
+    return [one for one in _TILES if document.get(one[0]) is not None and one[0] not in left]
+
+
 def _title(document: Mapping[str, Any]) -> str:
     precision = document["precision"]
     kinds = (precision["attention"], precision["experts"])
     widths = width_words(kinds, document.get("multiplied_in", {}), precision.get("file", ""))
     place = f"{document['model']} on {document['system']}, {document['layout']}"
+    if "promise" in document:  # the batch follows the load
+        return f"{place}, {widths}"
     return f"{place}, {widths}, batch {_batch(document)}"
 
 

@@ -189,22 +189,17 @@ def alone(fleet: ServingClock, asked: PromisedLoad, carried: Estimate) -> Attain
     return attained(fleet, (1, ALONE_FRACTION * carried.value), asked, carried)
 
 
-def breaking_point(points: Sequence[Attained], promises: Promises) -> float | None:
-    """Load at which the first promise breaks, straight between simulated ones; None where none breaks it [1/s].
+def most_kept(points: Sequence[Attained], promises: Promises) -> float:
+    """Largest of the simulated loads up to which all keep the promises; 0 where the smallest breaks one [1/s].
 
     Examples
     --------
-    >>> breaking_point([], {}) is None
-    True
+    >>> most_kept([], {})
+    0.0
     """
-    last: tuple[float, float] | None = None
+    most = 0.0
     for one in sorted(points, key=lambda point: point.requests_per_s):
-        used = math.inf if one.steady.is_saturated else one.used_fraction(promises)
-        if used > 1.0:
-            if last is None:
-                return 0.0
-            rate, before = last
-            share = (1.0 - before) / (used - before) if math.isfinite(used) else 0.0
-            return rate + share * (one.requests_per_s - rate)
-        last = (one.requests_per_s, used)
-    return None
+        if not one.keeps(promises):
+            break
+        most = one.requests_per_s
+    return most

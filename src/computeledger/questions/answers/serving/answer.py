@@ -194,11 +194,14 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if answer.kept is not None:
         power_w, each = float(setting.system.facility_w_per_chip.value), document["fleet"]["usd_per_request"]
         out |= promise_document(answer.kept, each, power_w, median_of(question.output_tokens))
+        # the promise has a chance of its own, and that of an even load says less
+        out["fleet"] = {key: one for key, one in document["fleet"].items() if key != "carries_probability"}
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:
         stored = question.precision or default_file(question.engine, setting.at_median.model)
-        text = launch_text(question.emit, {**document, **out, "stored_as": stored})
+        told = {} if answer.kept is None else {"max_sequences": answer.kept.chosen.most_sequences}
+        text = launch_text(question.emit, {**document, **out, **told, "stored_as": stored})
         out["launch"] = {"engine": question.emit, "text": text}
     return out
 
@@ -323,7 +326,10 @@ def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
 def _answer_one_pool(setting: Setting) -> ServeAnswer:
     question = setting.question
     check_request(setting.at_median)
-    layouts = layouts_to_try(question, setting.at_median, setting.typical)
+    of_any = replace(question, gpus=None) if question.promises and question.layout is None else question
+    layouts = layouts_to_try(of_any, setting.at_median, setting.typical)
+    if question.gpus is not None:  # of a promise they limit the fleet, not what its replicas are made of
+        layouts = [one for one in layouts if one.n_gpus <= question.gpus] or layouts
     if question.layout is None or question.engine in local_engines():
         layouts = layouts_to_search(question, layouts)
     else:

@@ -77,7 +77,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         sizes.insert(0, (question.prefill_replicas, first))
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
-    prefix = round(median_of(setting.question.cached_tokens))
+    prefix = round(float(np.asarray(scenario.cached_tokens)))
     contexts = (near + prefix, max(float(total.max()), near + 2.0) + prefix)
     timed = [
         timed_pool(

@@ -16,7 +16,7 @@ from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.questions.wording import point, show
-from computeledger.units import format_count
+from computeledger.units import format_count, format_si
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.engine import Engine, Launch
 
@@ -89,12 +89,13 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         fraction = None
     rest = max(beside - held["weights"], kept.least_bytes(kept.whole_fraction * capacity))
     cache = kept.cache_fraction * max(kept.whole_fraction * capacity - held["weights"] - rest, 0.0)
+    planned = document["fleet"]["replica"] if "fleet" in document else pool
     host: Mapping[str, float] = document.get("host_memory", {})
     in_host = host.get("weights_fraction", 0.0)
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(told.get("max_batch") or (document["fleet"]["replica"] if "fleet" in document else pool)["batch"]),
+        batch=int(told.get("max_batch") or document.get("max_sequences") or planned["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
@@ -209,6 +210,12 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         started.append(
             f"# for the load asked about: start {replicas}, {gpus} in all, {fleet['load_fraction']:.0%} loaded, behind "
             "a load balancer"
+        )
+    for one in document.get("promise", {}).get("limits", ()):
+        share, limit = f"p{100 * one['share_fraction']:g}", format_si(one["limit_s"], "s")
+        attained = format_si(one["attained_s"], "s")
+        started.append(
+            f"# promised: {share} of {one['quantity'].removesuffix('_s')} within {limit}; simulated: {attained}"
         )
     drafts = document.get("draft_tokens", 0)
     if drafts:

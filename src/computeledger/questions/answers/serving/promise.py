@@ -26,8 +26,8 @@ from computeledger.simulation.serving.promise import (
     PromisedLoad,
     alone,
     attained,
-    breaking_point,
     fewest_replicas,
+    most_kept,
 )
 from computeledger.simulation.serving.search import most_carried
 from computeledger.simulation.serving.steady import Estimate
@@ -37,11 +37,15 @@ from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, Fleet, ServingOption
 
 #: Layouts that are simulated, those first that carry the load on the fewest GPUs in closed form.
-MOST_FINALISTS = 4
+MOST_FINALISTS = 8
+#: GPUs that a layout takes in closed form, over the fewest found, beyond which it is not simulated (assumption).
+HOPELESS = 1.1
 #: Loads of the curve over the one asked about, and scores at which the interval of times is simulated.
 LOAD_CURVE, INTERVAL_SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95, 0.0, Z_95)
 #: Scores beyond which a chance is nought or one, and how closely the breaking one is found.
 LAST_SCORE, SCORE_STEP = 3.0, 0.15
+#: How closely the load at which a promise breaks is found, over the load asked about.
+HEADROOM_STEP = 0.03
 #: Requests that tell the lengths of a load.
 _SAMPLE_REQUESTS = 2_000
 _CDF = NormalDist().cdf
@@ -60,6 +64,11 @@ class Finalist:
     best: Attained
 
     @property
+    def most_sequences(self) -> int:
+        """Sequences that a replica takes at once: its limit, or what memory holds [-]."""
+        return int(self.fleet.pools[0].limits.live)
+
+    @property
     def n_gpus(self) -> int:
         """GPUs of all its replicas [-]."""
         return self.best.n_replicas * int(self.option.layout.n_gpus)
@@ -73,6 +82,8 @@ class KeptPromise:
     ----------
     chosen : Finalist
         At the median of the interval of times.
+    option : ServingOption
+        The batch that a replica may take: the limit on it, or the smallest that carries its share of the load.
     finalists : tuple of Finalist
         Every layout that keeps it, the chosen one first.
     by_score : tuple of (float, Attained)
@@ -88,6 +99,7 @@ class KeptPromise:
     """
 
     chosen: Finalist
+    option: ServingOption
     finalists: tuple[Finalist, ...]
     by_score: tuple[tuple[float, Attained], ...]
     curve: tuple[Attained, ...]
@@ -100,7 +112,7 @@ class KeptPromise:
         """Replicas as the closed form counts them."""
         one, rate = self.chosen, self.asked.load.requests_per_s
         n = one.best.n_replicas
-        return Fleet(one.option, n, one.n_gpus, rate / (n * one.option.requests_per_s))
+        return Fleet(self.option, n, one.n_gpus, rate / (n * self.option.requests_per_s))
 
     @property
     def median(self) -> Attained:
@@ -108,15 +120,20 @@ class KeptPromise:
         return next(one for score, one in self.by_score if score == 0.0)
 
     @property
-    def kept_probability(self) -> float:
-        """Chance that every promise holds: that real times lie below the score at which the first one breaks [-]."""
-        return float(_CDF(self.breaking_score))
+    def kept_probability(self) -> float | None:
+        """Chance that every promise holds: that real times lie below the score at which the first one breaks [-].
+
+        None where times have no interval: at the physical limit, and with a machine's own profile.
+        """
+        return float(_CDF(self.breaking_score)) if len(self.by_score) > 1 else None
 
     @property
     def headroom_fraction(self) -> float | None:
-        """Load beyond the one asked about that the same fleet still carries within its promises [-]."""
-        most = breaking_point(self.curve, self.asked.promises)
-        return None if most is None else most / self.asked.load.requests_per_s - 1.0
+        """Load beyond the one asked about up to which every simulated load keeps the promises; None beyond them [-]."""
+        most = most_kept(self.curve, self.asked.promises)
+        if most == self.curve[-1].requests_per_s:
+            return None
+        return most / self.asked.load.requests_per_s - 1.0
 
 
 def keep_promise(setting: Setting, found: Sequence[ServingOption]) -> KeptPromise:
@@ -155,6 +172,7 @@ def keep_promise(setting: Setting, found: Sequence[ServingOption]) -> KeptPromis
     by_score = {score: _attained_at(setting, chosen, asked, score) for score in scores}
     return KeptPromise(
         chosen=chosen,
+        option=_loaded_option(chosen, found, asked),
         finalists=tuple(ranked),
         by_score=tuple(by_score.items()),
         curve=tuple(_curve(chosen, asked, by_score[0.0])),
@@ -164,14 +182,40 @@ def keep_promise(setting: Setting, found: Sequence[ServingOption]) -> KeptPromis
     )
 
 
+def _loaded_option(chosen: Finalist, found: Sequence[ServingOption], asked: PromisedLoad) -> ServingOption:
+    """The closed form's option for a replica of the chosen fleet."""
+    if chosen.max_batch is not None:
+        return chosen.option
+    share = asked.load.requests_per_s / chosen.best.n_replicas
+    of_layout = [one for one in found if str(one.layout) == str(chosen.option.layout)]
+    enough = [one for one in of_layout if one.requests_per_s >= share and one.batch >= chosen.option.batch]
+    return min(enough, key=lambda one: one.batch) if enough else max(of_layout, key=lambda one: one.requests_per_s)
+
+
 def _curve(chosen: Finalist, asked: PromisedLoad, here: Attained) -> list[Attained]:
     """The fleet under less and more load, up to where its queue stops being stable."""
     rate, n = asked.load.requests_per_s, chosen.best.n_replicas
     most = n * chosen.carried.value
-    loads = [ratio * rate for ratio in LOAD_CURVE if ratio != 1.0 and ratio * rate < most]
-    loads += [most] if most < LOAD_CURVE[-1] * rate else []
-    others = [attained(chosen.fleet, (n, load), asked, chosen.carried) for load in loads]
-    return sorted([*others, here], key=lambda one: one.requests_per_s)
+    points = {1.0: here}
+
+    def add(ratio: float) -> bool:
+        points[ratio] = attained(chosen.fleet, (n, ratio * rate), asked, chosen.carried, CONFIRMING_REQUESTS)
+        return points[ratio].keeps(asked.promises)
+
+    for ratio in LOAD_CURVE:
+        if ratio != 1.0 and ratio * rate < most:
+            add(ratio)
+    if most < LOAD_CURVE[-1] * rate:
+        add(most / rate)
+    kept, broken = (
+        [ratio for ratio, one in points.items() if one.keeps(asked.promises) is keeps] for keeps in (True, False)
+    )
+    if broken and kept:
+        low, high = max(one for one in kept if one < min(broken)) if min(kept) < min(broken) else 0.0, min(broken)
+        while low and high - low > HEADROOM_STEP:
+            half = (low + high) / 2
+            low, high = (half, high) if add(half) else (low, half)
+    return [points[ratio] for ratio in sorted(points)]
 
 
 def _breaking_score(
@@ -204,7 +248,7 @@ def _promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     question = setting.question
     rate, spread = median_of(question.requests_per_s or 0.0), question.arrival_spread
     process = "poisson" if spread == 1.0 else "gamma" if spread else "even"
-    simulated = _simulated(question, None, None)
+    simulated = _simulated(setting, None, None)
     load = drawn_load(setting.at_median.model, Arrivals(process, rate, spread), simulated)
     # a plain limit holds at the median; a search that was told no speed keeps to the one of every search
     default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S else {}
@@ -213,12 +257,13 @@ def _promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     return PromisedLoad(load, {name: both[name] for name in _KEYS if name in both}, question.seed)
 
 
-def _simulated(question: ServeQuestion, layout: str | None, max_batch: int | None) -> SimulateServeQuestion:
-    """The same deployment as a question of simulation."""
+def _simulated(setting: Setting, layout: str | None, max_batch: int | None) -> SimulateServeQuestion:
+    """The same deployment as a question of simulation; without a prefix cache its prompts hold the prefix."""
+    question, scenario = setting.question, setting.at_median
     taken = ("ttft", "tpot", "input_tokens", "output_tokens", "layout", "max_batch")
     both = fields_of(ServeQuestion).keys() & fields_of(SimulateServeQuestion).keys() - set(taken)
     given: dict[str, Any] = {name: getattr(question, name) for name in both}
-    given |= {name: median_of(getattr(question, name)) for name in ("input_tokens", "output_tokens")}
+    given |= {name: float(np.asarray(getattr(scenario, name))) for name in ("input_tokens", "output_tokens")}
     rate = f"poisson:{median_of(question.requests_per_s or 1.0):.17g}"
     return SimulateServeQuestion(**given, arrivals=rate, layout=layout, max_batch=max_batch)
 
@@ -228,7 +273,10 @@ def _finalists(setting: Setting, found: Sequence[ServingOption], asked: Promised
     out: list[Finalist] = []
     for option in _candidates(setting, found, asked)[:MOST_FINALISTS]:
         each = int(option.layout.n_gpus)
-        most = min((one.n_gpus for one in out), default=MOST_COUNT) // each
+        fewest = min((one.n_gpus for one in out), default=MOST_COUNT)
+        if asked.load.requests_per_s / option.requests_per_s * each > HOPELESS * fewest:
+            continue
+        most = fewest // each
         caps = [setting.question.max_batch]
         if "tpot_s" in asked.promises and setting.question.max_batch is None:
             caps.append(option.batch)  # what waits outside slows no token of those inside
@@ -241,21 +289,29 @@ def _finalists(setting: Setting, found: Sequence[ServingOption], asked: Promised
 
 
 def _candidates(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> list[ServingOption]:
-    """The largest batch of each layout whose mean times are within the promises, fewest GPUs first."""
-    rate, question = asked.load.requests_per_s, setting.question
+    """The largest batch of each layout whose tokens are fast enough on average, fewest GPUs first.
+
+    Left out are layouts whose first tokens, or requests, take too long even in the smallest batch.
+    """
     limits = {name: one.limit for name, one in asked.promises.items()}
-    further = max(median_of(question.output_tokens) - 1, 0.0)
-    best: dict[str, ServingOption] = {}
+    rate, further = asked.load.requests_per_s, max(median_of(setting.question.output_tokens) - 1, 0.0)
+    first_s, best = dict[str, float](), dict[str, ServingOption]()
     for one in found:
-        whole_s = one.ttft_s + further * one.tpot_s
-        if one.tpot_s > limits.get("tpot_s", math.inf) or one.ttft_s > limits.get("ttft_s", math.inf):
-            continue
         name = str(one.layout)
-        if whole_s <= limits.get("end_to_end_s", math.inf) and (
-            name not in best or one.requests_per_s > best[name].requests_per_s
-        ):
+        first_s[name] = min(one.ttft_s, first_s.get(name, math.inf))
+        if one.tpot_s > limits.get("tpot_s", math.inf):
+            continue
+        if first_s[name] + further * one.tpot_s > limits.get("end_to_end_s", math.inf):
+            continue
+        if name not in best or one.requests_per_s > best[name].requests_per_s:
             best[name] = one
-    return sorted(best.values(), key=lambda one: (rate / one.requests_per_s * int(one.layout.n_gpus), one.tpot_s))
+    fit = [one for name, one in best.items() if first_s[name] <= limits.get("ttft_s", math.inf)]
+
+    def gpus(one: ServingOption) -> tuple[float, float, float]:
+        share = rate / one.requests_per_s
+        return math.ceil(share) * int(one.layout.n_gpus), share * int(one.layout.n_gpus), one.tpot_s
+
+    return sorted(fit, key=gpus)
 
 
 def _finalist(
@@ -283,7 +339,7 @@ def _one_replica(
     setting: Setting, option: ServingOption, max_batch: int | None, asked: PromisedLoad, score: float = 0.0
 ) -> tuple[ServingClock, Estimate]:
     """A replica of a layout, and the rate at which its queue stops being stable."""
-    question = _simulated(setting.question, str(option.layout), max_batch)
+    question = _simulated(setting, str(option.layout), max_batch)
     sample: Trace = asked.load(_SAMPLE_REQUESTS, asked.load.requests_per_s)
     fleet = fleet_of(setting, sample, question, score).clock
     return fleet, most_carried(fleet, asked.load, asked.seed)
