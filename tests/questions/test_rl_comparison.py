@@ -84,6 +84,18 @@ def test_under_a_lag_a_log_s_generation_is_what_the_trainer_waited_for(tmp_path:
     assert "NeMo RL log, 4 steps" in str(answer.view(working=False).tables)
 
 
+def test_under_a_lag_a_side_saves_at_most_what_the_other_leaves() -> None:
+    lagged = {"training_gpus": 8, "max_lag": 1}
+    _, one = compared("step=290,generation=289,update=250,weight_sync=1", **lagged)
+    saved = {each.name: each.saved_s for each in one.savings}
+    assert saved["update as expected"] == pytest.approx(1.0) and "more GPUs that train" not in saved
+    assert max(saved.values()) <= 290 - 250
+    _, other = compared("step=290,generation=150,update=280", **lagged)
+    held = {each.name: each.saved_s for each in other.savings}
+    assert held["update as expected"] <= 290 - 150 and held["generation as expected"] == pytest.approx(10.0)
+    assert all(each.gpu_time_ratio > 0 for each in (*one.savings, *other.savings))
+
+
 @pytest.mark.parametrize(
     ("text", "step_s", "phases"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.transformer import n_params_active
+from computeledger.questions.answers.rl.answer import rl as ask_rl
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl
 from computeledger.workloads.rl.generation import Generation, generate, steady
 from computeledger.workloads.rl.lengths import empirical_lengths, exact_lengths, lengths_of_mean, lognormal_lengths
@@ -199,7 +201,16 @@ def test_searches_find_what_enumeration_finds() -> None:
 def test_the_next_gpu_goes_where_the_pace_is_set() -> None:
     slow_trainer = replace(APART, trainer=Trainer(Layout(dp=2)), split=Split(14.0, 2.0, False, 8, True))
     saved = next_gpu(slow_trainer, MACHINES)
-    assert saved["training"] > saved["generation"]
+    assert saved["training"].of_each_fraction > saved["generation"].of_each_fraction
+    # a trainer of tp1-dp2-cp4 takes four GPUs more, not one
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "rollout_tokens": "4K", "samples": 16, "max_lag": 4,
+             "generation_gpus": 24}  # fmt: skip
+    few, more = (ask_rl(**asked, training_gpus=n) for n in (8, 12))
+    told = few.next_gpu["training"]
+    assert told.added == 4 and told.saved_fraction == pytest.approx(1 - more.typical.step_s / few.typical.step_s)
+    assert ("The next GPUs", f"4 more GPUs for training save {100 * told.saved_fraction:.1f} % of a step") in few.view(
+        working=False
+    ).facts
 
 
 def test_levers_and_domains() -> None:

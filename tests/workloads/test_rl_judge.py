@@ -93,6 +93,17 @@ def test_gpus_that_keep_pace_do() -> None:
     assert step_s(answer.judge_gpus) <= 1.02 * step_s(4096.0) < step_s(answer.judge_gpus / 2)
 
 
+def test_gpus_that_keep_pace_are_one_number_of_the_run() -> None:
+    asked = {"judge": "qwen3-32b", "judge_tokens": "1K"}
+    answers = {n: judged(**asked, judge_gpus=n) for n in (5, 8, 24, 32, 64)}
+    (pace,) = {one.judge_gpus for one in answers.values()}
+    assert pace is not None
+    assert judged(**asked, judge_gpus=int(pace)).typical.step_s <= 1.03 * answers[64].typical.step_s
+    # five GPUs, of which a replica takes four: the other one is said, and paid
+    assert "replicas of tp4 take 4 of 5 GPUs that judge: the other one is idle and paid" in answers[5].remarks
+    assert answers[5].to_dict()["n_gpus"] == 21 and not any("that judge" in one for one in answers[8].remarks)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

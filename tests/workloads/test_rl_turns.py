@@ -69,6 +69,18 @@ def test_more_of_it_never_helps() -> None:
     assert step_s(**lagged, reread_cache=True) >= step_s(**lagged)
 
 
+def test_too_few_environments_are_the_bottleneck() -> None:
+    turns: dict[str, Any] = {"turns": 10, "tool_latency": "60s"}
+    few, enough = rl(**AGENT, **turns, environments=16), rl(**AGENT, **turns)
+    assert few.to_dict()["binding_phase"] == "environments" != enough.to_dict()["binding_phase"]
+    needed = few.to_dict()["episodes"]["environments"]
+    assert needed["more_save_fraction"] == pytest.approx(1 - enough.typical.step_s / few.typical.step_s, rel=1e-6)
+    assert enough.to_dict()["episodes"]["environments"]["more_save_fraction"] == pytest.approx(0.0, abs=1e-9)
+    facts = dict(few.view(working=False).facts)
+    assert facts["Bottleneck"].startswith("environments: one for each episode shortens a step by 9")
+    assert facts["The next GPUs"].endswith("save less than 0.1 % of a step")
+
+
 def test_environments_that_keep_pace_do() -> None:
     turns: dict[str, Any] = {
         "turns": 10,

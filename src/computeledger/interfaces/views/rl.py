@@ -107,8 +107,10 @@ def _headline(document: Mapping[str, Any]) -> str:
     hours, tokens = words(point(document["gpu_hours"]), "GPU-hours"), words(point(document["tokens"]), "tokens")
     idle_fraction = point(document["idle_fraction"])
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
+    paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
     return (
-        f"{hours} for {tokens} sampled; {largest} takes {percent(shares[largest])}, {idle} idles. Beta in GPU-time is "
+        f"{hours} for {tokens} sampled; {largest} takes {percent(shares[largest])}, {idle} idles{paced}. Beta in "
+        f"GPU-time is "
         f"{words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
     )
 
@@ -189,12 +191,7 @@ def _framework(one: Mapping[str, Any]) -> str:
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    saved, best = document["next_gpu"]["step_saved_fraction"], document["next_gpu"]["best"]
-    gain = format_percent(saved[best])
-    out = [
-        ("Bottleneck", f"{document['binding_phase']} ({document['bound']})"),
-        ("The next GPU", f"saves most in {best}: {gain} of a step each"),
-    ]
+    out = [("Bottleneck", _bottleneck(document)), ("The next GPUs", _next_gpus(document["next_gpu"]))]
     if point(document["verifier_cores_needed"]):
         cores = format_si(point(document["verifier_cores_needed"]))
         out.append(("Verifier cores that keep pace", cores))
@@ -210,6 +207,32 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         parts = [f"{size}: {show(one['gpu_s_per_problem'], 's')}" for size, one in groups.items()]
         out.append(("GPU-time of a problem, by samples", ", ".join(parts)))
     return out
+
+
+def _bottleneck(document: Mapping[str, Any]) -> str:
+    """What sets the pace; where environments do, how many more would not."""
+    if document["binding_phase"] != "environments":
+        return f"{document['binding_phase']} ({document['bound']})"
+    needed = document["episodes"]["environments"]
+    saved = percent(needed["more_save_fraction"])
+    return f"environments: one for each episode shortens a step by {saved}; {format_si(needed['keep_pace'])} keep pace"
+
+
+#: Where units are added that a run has more of, and what they are.
+_ADDED = {
+    "both": ("GPU", ""), "generation": ("GPU", " for generation"), "training": ("GPU", " for training"),
+    "judge": ("GPU", " for the judge"), "verification": ("verifier core", ""),
+}  # fmt: skip
+
+
+def _next_gpus(one: Mapping[str, Any]) -> str:
+    """What the fewest GPUs more would save where each saves most, or that they save next to nothing."""
+    best = one["best"]
+    added, saved = one["added"][best], one["added_save_fraction"][best]
+    unit, where = _ADDED[best]
+    verb = f"{unit}{where} saves" if added == 1 else f"{unit}s{where} save"
+    share = format_percent(saved) if saved >= _TOLD else f"less than {format_percent(_TOLD)}"
+    return f"{added:.0f} more {verb} {share} of a step"
 
 
 def _judge(one: Mapping[str, Any], binds: bool) -> str:
@@ -389,7 +412,10 @@ def _compared(one: Mapping[str, Any]) -> list[Table]:
             for each in one["levers"]
         ]
         heads = ("change", "saves a step #", "GPU-time per token #", "what")
-        note = "each alone; what is no phase as expected is taken from the modelled step, in proportion of yours"
+        note = (
+            "each alone; what is no phase as expected is taken from the modelled step, in proportion of yours; of one "
+            "that works beside another side, at most what that side leaves of your step"
+        )
         out.append(Table("What would help most", heads, saved, "step", note))
     return out
 

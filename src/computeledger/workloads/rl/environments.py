@@ -15,6 +15,8 @@ from computeledger.workloads.rl.search import KEEPS_PACE_RATIO
 #: Shares of the rollouts under way that are tried, and longer horizons.
 _SHARES = np.geomspace(1 / 64, 1.0, 37)
 _LONGER = (1.0, 2.0, 4.0)
+#: Environments set the pace where more of them shorten a step by more than this share (a choice).
+_PACED_FRACTION = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,20 @@ class Environments:
         Fewest with which a step takes hardly longer than with one for each [-].
     calls_at_once : float or ndarray
         Calls of tools that are answered at the same time, on average [-].
+    more_save_fraction : float
+        Of a step, by an environment for each episode in place of those that the run has [-].
     """
 
     busy: Num
     at_most: Num
     keep_pace: float
     calls_at_once: Num
+    more_save_fraction: float = 0.0
+
+    @property
+    def set_the_pace(self) -> bool:
+        """Whether environments are what a step waits for."""
+        return self.more_save_fraction > _PACED_FRACTION
 
 
 def environments_of(result: RLResult, typical: RLScenario, machines: RLMachines) -> Environments:
@@ -51,12 +61,14 @@ def environments_of(result: RLResult, typical: RLScenario, machines: RLMachines)
     steps = estimate_rl(replace(typical, sampling=replace(typical.sampling, turns=turns)), machines).step_s
     steps_s = np.broadcast_to(steps, tried.shape)
     enough = tried[steps_s <= KEEPS_PACE_RATIO * steps_s[-1]]
+    now_s = median(estimate_rl(typical, machines).step_s)
     one_each = begun * result.generation.episode_s / step_s
     return Environments(
         busy=np.minimum(one_each, np.minimum(at_most, one.sampling.turns.environments / agents)),
         at_most=at_most,
         keep_pace=float(enough[0]) if enough.size else most,
         calls_at_once=one.calls * one.sampling.turns.latency_s / step_s,
+        more_save_fraction=max(1 - float(steps_s[-1]) / now_s, 0.0),
     )
 
 

@@ -30,6 +30,8 @@ from computeledger.workloads.serving.estimate import ServingScenario
 
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
+#: Share of a time that is rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +350,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
         slowest_s = least_s - each_s
         slowest_s = slowest_s if verdicts is None else np.maximum(slowest_s, verdicts.all_s - each_s)
         pace_s = np.maximum(np.maximum(made.wall_s, training.wall_s), slowest_s)
-        exposed_s = pace_s - training.wall_s
+        exposed_s = _left_s(pace_s, training.wall_s)
     else:
         if verdicts := _judging(scenario, machines, made):
             late_s = late_s + verdicts.late_s
@@ -578,9 +580,14 @@ def _phases(scenario: RLScenario, parts: _Parts) -> dict[str, Num]:
     else:
         phases["generators waiting"] = pace_s * (split.n_generation - spare_generation) - generating
         phases["generators waiting"] = phases["generators waiting"] - in_turn_s
-        phases["trainer waiting for rollouts"] = (pace_s - training.wall_s) * n_training
+        phases["trainer waiting for rollouts"] = _left_s(pace_s, training.wall_s) * n_training
     phases[OUTSIDE] = spare
     return phases
+
+
+def _left_s(whole_s: Num, part_s: Num) -> Num:
+    """What a part leaves of a time; what rounding alone leaves is nothing."""
+    return np.where(np.asarray(part_s) < (1 - _ROUNDING) * whole_s, whole_s - part_s, 0.0)
 
 
 def _times(n_gpus: Num, spent_s: Num) -> Num:

@@ -83,7 +83,7 @@ def levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
 #: Levers that change the work of a step, or ask for other hardware: they do not make this step shorter.
 _OTHER_STEPS = ("more concurrency", "larger scale-up domain")
 #: A change that shortens a step by less is left out.
-_LEAST_GAIN = 0.005
+LEAST_GAIN = 0.005
 #: Share of GPUs that is added to a side, to see what it is worth.
 _MORE_GPUS = 0.25
 
@@ -110,7 +110,7 @@ def step_levers(scenario: RLScenario, machines: RLMachines) -> list[Lever]:
         result = estimate_rl(changed, machines)
         if np.all(result.fits):
             found.append(_lever(name, why, result, base))
-    least_s = (1 - _LEAST_GAIN) * median(base.step_s)
+    least_s = (1 - LEAST_GAIN) * median(base.step_s)
     best: dict[str, Lever] = {}
     for one in sorted(found, key=lambda one: one.step_s):
         if one.step_s < least_s:

@@ -35,8 +35,8 @@ Array = NDArray[np.float64]
 
 #: A step may be so much longer than with all the environments, or the judges, that it could use (a choice).
 KEEPS_PACE_RATIO = 1.02
-#: Numbers of replicas of a judge that are tried.
-_JUDGES = 49
+#: Numbers of replicas of a judge that are tried, on layouts of at most so many GPUs.
+_JUDGES, _MOST_OF_A_JUDGE = 49, 4096
 #: Share of the verifiers' time that a sizing leaves free, so that verdicts do not queue (assumption).
 VERIFIER_HEADROOM = 0.3
 
@@ -478,7 +478,9 @@ def pace_bound(result: RLResult) -> NDArray[np.str_]:
 
 
 def judge_gpus_that_keep_pace(scenario: RLScenario, machines: RLMachines) -> float:
-    """Fewest GPUs of its own with which a judge makes a step hardly longer than one for each verdict would.
+    """Fewest GPUs of its own with which a judge, on any layout, makes a step hardly longer than with any number.
+
+    One number of the run: neither the GPUs that the judge is given nor its layout on them are asked.
 
     Examples
     --------
@@ -497,16 +499,45 @@ def judge_gpus_that_keep_pace(scenario: RLScenario, machines: RLMachines) -> flo
     judge = scenario.judge
     if judge is None:
         return 0.0
-    unit = float(judge.engine.layout.n_gpus)
+    free = replace(scenario, judge=replace(judge, n_gpus=float(_MOST_OF_A_JUDGE)))
+    layouts = _judge_layouts(free, _MOST_OF_A_JUDGE, machines)
     most = median(scenario.transcripts.rollouts * judge.calls)
     replicas = np.unique(np.ceil(np.geomspace(1.0, max(most, 1.0), _JUDGES)))
-    steps_s = estimate_rl(replace(scenario, judge=replace(judge, n_gpus=unit * replicas)), machines).step_s
-    steps_s = np.broadcast_to(steps_s, replicas.shape)
-    return unit * float(replicas[steps_s <= KEEPS_PACE_RATIO * steps_s[-1]][0])
+    every = [one for one in layouts for _ in replicas]
+    n_gpus = np.outer([one.n_gpus for one in layouts], replicas).ravel()
+    engine = replace(judge.engine, layout=stack_layouts(every, trailing_axes=0))
+    tried = replace(scenario, judge=replace(judge, engine=engine, n_gpus=n_gpus))
+    steps_s = np.broadcast_to(estimate_rl(tried, machines).step_s, n_gpus.shape)
+    return float(np.min(n_gpus[steps_s <= KEEPS_PACE_RATIO * np.min(steps_s)]))
 
 
-def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
-    """Say what one more unit of each kind would save, per GPU added."""
+@dataclass(frozen=True, slots=True)
+class MoreUnits:
+    """What the fewest GPUs that a layout can take more would save; of verifiers, so many cores.
+
+    Attributes
+    ----------
+    added : float
+        GPUs, or cores [-].
+    saved_fraction : float
+        Of a step, by all of them together [-].
+    """
+
+    added: float
+    saved_fraction: float
+
+    @property
+    def of_each_fraction(self) -> float:
+        """Of a step, by each of them on average [-]."""
+        return self.saved_fraction / self.added
+
+
+#: Cores that verifiers are given more.
+_MORE_CORES = 100.0
+
+
+def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, MoreUnits]:
+    """Say what the fewest GPUs more of each kind that change its layout would save."""
     now = float(np.asarray(estimate_rl(scenario, machines).step_s))
     split, replica = scenario.split, float(scenario.engine.layout.n_gpus)
     cut = scenario.trainer.layout
@@ -522,13 +553,15 @@ def next_gpu(scenario: RLScenario, machines: RLMachines) -> dict[str, float]:
         more = replace(split, n_training=split.n_training + rank)
         changes["training"] = (_grown(scenario, more, rank), rank)
     if scenario.domains:
-        domains = tuple(replace(one, n_cores=one.n_cores + 100 * one.share_fraction) for one in scenario.domains)
-        changes["verification"] = (replace(scenario, domains=domains), 1.0)
+        domains = tuple(
+            replace(one, n_cores=one.n_cores + _MORE_CORES * one.share_fraction) for one in scenario.domains
+        )
+        changes["verification"] = (replace(scenario, domains=domains), _MORE_CORES)
     if (judge := scenario.judge) is not None and judge.n_gpus is not None:
         unit = float(judge.engine.layout.n_gpus)
         changes["judge"] = (replace(scenario, judge=replace(judge, n_gpus=judge.n_gpus + unit)), unit)
     return {
-        name: (1 - float(np.asarray(estimate_rl(changed, machines).step_s)) / now) / added
+        name: MoreUnits(added, 1 - float(np.asarray(estimate_rl(changed, machines).step_s)) / now)
         for name, (changed, added) in changes.items()
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import median
+from computeledger.arrays import Num, median
 from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.catalog import compared_systems
 from computeledger.facts.load import load_model, load_system
@@ -45,6 +45,7 @@ from computeledger.workloads.rl.scale_up import DomainUse, domain_use, largest_m
 from computeledger.workloads.rl.scenario import RLScenario
 from computeledger.workloads.rl.search import (
     VERIFIER_HEADROOM,
+    MoreUnits,
     judge_gpus_that_keep_pace,
     next_gpu,
     pace_bound,
@@ -80,7 +81,7 @@ class RLAnswer(Answer):
     run: RunCost
     typical: RLResult
     bound: str
-    next_gpu: Mapping[str, float]
+    next_gpu: Mapping[str, MoreUnits]
     levers: tuple[Lever, ...] = ()
     group_sizes: Mapping[str, RLResult] = field(default_factory=dict)
     domains: tuple[DomainAnswer, ...] = ()
@@ -165,14 +166,13 @@ class RLAnswer(Answer):
             "accelerator": setting.system.accelerator.id,
             "n_gpus": median(run.result.scenario.n_gpus),
             **documents.rl_document(run),
-            **documents.bound_document(self.typical, self.bound),
+            **documents.bound_document(self.typical, self.bound, self.environments),
         }
         held = trainer_fits(setting.run.typical, setting.run.typical_machines.training)
         document["fits"] = document["fits"] and bool(np.all(held))
         if self.judge_gpus is not None:
             document["judge"]["gpus_that_keep_pace"] = self.judge_gpus
-        best = max(self.next_gpu, key=self.next_gpu.__getitem__)
-        document["next_gpu"] = {"best": best, "step_saved_fraction": dict(self.next_gpu)}
+        document["next_gpu"] = documents.next_gpu_document(self.next_gpu)
         document["demand"] = self._demand()
         if question.pretraining_flop is not None:
             document["equal_gpu_time"] = documents.balance_document(
@@ -231,13 +231,18 @@ _ADAPTERS_ASSUMED = {
 def _left_out(run: RLScenario) -> Iterator[str]:
     """GPUs that layouts leave without work, side by side."""
     split = run.split
-    sides = (
+    spares: tuple[Num, ...]
+    sides: tuple[tuple[str, Num, str], ...] = (
         ("generate", split.n_generation, f"replicas of {run.engine.layout}"),
         ("train", split.n_training, f"the layout {run.trainer.layout}"),
     )
-    for (verb, held, what), spare in zip(sides, run.spare_gpus, strict=True):
+    spares = run.spare_gpus
+    if (judge := run.judge) is not None and judge.is_apart:
+        sides = (*sides, ("judge", judge.own_gpus, f"replicas of {judge.engine.layout}"))
+        spares = (*spares, judge.own_gpus - run.judge_replicas * judge.engine.layout.n_gpus)
+    for (verb, held, what), spare in zip(sides, spares, strict=True):
         if n := median(spare):
-            takes = "take" if verb == "generate" else "takes"
+            takes = "takes" if verb == "train" else "take"
             idle = "the other one is idle and paid" if n == 1 else f"the other {n:,.0f} are idle and paid"
             yield f"{what} {takes} {held - n:,.0f} of {format_count(float(held), 'GPU')} that {verb}: {idle}"
 

@@ -17,13 +17,22 @@ from computeledger.questions.answer import Quantity
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.estimate import RLResult
-from computeledger.workloads.rl.levers import Lever
+from computeledger.workloads.rl.levers import LEAST_GAIN, Lever
 from computeledger.workloads.rl.run import RunCost
 
 REST = "everything else"
 #: Phases that follow one another in a step without a lag, and those that the trainer does under one.
 _IN_TURN = ("generation", "log-probs", "update", "weight sync")
 _OF_TRAINER = ("exposed generation", "log-probs", "update")
+#: Under a lag, sides that work beside one another: phases that frameworks log of each, and changes to one of them.
+_SIDES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "generators": (
+        ("generation",),
+        ("more GPUs that generate", "fp8 rollout", "speculative decoding", "another layout", "larger generation batch",
+         "more lag", "asynchrony"),
+    ),
+    "trainer": (("log-probs", "update"), ("more GPUs that train", "fewer optimizer steps")),
+}  # fmt: skip
 #: Changes that an answer lists; a phase counts as slow from so many times the expected time (choices).
 _SHOWN, _SLOW_RATIO = 6, 1.1
 #: From how far apart a log and the question differ: logs round, and lengths vary from step to step (a choice).
@@ -164,7 +173,7 @@ def compare_step(logged: LoggedQuestion, run: RunCost, typical: RLResult, levers
         step=step,
         phases=tuple(found),
         slower_fraction=float(np.mean(modelled < measured.step_s)),
-        savings=tuple(_savings(step, found, levers, median(typical.step_s))),
+        savings=tuple(_savings(step, found, levers, typical)),
         differences=_differences(measured, typical),
         taken=logged.taken,
     )
@@ -201,17 +210,28 @@ def _option(name: str, logged: float) -> str:
     return f"{name} {logged:.0f}" if name.endswith(("-tokens", "--gpus")) else name
 
 
-def _savings(step: ComparedPhase, phases: list[ComparedPhase], levers: list[Lever], modelled_s: float) -> list[Saving]:
+def _savings(step: ComparedPhase, phases: list[ComparedPhase], levers: list[Lever], typical: RLResult) -> list[Saving]:
     """What would make the measured step shorter: slow phases mended, and changes in proportion of the modelled step.
 
-    Phases that hide behind others are left to their own: mending them may save nothing.
+    Under a lag neither saves more than the other side leaves of the step.
     """
-    found = [
-        Saving(one.name, one.why, step.measured_s * (1 - one.step_s / modelled_s), one.gpu_time_ratio) for one in levers
-    ]
+    found, modelled_s, is_lagged = [], median(typical.step_s), typical.scenario.split.max_lag > 0
+    sides = {name: sum(one.measured_s for one in phases if one.name in own) for name, (own, _) in _SIDES.items()}
+
+    def left_s(name: str) -> float:
+        """What the sides that a change leaves alone leave of the step."""
+        others = [s for side, s in sides.items() if not any(name in own for own in _SIDES[side])] if is_lagged else []
+        return max(step.measured_s - max(others, default=0.0), 0.0)
+
+    for one in levers:
+        wanted_s = step.measured_s * (1 - one.step_s / modelled_s)
+        saved_s = min(wanted_s, left_s(one.name))
+        if saved_s >= LEAST_GAIN * step.measured_s:
+            grown = (step.measured_s - saved_s) / (step.measured_s - wanted_s)
+            found.append(Saving(one.name, one.why, saved_s, one.gpu_time_ratio * grown))
     for phase in phases:
         is_slow = phase.ratio is not None and phase.ratio > _SLOW_RATIO and phase.name in (*_IN_TURN, *_OF_TRAINER)
-        saved_s = min(phase.excess_s, step.excess_s)
+        saved_s = min(phase.excess_s, step.excess_s, left_s(phase.name))
         if is_slow and saved_s > 0:
             why = f"it takes {phase.ratio:.2g} times as long as expected"
             found.append(Saving(f"{phase.name} as expected", why, saved_s, 1 - saved_s / step.measured_s))

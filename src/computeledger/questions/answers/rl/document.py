@@ -23,7 +23,7 @@ from computeledger.workloads.rl.lengths import SURVIVAL
 from computeledger.workloads.rl.levers import Lever
 from computeledger.workloads.rl.run import RunCost
 from computeledger.workloads.rl.scale_up import TRACES, DomainUse
-from computeledger.workloads.rl.search import SplitOption, cores_needed, pace_bound
+from computeledger.workloads.rl.search import MoreUnits, SplitOption, cores_needed, pace_bound
 from computeledger.workloads.rl.weight_sync import sent_bytes_per_gpu, sync_mechanism
 from computeledger.workloads.rl_frameworks import load_rl_framework
 
@@ -169,11 +169,23 @@ def split_document(result: RLResult) -> dict[str, Any]:
     }
 
 
-def bound_document(result: RLResult, resource: str) -> dict[str, Any]:
-    """What binds: the resource of the phase that sets the pace."""
+def bound_document(result: RLResult, resource: str, needed: Environments | None = None) -> dict[str, Any]:
+    """What binds: the resource of the phase that sets the pace, or too few environments."""
+    if needed is not None and needed.set_the_pace:
+        return {"bound": "environments", "binding_phase": "environments"}
     phase = str(np.ravel(pace_bound(result))[0])
     named = {"generation": resource, "training": "compute", "verification": "cpu", "judge": resource}[phase]
     return {"bound": named, "binding_phase": phase}
+
+
+def next_gpu_document(saved: Mapping[str, MoreUnits]) -> dict[str, Any]:
+    """What the fewest GPUs that a layout can take more would save, all together and each on average."""
+    return {
+        "best": max(saved, key=lambda name: saved[name].of_each_fraction),
+        "added": {name: one.added for name, one in saved.items()},
+        "added_save_fraction": {name: one.saved_fraction for name, one in saved.items()},
+        "step_saved_fraction": {name: one.of_each_fraction for name, one in saved.items()},
+    }
 
 
 def interval_document(name: str, framework: str) -> dict[str, str]:
@@ -237,6 +249,7 @@ def turns_document(run: RunCost, needed: Environments, horizons: Sequence[Horizo
             "at_most": quantity(needed.at_most, ""),
             "busy": quantity(needed.busy, ""),
             "keep_pace": needed.keep_pace,
+            "more_save_fraction": needed.more_save_fraction,
             "cores": needed.keep_pace * median(cores),
             "calls_at_once": quantity(needed.calls_at_once, ""),
         },
