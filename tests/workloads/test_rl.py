@@ -203,9 +203,8 @@ def test_the_next_gpu_goes_where_the_pace_is_set() -> None:
     saved = next_gpu(slow_trainer, MACHINES)
     assert saved["training"].of_each_fraction > saved["generation"].of_each_fraction
     # a trainer of tp1-dp2-cp4 takes four GPUs more, not one
-    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "rollout_tokens": "4K", "samples": 16, "max_lag": 4,
-             "generation_gpus": 24}  # fmt: skip
-    few, more = (ask_rl(**asked, training_gpus=n) for n in (8, 12))
+    asked: dict[str, Any] = {"model": "qwen3-8b", "system": "h100-nvl8", "rollout_tokens": "4K", "max_lag": 4}
+    few, more = (ask_rl(**asked, samples=16, gpus=24 + n, training_gpus=n) for n in (8, 12))
     told = few.next_gpu["training"]
     assert told.added == 4 and told.saved_fraction == pytest.approx(1 - more.typical.step_s / few.typical.step_s)
     assert ("The next GPUs", f"4 more GPUs for training save {100 * told.saved_fraction:.1f} % of a step") in few.view(

@@ -19,7 +19,6 @@ from computeledger.physics.roofline import Machine
 from computeledger.questions.answers.rl.answer import RLAnswer, rl
 from computeledger.simulation.rl.clock import simulate_rl
 from computeledger.simulation.rl.scenario import check_run
-from computeledger.workloads.rl.estimate import estimate_rl
 from computeledger.workloads.rl.judge import Judge, most_in_flight, served_judge, verdicts_per_s
 from computeledger.workloads.serving.estimate import estimate_serving
 from tests.commands import call
@@ -83,12 +82,10 @@ def test_gpu_time_adds_up(placement: dict[str, Any]) -> None:
 
 def test_gpus_that_keep_pace_do() -> None:
     answer = judged(judge_gpus=1, judge_tokens="2K tokens")
-    one, machines = answer.setting.run.typical, answer.setting.run.typical_machines
-    judge = one.judge
-    assert judge is not None and answer.judge_gpus is not None
+    assert answer.judge_gpus is not None
 
     def step_s(gpus: float) -> float:
-        return float(estimate_rl(replace(one, judge=replace(judge, n_gpus=gpus)), machines).step_s)
+        return float(judged(judge_gpus=int(gpus), judge_tokens="2K tokens").typical.step_s)
 
     assert step_s(answer.judge_gpus) <= 1.02 * step_s(4096.0) < step_s(answer.judge_gpus / 2)
 
@@ -100,7 +97,7 @@ def test_gpus_that_keep_pace_are_one_number_of_the_run() -> None:
     assert pace is not None
     assert judged(**asked, judge_gpus=int(pace)).typical.step_s <= 1.03 * answers[64].typical.step_s
     # five GPUs, of which a replica takes four: the other one is said, and paid
-    assert "replicas of tp4 take 4 of 5 GPUs that judge: the other one is idle and paid" in answers[5].remarks
+    assert "replicas of tp2 take 4 of 5 GPUs that judge: the other one is idle and paid" in answers[5].remarks
     assert answers[5].to_dict()["n_gpus"] == 21 and not any("that judge" in one for one in answers[8].remarks)
 
 

@@ -77,7 +77,7 @@ def test_too_few_environments_are_the_bottleneck() -> None:
     assert needed["more_save_fraction"] == pytest.approx(1 - enough.typical.step_s / few.typical.step_s, rel=1e-6)
     assert enough.to_dict()["episodes"]["environments"]["more_save_fraction"] == pytest.approx(0.0, abs=1e-9)
     facts = dict(few.view(working=False).facts)
-    assert facts["Bottleneck"].startswith("environments: one for each episode shortens a step by 9")
+    assert facts["Bottleneck"].startswith("environments: one for each episode shortens a step by 82.1")
     assert facts["The next GPUs"].endswith("save less than 0.1 % of a step")
 
 
