@@ -64,7 +64,7 @@ class RLResult(Displayed):
     sync_s : float or ndarray
         One weight synchronisation, hidden or not [s].
     generation_fixed_s : float or ndarray
-        Once per generation, which logs count in it [s].
+        Once per generation, which logs count in it; under a lag what is not hidden beside generation [s].
     factors : RLFactors
         What RL adds: the intervals of phases are among it.
     judging : Judging or None
@@ -361,6 +361,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
     judges = {name: machines.factors.rl_step_ratio for name in modelled if name.startswith("judge")}
     others = {name: part for name, part in modelled.items() if name not in judges}
     ratios = part_ratios(others, split, machines.factors) | judges
+    shown = 1 - machines.factors.rl_hidden_sync_fraction if split.max_lag else 1.0
     # what RL adds does not make verifiers faster than their cores
     floor = np.maximum(least_s / (machines.factors.rl_step_ratio * (pace_s + each_s)), 1.0)
     return RLResult(
@@ -377,7 +378,7 @@ def estimate_rl(scenario: RLScenario, machines: RLMachines) -> RLResult:
         factors=machines.factors,
         ratios=ratios,
         sync_s=weight_sync_s(scenario, machines),
-        generation_fixed_s=0.0 if scenario.is_one_program else machines.factors.rl_generation_fixed_s,
+        generation_fixed_s=0.0 if scenario.is_one_program else shown * machines.factors.rl_generation_fixed_s,
         judging=verdicts,
     )
 
