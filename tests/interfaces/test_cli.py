@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -427,6 +428,13 @@ def test_plan_schema_accepts_the_shipped_plans(capsys: pytest.CaptureFixture[str
     assert code == 0
     for file in EXAMPLES.glob("*.toml"):
         jsonschema.validate(tomllib.loads(file.read_text("utf-8")), json.loads(out))
+
+
+def test_a_switch_of_a_plan_takes_true_and_false() -> None:
+    from computeledger.economics.plan.keys import SECTIONS, read_key
+
+    for key, given in itertools.product(("partial_rollouts", "in_flight"), (True, False)):
+        assert read_key(SECTIONS["rl"][key], given, f"{key} =") == ("yes" if given else "no")
 
 
 def test_help_and_module_run() -> None:

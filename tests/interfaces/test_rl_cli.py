@@ -132,6 +132,23 @@ BAD = {
     "more than was drafted": ([*RUN, "--tokens-per-step", "5"], "between 1 and one more than the drafted tokens (1)"),
     "negative lag": ([*RUN, "--max-lag", "-1"], "must not be negative"),
     "no verifier": ([*RUN, "--verifier-time", "1s", "--verifier-cores", "0"], "must be at least 1"),
+    "sides of other GPUs": (
+        [*RUN, "--max-lag", "1", "--generation-gpus", "4", "--training-gpus", "4"],
+        "together 8, and --gpus says 16",
+    ),
+    "one program": ([*RUN, "--framework", "deepspeed-chat", "--max-lag", "4"], "on the same GPUs in turns"),
+    "cores of no environment": ([*RUN, "--environment-cores", "4"], "state --turns, or --environments"),
+    "cores of no verdict": ([*RUN, "--verifier-cores", "64"], "state --verifier-time"),
+    "cores said twice": ([*RUN, "--verifier", "100%:1s:8", "--verifier-cores", "64"], "leave it out"),
+    "a ratio to nothing": ([*RUN, "--price-ratio", "2"], "state --pretraining-flop"),
+    "a message beyond its turn": (
+        [*RUN, "--agents", "2", "--turns", "10", "--message-tokens", "500"],
+        "a turn writes 100 tokens",
+    ),
+    "observed beyond the context": (
+        [*RUN, "--turns", "50", "--observation-tokens", "9K", "--rollout-limit-tokens", "2K"],
+        "prompt and longest rollout, with what its calls observe",
+    ),
     "half a verifier": ([*RUN, "--verifier", "30%:2s"], "SHARE:TIME:CORES"),
     "zero cores": ([*RUN, "--verifier", "30%:2s:0"], "at least 1 core"),
     "too few started": ([*RUN, "--oversampling", "0.5"], "at least 1"),

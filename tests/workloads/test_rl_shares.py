@@ -84,3 +84,30 @@ def test_a_part_without_end_or_time_keeps_its_ratio() -> None:
     parts = dict.fromkeys(TOGETHER, 0.0) | {"generation": np.array([np.inf, 0.0, 5.0])}
     found = part_ratios(parts, Split(8, 8), RLFactors(rl_generation_ratio=np.array([0.5, 1.0, 2.0]), rl_step_ratio=1.1))
     assert all(np.all(np.isfinite(one)) for one in found.values())
+
+
+def test_no_phase_is_longer_than_its_step_and_rounding_is_no_idleness() -> None:
+    run: dict[str, Any] = {"model": "llama-3.1-70b", "system": "h100-nvl8", "gpus": 64, "training_gpus": 32, "max_lag": 1}  # fmt: skip
+    answer = cl.rl(**run, rollout_tokens=4000, samples=64)
+    result = answer.run.result
+    for name in ("generation", "exposed generation", "update"):
+        assert np.all(result.phases_s[name] <= result.step_s), name
+    assert answer.phases_s["generation"].p50 <= np.median(result.step_s)
+    searched = cl.rl(
+        model="qwen3-8b", system="h100-nvl8", gpus=32, rollout_tokens=4000, samples=64, max_lag=4, search=True
+    )
+    idle = np.asarray(searched.run.result.idle_fraction)
+    assert np.all((idle == 0) | (idle >= 1e-9))
+
+
+def test_both_sides_stated_are_all_gpus() -> None:
+    found = cl.rl(
+        model="qwen3-8b",
+        system="h100-nvl8",
+        rollout_tokens=4000,
+        samples=16,
+        max_lag=4,
+        generation_gpus=8,
+        training_gpus=16,
+    )
+    assert found.to_dict()["n_gpus"] == 24

@@ -300,12 +300,14 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
     >>> read_key(SECTIONS["rl"]["rollout_tokens"], "4K..8K tokens", "rollout_tokens =")
     Range(low=4000.0, high=8000.0, bounded=False)
     """
+    if isinstance(given, bool) and one.dimension != SWITCH:
+        raise InputError(f"{spelt} {str(given).lower()}: expected a number, or a text in quotes")
     if one.dimension == TEXTS:
         return _texts(one, given, spelt)
     if one.dimension == TEXT and isinstance(given, str) and not given.strip():
         raise InputError(f"{spelt} {given!r}: expected a text such as {example_of(one)!r}")
     if one.dimension not in (TEXT, SWITCH):
-        if not isinstance(given, (str, int, float)) or isinstance(given, bool):
+        if not isinstance(given, (str, int, float)):
             raise QuantityError(f"{spelt} {given!r}: expected a quantity such as {example_of(one)!r}")
         if one.words and isinstance(given, str) and given.strip().isalpha() and given not in one.words:
             words = " or ".join(one.words)
@@ -368,7 +370,11 @@ def _properties(keys: Mapping[str, Field]) -> dict[str, Any]:
     for name, one in keys.items():
         found = property_of(one) | {"examples": [example_of(one)]}
         if one.dimension == SWITCH:
-            found |= {"type": "string", "enum": ["yes", "no"], "default": "yes" if one.default else "no"}
+            found |= {
+                "type": ["string", "boolean"],
+                "enum": ["yes", "no", True, False],
+                "default": "yes" if one.default else "no",
+            }
         elif one.dimension == TEXTS:
             found["type"] = ["string", "array"]
         elif one.dimension != TEXT:

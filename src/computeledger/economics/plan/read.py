@@ -209,7 +209,7 @@ def _beside(folder: Path, table: Mapping[str, Any], section: str = "") -> dict[s
         elif key == "anchor" and isinstance(value, (str, list)):
             texts = value if isinstance(value, list) else [value]
             out[key] = [_anchor_beside(folder, text) if isinstance(text, str) else text for text in texts]
-        elif isinstance(value, (bool, list, datetime.date, datetime.time)):
+        elif isinstance(value, (list, datetime.date, datetime.time)):
             label = f"[{section}] " if section else ""
             raise PlanError(f"{label}{key} = {shown(value)}: expected a number, or a text in quotes")
         elif key in ("model", "system") and isinstance(value, str) and _is_file(folder / value):

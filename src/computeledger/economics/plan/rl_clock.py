@@ -72,7 +72,8 @@ def with_lag(plan: Plan, policy_lag_steps: int, like: PlannedRun | None = None) 
     if policy_lag_steps:
         values["mode"] = "asynchronous"
     if like is not None and not like.scenario.is_colocated:
-        values |= {"generation_gpus": like.scenario.n_gpus_generation, "training_gpus": like.scenario.trainer.n_gpus}
+        generating, training = like.scenario.n_gpus_generation, like.scenario.trainer.n_gpus
+        values |= {"gpus": generating + training, "generation_gpus": generating, "training_gpus": training}
         values["layout"] = like.generation
     section = replace(plan.sections["rl"], values=values)
     return replace(plan, sections={**plan.sections, "rl": section})

@@ -410,7 +410,46 @@ class RLQuestion(MayAdapt, OnSystem):
             raise InputError(
                 "--in-flight: live rollouts take new weights only where they may be behind; state --max-lag 1"
             )
+        self._check_sides()
         self._check_lag()
+        self._check_unused()
+
+    def _check_sides(self) -> None:
+        """Refuse sides that are not all GPUs of the run, and a lag or sides where one program has them in turns."""
+        stated = {"--generation-gpus": self.generation_gpus, "--training-gpus": self.training_gpus}
+        apart = " and ".join(f"{name} {n}" for name, n in stated.items() if n)
+        together = sum(n for n in stated.values() if n)
+        if self.gpus is not None and all(stated.values()) and together != self.gpus:
+            raise InputError(f"{apart}: together {together}, and --gpus says {self.gpus}; leave one of them out")
+        one = load_rl_framework(self.stack)
+        if one.is_one_program and (apart or self.max_lag):
+            said = apart or f"--max-lag {self.max_lag}"
+            raise InputError(
+                f"{said}: {one.name} generates and trains on the same GPUs in turns, synchronously; leave it out, or "
+                f"state --framework {USUAL_STACK}"
+            )
+
+    def _check_unused(self) -> None:
+        """Refuse numbers that say nothing without another field."""
+        is_one_turn = self.turns is None and self.environments is None
+        unused = {
+            "--environment-cores: environments are held over turns; state --turns, or --environments": (
+                self.environment_cores != fields_of(RLQuestion)["environment_cores"].default and is_one_turn
+            ),
+            "--verifier-cores: no verdict takes time; state --verifier-time": (
+                self.verifier_cores != fields_of(RLQuestion)["verifier_cores"].default
+                and not self.verifier_time and not self.verifier
+            ),
+            "--verifier-cores: --verifier says the cores of each kind of task; leave it out": (
+                self.verifier_cores != fields_of(RLQuestion)["verifier_cores"].default and bool(self.verifier)
+            ),
+            "--price-ratio: a rule of thumb beside a pretraining run to match; state --pretraining-flop": (
+                self.price_ratio != fields_of(RLQuestion)["price_ratio"].default and self.pretraining_flop is None
+            ),
+        }  # fmt: skip
+        for said, is_unused in unused.items():
+            if is_unused:
+                raise InputError(said)
 
     def _check_lag(self) -> None:
         """Refuse what would have no effect: under a lag, without one, or without rollouts that are broken off."""
@@ -444,6 +483,11 @@ class RLQuestion(MayAdapt, OnSystem):
         turns = self.spreads.get("turns")
         if turns is None or low_of(turns.mean) < 2:
             raise InputError("--agents: they speak with one another between turns; state --turns of at least 2")
+        told, written = self.message_tokens, self.rollout_tokens
+        if told is not None and written is not None and low_of(told) > (most := high_of(written) / low_of(turns.mean)):
+            raise InputError(
+                f"--message-tokens {low_of(told):,.0f}: a turn writes {most:,.0f} tokens, and others see no more of it"
+            )
         if self.continuation_tokens is not None:
             raise InputError("--agents: RL on text has no other agents; leave --continuation-tokens out")
         if self.partial_rollouts or self.drained or high_of(self.oversampling) > 1 or high_of(self.failed_fraction) > 0:

@@ -31,7 +31,7 @@ from computeledger.workloads.serving.estimate import ServingScenario
 #: Lags that a step may use up to the one allowed: batches that are generated together.
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
 #: Share of a time that is rounding.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,15 @@ class RLResult(Displayed):
     def phases_s(self) -> dict[str, Num]:
         """Wall-clock time by phase as frameworks log it; phases may overlap [s].
 
-        Each is as much longer than modelled as its GPU-time is. Reference log-probs are the passes beyond the first;
-        idle is the mean GPU's waiting.
+        Each is as much longer than modelled as its GPU-time is, and none that GPUs work in is longer than the step.
+        Reference log-probs are the passes beyond the first; idle is the mean GPU's waiting.
         """
         training, algorithm = self.training, self.scenario.algorithm
         one_s = training.logprob_s / np.maximum(algorithm.forward_passes, np.finfo(float).tiny)
         one_s = one_s * self.ratio_of("log-probs")
         starts_s = self.generation_fixed_s * self.ratio_of("once per step")
-        generation_s = self.generation.wall_s * self.ratio_of("generation") + starts_s
-        waited_s = self.exposed_generation_s * self.ratio_of("trainer waiting for rollouts")
+        generation_s = np.minimum(self.generation.wall_s * self.ratio_of("generation") + starts_s, self.step_s)
+        waited_s = np.minimum(self.exposed_generation_s * self.ratio_of("trainer waiting for rollouts"), self.step_s)
         verdicts_s = self.verification_s + (0.0 if self.judging is None else self.judging.all_s)
         return {
             "generation": generation_s,
@@ -124,7 +124,7 @@ class RLResult(Displayed):
             "reward": verdicts_s * self.ratio_of("waiting for verifiers"),
             "old-policy log-probs": one_s * np.minimum(algorithm.logprob_passes, 1.0),
             "reference log-probs": one_s * np.maximum(algorithm.logprob_passes - 1.0, 0.0),
-            "update": training.update_s * self.ratio_of("update"),
+            "update": np.minimum(training.update_s * self.ratio_of("update"), self.step_s),
             "weight sync": self.sync_s * self.ratio_of("weight sync"),
             "idle": self.idle_fraction * self.step_s,
         }
@@ -197,7 +197,8 @@ class RLResult(Displayed):
     def idle_fraction(self) -> Num:
         """Share of a step's GPU-time in which GPUs wait for one another, for stragglers or for verdicts [-]."""
         waiting = [part for name, part in self.phases_gpu_s.items() if "waiting" in name]
-        return sum(waiting, start=0.0) / self.gpu_s_per_step
+        share = sum(waiting, start=0.0) / self.gpu_s_per_step
+        return np.where(share < _ROUNDING, 0.0, share)
 
     @property
     def timeline_s(self) -> dict[str, dict[str, Num]]:

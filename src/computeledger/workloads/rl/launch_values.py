@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from computeledger.arrays import Num, median
+from computeledger.fields import MOST_COUNT
 from computeledger.physics.serving.offload import ON_CHIP
 from computeledger.units import format_count
 from computeledger.workloads.rl.scenario import RLScenario
@@ -154,7 +155,7 @@ def _engines(run: Emitted) -> dict[str, object]:
         "bare_spread": dp if dp > 1 and not spread else "", "served_stages": pp if pp > 1 and not shared else "",
         "async_engine": pp > 1 or one.split.max_lag > 0, "async_spread": ep if dp > 1 and one.split.max_lag else "",
         "memory_share": one.engine.host.buffers.whole_fraction or "" if one.engine.host != ON_CHIP else "",
-        "live_limit": whole(one.engine.batch), "synchronous": not one.split.max_lag,
+        "live_limit": whole(one.engine.batch) if median(one.engine.batch) < MOST_COUNT else "", "synchronous": not one.split.max_lag,
     }  # fmt: skip
 
 

@@ -146,7 +146,9 @@ def _beyond(one: RLScenario) -> Iterator[str]:
     kept, drafted = median(algorithm.kept_fraction), median(one.engine.draft_tokens)
     if kept < 1:
         yield f"{kept:.3g} of the rollouts trained on: which are left out is a filter of yours"
+    failed = median(one.sampling.turns.failed_fraction)
     named = (
+        (failed, f"{failed:.3g} of the attempts failing and begun again: which fail is up to your environments"),
         (algorithm.critic_ratio, "a critic"),
         (algorithm.agents - 1.0, f"episodes of {algorithm.agents:g} agents: the game is an environment of yours"),
         (algorithm.reward_ratio, "a reward model on the trainer"),

@@ -184,8 +184,9 @@ def _machines(question: RLQuestion, machine: Machine, factors: RLFactors) -> RLM
 
 def _stated(question: RLQuestion, model: Model, machine: Machine) -> Stated:
     """What holds of layouts and split; the rest is searched."""
-    gpus = question.gpus or machine.system.n_gpus or int(machine.system.n_gpus_scale_up.value)
     generation, training = question.generation_gpus, question.training_gpus
+    sides = generation + training if generation and training else None
+    gpus = question.gpus or machine.system.n_gpus or sides or int(machine.system.n_gpus_scale_up.value)
     if (generation or 1) + (training or 1) > gpus and (generation or training):
         given = {"--generation-gpus": generation, "--training-gpus": training}
         said = " and ".join(f"{name} {n}" for name, n in given.items() if n)
@@ -413,9 +414,13 @@ def _check_context(model: Model, run: RLScenario) -> None:
     prompt = median(run.sampling.prompt_tokens)
     held = max(median(run.longest_sequence_tokens), prompt + with_text)
     if model.max_context_tokens and held > model.max_context_tokens:
+        observed = held - prompt - median(lengths.longest_tokens)
+        also, fewer = (", with what its calls observe,", ", fewer turns or --observation-tokens") if (
+            text is None and observed >= 1
+        ) else ("", "")  # fmt: skip
         raise InputError(
-            f"prompt and longest rollout of {held:,.0f} tokens exceed the context of {model.id}: "
-            f"{model.max_context_tokens:,}; state --rollout-limit-tokens"
+            f"prompt and longest rollout{also} of {held:,.0f} tokens exceed the context of {model.id}: "
+            f"{model.max_context_tokens:,}; state a smaller --rollout-limit-tokens{fewer}"
         )
     if (judge := run.judge) is not None and (most := judge.engine.model.max_context_tokens) is not None:
         read = median(run.longest_sequence_tokens) + median(judge.tokens)

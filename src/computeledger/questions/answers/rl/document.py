@@ -10,6 +10,7 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.facts.architecture import Lora
+from computeledger.fields import MOST_COUNT
 from computeledger.frontier.text import epochs
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.document import lora_document, picked
@@ -120,7 +121,7 @@ def framework_document(question: RLQuestion, result: RLResult) -> dict[str, Any]
     """The framework that the question takes its defaults from, which ones, and how weights are handed over."""
     one, colocated = load_rl_framework(question.stack), result.scenario.split.is_colocated
     taken = {name: value for name, value in question.from_framework.items() if getattr(question, name) is None}
-    if question.live_limit is None:
+    if question.live_limit is None and median(result.scenario.engine.batch) < MOST_COUNT:
         taken["live_limit"] = median(result.scenario.engine.batch)
     mechanism = sync_mechanism(result.scenario.weight_sync, colocated)
     return {
