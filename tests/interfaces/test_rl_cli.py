@@ -137,7 +137,7 @@ BAD = {
         "together 8, and --gpus says 16",
     ),
     "one program": ([*RUN, "--framework", "deepspeed-chat", "--max-lag", "4"], "on the same GPUs in turns"),
-    "cores of no environment": ([*RUN, "--environment-cores", "4"], "state --turns, or --environments"),
+    "cores of no environment": ([*RUN, "--environment-cores", "4"], "state --turns"),
     "cores of no verdict": ([*RUN, "--verifier-cores", "64"], "state --verifier-time"),
     "cores said twice": ([*RUN, "--verifier", "100%:1s:8", "--verifier-cores", "64"], "leave it out"),
     "a ratio to nothing": ([*RUN, "--price-ratio", "2"], "state --pretraining-flop"),

@@ -87,8 +87,8 @@ def test_a_part_without_end_or_time_keeps_its_ratio() -> None:
 
 
 def test_no_phase_is_longer_than_its_step_and_rounding_is_no_idleness() -> None:
-    run: dict[str, Any] = {"model": "llama-3.1-70b", "system": "h100-nvl8", "gpus": 64, "training_gpus": 32, "max_lag": 1}  # fmt: skip
-    answer = cl.rl(**run, rollout_tokens=4000, samples=64)
+    sides: dict[str, Any] = {"gpus": 64, "training_gpus": 32, "max_lag": 1}
+    answer = cl.rl(model="llama-3.1-70b", system="h100-nvl8", **sides, rollout_tokens=4000, samples=64)
     result = answer.run.result
     for name in ("generation", "exposed generation", "update"):
         assert np.all(result.phases_s[name] <= result.step_s), name

@@ -430,23 +430,19 @@ class RLQuestion(MayAdapt, OnSystem):
             )
 
     def _check_unused(self) -> None:
-        """Refuse numbers that say nothing without another field."""
-        is_one_turn = self.turns is None and self.environments is None
+        """Refuse numbers that say nothing without another field, or beside it."""
+        known, has_kinds = fields_of(RLQuestion), bool(self.verifier)
+        names = ("environment_cores", "verifier_cores", "price_ratio")
+        environment, verdict, price = (getattr(self, name) != known[name].default for name in names)
         unused = {
-            "--environment-cores: environments are held over turns; state --turns, or --environments": (
-                self.environment_cores != fields_of(RLQuestion)["environment_cores"].default and is_one_turn
-            ),
-            "--verifier-cores: no verdict takes time; state --verifier-time": (
-                self.verifier_cores != fields_of(RLQuestion)["verifier_cores"].default
-                and not self.verifier_time and not self.verifier
-            ),
-            "--verifier-cores: --verifier says the cores of each kind of task; leave it out": (
-                self.verifier_cores != fields_of(RLQuestion)["verifier_cores"].default and bool(self.verifier)
-            ),
-            "--price-ratio: a rule of thumb beside a pretraining run to match; state --pretraining-flop": (
-                self.price_ratio != fields_of(RLQuestion)["price_ratio"].default and self.pretraining_flop is None
-            ),
-        }  # fmt: skip
+            "--environment-cores: cores are counted for episodes with turns; state --turns": environment
+            and self.turns is None,
+            "--verifier-cores: no verdict takes time; state --verifier-time": verdict
+            and not (self.verifier_time or has_kinds),
+            "--verifier-cores: --verifier says the cores of each kind of task; leave it out": verdict and has_kinds,
+            "--price-ratio: a rule of thumb beside a pretraining run to match; state --pretraining-flop": price
+            and self.pretraining_flop is None,
+        }
         for said, is_unused in unused.items():
             if is_unused:
                 raise InputError(said)

@@ -155,7 +155,8 @@ def _engines(run: Emitted) -> dict[str, object]:
         "bare_spread": dp if dp > 1 and not spread else "", "served_stages": pp if pp > 1 and not shared else "",
         "async_engine": pp > 1 or one.split.max_lag > 0, "async_spread": ep if dp > 1 and one.split.max_lag else "",
         "memory_share": one.engine.host.buffers.whole_fraction or "" if one.engine.host != ON_CHIP else "",
-        "live_limit": whole(one.engine.batch) if median(one.engine.batch) < MOST_COUNT else "", "synchronous": not one.split.max_lag,
+        "live_limit": whole(one.engine.batch) if median(one.engine.batch) < MOST_COUNT else "",
+        "synchronous": not one.split.max_lag,
     }  # fmt: skip
 
 

@@ -415,9 +415,8 @@ def _check_context(model: Model, run: RLScenario) -> None:
     held = max(median(run.longest_sequence_tokens), prompt + with_text)
     if model.max_context_tokens and held > model.max_context_tokens:
         observed = held - prompt - median(lengths.longest_tokens)
-        also, fewer = (", with what its calls observe,", ", fewer turns or --observation-tokens") if (
-            text is None and observed >= 1
-        ) else ("", "")  # fmt: skip
+        observes = text is None and observed >= 1
+        also, fewer = ", with what its calls observe," * observes, ", fewer turns or --observation-tokens" * observes
         raise InputError(
             f"prompt and longest rollout{also} of {held:,.0f} tokens exceed the context of {model.id}: "
             f"{model.max_context_tokens:,}; state a smaller --rollout-limit-tokens{fewer}"
