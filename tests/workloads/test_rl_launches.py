@@ -379,7 +379,7 @@ def test_a_lag_on_skyrl_filters_as_its_asynchronous_trainer_does() -> None:
 
 @pytest.mark.parametrize("framework", EMITTED)
 def test_failures_are_said_and_a_limit_that_is_none_is_not(framework: str) -> None:
-    asked = {"rollout_tokens": 1000, "turns": 3, "samples": 16, **COLOCATED}
+    asked: dict[str, Any] = {"rollout_tokens": 1000, "turns": 3, "samples": 16, **COLOCATED}
     launch = cl.rl(model=MODEL, system="h100-nvl8", emit=framework, failed_fraction=0.2, **asked).launch
     assert launch is not None and "0.2 of the attempts failing" in launch.text
     assert "10000000" not in launch.text
