@@ -49,7 +49,7 @@ NEVER_ZERO = {
     "prompts_per_step", "group_size", "sampling_rounds", "started_ratio", "updates_per_batch", "optimizer_steps",
     "n_cores", "pack_tokens", "n_replicas", "chunk_tokens", "live", "failure_s", "n_gpus_per_replica",
     "n_gpus_generation", "n_steps", "rollouts_per_step", "n_verifiers", "reading_ratio", "time_ratio",
-    "environments",
+    "environments", "agents", "trained_agents",
 }  # fmt: skip
 ENDLESS = {"rounds", "n_cores", "failure_s", "environments"}
 

@@ -188,7 +188,7 @@ def test_bad_input_gets_one_line(capsys: pytest.CaptureFixture[str], arguments: 
     ("line", "message"),
     [
         ("max_lag = -1", "must not be negative"),
-        ("verifier_cores = 0", "must be greater than 0"),
+        ("verifier_cores = 0", "must be at least 1"),
         ('rollout_limit = "400K tokens"', "exceed the context"),
         ('partial_rollouts = "maybe"', "'yes' or 'no'"),
         ('mode = "synchronous"\nmax_lag = 2', "contradict"),

@@ -190,7 +190,7 @@ def test_the_fewest_gpus_are_those_of_verl(model: str, adapted: int, full: int) 
     }  # fmt: skip
     found = rl(**asked, lora_rank=32).to_dict()
     assert found["fits"] and found["split"]["colocated"]
-    with pytest.raises(InputError, match=f"it would fit on {full} GPUs, or here with adapters"):
+    with pytest.raises(InputError, match=rf"; it would fit on {full} GPUs \(in turns, .*\), or here with adapters"):
         rl(**asked)
     with pytest.raises(InputError, match="it would fit") as refused:
         rl(**{**asked, "framework": "slime", "gpus": 2})

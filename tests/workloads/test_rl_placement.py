@@ -49,7 +49,7 @@ def test_what_a_refusal_says_would_fit_does_and_what_is_answered_adds_up(seed: i
         answer = cl.rl(**given)
     except DoesNotFitError as error:
         said = str(error)
-        if how := re.search(r"it would fit on ([\d,]+) GPUs?: (.*), generation (\S+), trainer ([\w-]+)", said):
+        if how := re.search(r"it would fit on ([\d,]+) GPUs? \((.*), generation (\S+), trainer ([\w-]+)\)", said):
             again = cl.rl(**free | _of(given["system"], int(how[1].replace(",", "")))).to_dict()
             split = again["split"]
             assert again["fits"] and (split["layout"], split["training_layout"]) == (how[3], how[4])

@@ -23,6 +23,7 @@ from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.rl.estimate import RLResult, estimate_rl, pretraining_gpu_s_per_token
 from computeledger.workloads.rl.reading import AskedRun, Numbers, read_run
 from computeledger.workloads.rl.search import trainer_bytes, trainer_fits
+from computeledger.workloads.rl.shares import fractions
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def rl_phase(
     tokens, origin = _tokens(setting, step, pretraining_gpu_hours * HOUR_S / per_token_s)
     hours = _gpu_hours(setting, step, tokens, per_token_s)
     beta = 6 * (hours.value * HOUR_S / tokens) / compared_s
+    shares = fractions(step.phases_gpu_s, step.gpu_s_per_step)
     details: dict[str, tuple[Num, str]] = {
         "beta_flop": (step.beta_flop, ""),
         "beta_gpu_time": (beta, ""),
@@ -89,7 +91,7 @@ def rl_phase(
         "steps": (tokens / step.sampled_tokens, ""),
         "rollouts_decoding": (step.generation.live, ""),
         "modelled_gpu_hours": (tokens * step.gpu_s_per_token / HOUR_S, "GPU-hours"),
-        **{f"{name}_fraction": (part / step.gpu_s_per_step, "") for name, part in step.phases_gpu_s.items()},
+        **{f"{name}_fraction": (share, "") for name, share in shares.items()},
     }
     spent = Spent(
         tokens=tokens,

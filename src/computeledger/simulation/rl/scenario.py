@@ -124,7 +124,7 @@ class RLClockScenario:
             self, n_gpus_per_replica=POSITIVE, n_gpus_generation=POSITIVE, n_steps=AT_LEAST_ONE,
             rollouts_per_step=AT_LEAST_ONE, started_ratio=AT_LEAST_ONE, n_verifiers=AT_LEAST_ONE,
             failure_s=Bound(is_open=True, is_endless=True), environments=Bound(1.0, is_endless=True),
-            sampling_rounds=AT_LEAST_ONE,
+            sampling_rounds=AT_LEAST_ONE, agents=AT_LEAST_ONE, trained_agents=AT_LEAST_ONE,
         )  # fmt: skip
         if self.verifiers and min(self.verifiers) < 1:
             raise QuantityError(f"verifiers {self.verifiers}: each kind needs at least 1")

@@ -214,9 +214,10 @@ class RLQuestion(MayAdapt, OnSystem):
         "score.", metavar="MODEL", label="Judge", group="Verifying", blank="none",
     )  # fmt: skip
     judge_gpus: int | None = asked(
-        "whole", "GPUs that only judge, beside those of the run: rollouts are judged as they end.", least=1,
+        "whole", "GPUs that only judge, beside those of the run: rollouts are judged as they end. Without any, the "
+        "generators judge when all rollouts have ended.", least=1,
         metavar="N", label="GPUs that only judge", group="Verifying", slider=(1, 1024),
-        blank="the generators', in turn, when all rollouts have ended",
+        blank="none: generators, in turn",
     )  # fmt: skip
     judge_tokens: Uncertain = asked(
         "tokens", "Tokens that the judge writes per verdict; 0 for a score.", 0.0, unit="tokens", metavar="L",

@@ -49,7 +49,7 @@ class ServeQuestion(EngineRun, OnSystem):
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P", label="KV cache", group="How")
     backend: str | None = asked(
         "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
-        blank="that of --emit, vllm, or llama.cpp on Macs and processors",
+        blank="vllm; llama.cpp on Macs, CPUs",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     host_weights: float = asked(

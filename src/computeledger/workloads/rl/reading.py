@@ -166,7 +166,8 @@ def _remedy(run: RLScenario, stated: Stated, machines: RLMachines) -> str:
         split = placed.split
         who = "in turns" if split.is_colocated else f"{split.n_generation:g} generate, {split.n_training:g} train"
         how = f"{who}, generation {placed.engine.layout}, trainer {placed.trainer.layout}"
-        return f"with layouts and split left to the search it would fit on {format_count(n, 'GPU')}: {how}"
+        searched = "" if stated == free else "with layouts and split left to the search "
+        return f"{searched}it would fit on {format_count(n, 'GPU')} ({how})"
     return f"nor does it fit {n:,} GPUs: shorter rollouts or a smaller model may"
 
 

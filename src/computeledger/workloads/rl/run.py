@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from computeledger.arrays import Num, median
+from computeledger.arrays import Num
 from computeledger.physics.adapters import adapter_params
 from computeledger.physics.transformer import n_params_active
 from computeledger.units import DAY_S, HOUR_S
@@ -13,6 +13,7 @@ from computeledger.workloads.rl.coverage import BudgetDemand, budget_demand
 from computeledger.workloads.rl.estimate import RLResult
 from computeledger.workloads.rl.judge import Judge
 from computeledger.workloads.rl.scenario import RLScenario
+from computeledger.workloads.rl.shares import fractions
 
 #: Times a set of tasks is gone through (assumption).
 EPOCHS = 10.0
@@ -41,9 +42,7 @@ class RunCost:
     @property
     def phase_fraction(self) -> dict[str, Num]:
         """Share of each phase in the run's GPU-time; their medians add up to 1 [-]."""
-        shares = {name: part / self.result.gpu_s_per_step for name, part in self.result.phases_gpu_s.items()}
-        whole = sum(median(one) for one in shares.values())
-        return {name: one / whole for name, one in shares.items()}
+        return fractions(self.result.phases_gpu_s, self.result.gpu_s_per_step)
 
     @property
     def days(self) -> Num:

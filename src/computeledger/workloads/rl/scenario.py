@@ -382,7 +382,18 @@ class RLScenario:
         return 2 * n_params_active(self.judge.engine.model) * given.rollouts * tokens
 
     def on(self, layout: Layout) -> ServingScenario:
-        """The generation engine on a layout, with its limit of live rollouts there."""
+        """The generation engine on a layout, with its limit of live rollouts there.
+
+        Parameters
+        ----------
+        layout : Layout
+            Of one replica of the generators.
+
+        Returns
+        -------
+        ServingScenario
+            With ``gpu_batch`` rollouts at once for each of its GPUs, where that is stated.
+        """
         engine = replace(self.engine, layout=layout)
         return engine if self.gpu_batch is None else replace(engine, batch=self.gpu_batch * layout.n_gpus)
 

@@ -67,6 +67,31 @@ def part_ratios(modelled: Mapping[str, Num], split: Split, factors: RLFactors) -
     }
 
 
+def fractions(parts: Mapping[str, Num], whole: Num) -> dict[str, Num]:
+    """Share of each part in a whole.
+
+    Parameters
+    ----------
+    parts : mapping of str to float or ndarray
+        GPU-time by phase [s].
+    whole : float or ndarray
+        GPU-time of all of them [s].
+
+    Returns
+    -------
+    dict of str to float or ndarray
+        Their medians add up to 1 [-].
+
+    Examples
+    --------
+    >>> fractions({"generation": 60.0, "update": 20.0}, 80.0)
+    {'generation': 0.75, 'update': 0.25}
+    """
+    shares = {name: part / whole for name, part in parts.items()}
+    together = sum(median(one) for one in shares.values())
+    return {name: one / together for name, one in shares.items()}
+
+
 def _median(part: Num) -> Num:
     """Over samples, the last axis."""
     return np.asarray(np.median(np.atleast_1d(part), axis=-1))
