@@ -13,7 +13,7 @@ from computeledger.economics.plan.keys import KINDS, SECTIONS, TOP, TRAFFIC, eff
 from computeledger.economics.plan.read import load_plan
 from computeledger.economics.plan.rl_clock import planned_run, with_lag
 from computeledger.errors import QuantityError
-from computeledger.fields import SWITCH, TEXT, Field
+from computeledger.fields import SWITCH, TEXT, TEXTS, Field
 from computeledger.interfaces.cli import main
 from computeledger.workloads.rl.scenario import Domain, Split
 from tests.commands import call
@@ -55,7 +55,7 @@ _NUMBERS = [
     pytest.param(section, name, key, id=f"{section}.{name}")
     for section, keys in _KEYS.items()
     for name, key in keys.items()
-    if key.dimension not in (TEXT, SWITCH)
+    if key.dimension not in (TEXT, TEXTS, SWITCH)
 ]
 
 
@@ -100,6 +100,17 @@ def test_a_plans_number_is_legal_or_refused_in_one_line(section: str, name: str,
                 assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
                 if value in ("-1", "nan", "inf"):
                     assert f"{name} = " in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("value", ["-1", "nan:2s:8", "-30%:2s:8", "30%:-2s:8", "30%:2s:0", "inf:2s:8"])
+def test_a_plans_verifier_is_legal_or_refused_in_one_line(value: str, tmp_path: Path) -> None:
+    """Share, time and cores of a kind of task."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text(_written("rl", {"verifier": value}))
+    for command in (["plan", str(plan), "--samples", "4"], ["simulate", "rl", str(plan), "--steps", "1"]):
+        done = call(main, command, ROOT)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert "[rl] verifier" in done.stderr
 
 
 @pytest.mark.parametrize("cached", ["1B tokens", "100%"])

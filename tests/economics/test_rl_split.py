@@ -47,7 +47,7 @@ def test_a_balanced_split_is_the_fastest() -> None:
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        ({"generation_gpus": 24, "training_gpus": 16}, "of 32 GPUs some must generate, and some train"),
+        ({"generation_gpus": 24, "training_gpus": 16}, "together 40, and gpus says 32"),
         ({"mode": "synchronous", "max_lag": 2}, "contradict"),
         ({"mode": "asynchronous", "max_lag": 0}, "contradict"),
         ({"max_lag": 1.5}, "whole number"),
