@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from computeledger.actuals.readers.metric_steps import PrintedStep, metric_entries
-from computeledger.actuals.readers.tally import Hints, Tally, amount
+from computeledger.actuals.readers.tally import Hints, Tally, amounts
 from computeledger.actuals.run_ledger import Entry
 
 TOOL = "OpenRLHF log"
@@ -22,8 +22,8 @@ _VALUE = re.compile(r"'((?:timing|rollout)/\w+)': ([\d.eE+-]+)")
 def entries(lines: Iterable[tuple[int, str]], hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a console."""
     printed = (
-        PrintedStep(number, int(found[1]), {name: value for name, raw in _VALUE.findall(found[2])
-                                            if (value := amount(raw)) is not None})
-        for number, text in lines if (found := _STEP.search(text))
-    )  # fmt: skip
+        PrintedStep(number, int(found[1]), amounts(_VALUE.findall(found[2])))
+        for number, text in lines
+        if (found := _STEP.search(text))
+    )
     yield from metric_entries("openrlhf", printed, hints, (TOOL, tally))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from computeledger.actuals.readers.metric_steps import PrintedStep, metric_entries
-from computeledger.actuals.readers.tally import Hints, Tally, amount
+from computeledger.actuals.readers.tally import Hints, Tally, amounts
 from computeledger.actuals.run_ledger import Entry
 
 TOOL = "SkyRL log"
@@ -32,7 +32,7 @@ def _printed(lines: Iterable[tuple[int, str]]) -> Iterator[PrintedStep]:
                 metrics = {}
             step = int(found[1])
         elif step >= 0 and "'" in text:
-            read = {name: value for name, raw in _VALUE.findall(text) if (value := amount(raw)) is not None}
+            read = amounts(_VALUE.findall(text))
             metrics |= read
             last = number if read else last
     if metrics:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from computeledger.actuals.readers.steps import Line, StatedStep, rl_entries
-from computeledger.actuals.readers.tally import Hints, Tally, amount
+from computeledger.actuals.readers.tally import Hints, Tally, amounts
 from computeledger.actuals.run_ledger import Entry
 
 TOOL = "slime log"
@@ -47,7 +47,7 @@ def _reports(lines: Iterable[tuple[int, str]], tally: Tally) -> Iterator[Line]:
         step = int(found[1])
         timers = held.pop(step, {})
         held = {one: kept for one, kept in held.items() if abs(one - step) <= _FARTHEST_APART}
-        timers |= {name: value for name, raw in _VALUE.findall(found[2]) if (value := amount(raw)) is not None}
+        timers |= amounts(_VALUE.findall(found[2]))
         if "step_time" in timers and "rollout_time" in timers:
             yield _line(number, step, timers)
         elif "step_time" in timers or "rollout_time" in timers:

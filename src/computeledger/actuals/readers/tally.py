@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -137,6 +137,17 @@ def amount(text: str) -> float | None:
     except ValueError:
         return None
     return value if value == 0.0 or SMALLEST <= value <= LARGEST else None
+
+
+def amounts(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Numbers of a log by name, those alone that can be read.
+
+    Examples
+    --------
+    >>> amounts([("step", "12.5"), ("loss", "nan")])
+    {'step': 12.5}
+    """
+    return {name: value for name, text in pairs if (value := amount(text)) is not None}
 
 
 def stamp_s(text: str) -> float | None:

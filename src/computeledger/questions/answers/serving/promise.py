@@ -299,6 +299,8 @@ def _candidates(setting: Setting, found: Sequence[ServingOption], asked: Promise
     for one in found:
         name = str(one.layout)
         first_s[name] = min(one.ttft_s, first_s.get(name, math.inf))
+    for one in found:
+        name = str(one.layout)
         if one.tpot_s > limits.get("tpot_s", math.inf):
             continue
         if first_s[name] + further * one.tpot_s > limits.get("end_to_end_s", math.inf):
