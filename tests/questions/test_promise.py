@@ -114,6 +114,15 @@ def test_a_promise_that_says_nothing_is_refused(given: dict[str, Any], said: str
         ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **given)
 
 
+def test_among_layouts_of_as_many_gpus_the_surest_is_chosen() -> None:
+    """Every layout that keeps the promise has a chance of its own, and the answer's is that of the first."""
+    kept = promised(requests_per_s=250.0, layout=None)["promise"]
+    rows = [(one["gpus"], -one["kept_probability"]) for one in kept["finalists"]]
+    assert len(rows) > 1
+    assert rows == sorted(rows)
+    assert kept["kept_probability"] == -rows[0][1]
+
+
 def test_without_a_prefix_cache_prompts_are_read_whole() -> None:
     """A cached prefix costs its reading; turned off, the same prompt takes more GPUs."""
     held, read = (promised(cached_tokens=8000, ttft="p95:3s", no_prefix_cache=off) for off in (False, True))

@@ -113,8 +113,12 @@ def _finalists(kept: Mapping[str, Any]) -> Table:
             f"{one['replicas']:,}",
             f"{one['gpus']:,}",
             percent(one["used_fraction"]),
+            *([] if one["kept_probability"] is None else [percent(one["kept_probability"])]),
         ]
         for one in kept["finalists"]
     ]
-    columns = ("layout", "largest batch #", "replicas #", "GPUs #", "of the tightest limit #")
-    return Table("Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,))
+    columns = ("layout", "largest batch #", "replicas #", "GPUs #", "of the tightest limit #", "chance #")
+    columns = columns if kept["kept_probability"] is not None else columns[:-1]
+    note = "of layouts that take as many GPUs the one with the greatest chance to keep the promise is chosen"
+    note = note if len(rows) > 1 and kept["kept_probability"] is not None else ""
+    return Table("Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,), note=note)

@@ -36,7 +36,8 @@ from computeledger.questions.answers.serving.document import (
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.pools import PoolsAnswer, answer_pools
-from computeledger.questions.answers.serving.promise import KeptPromise, keep_promise, promise_document
+from computeledger.questions.answers.serving.promise import KeptPromise, keep_promise
+from computeledger.questions.answers.serving.promise_document import promise_document
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
