@@ -117,8 +117,8 @@ def _finalists(kept: Mapping[str, Any]) -> Table:
         ]
         for one in kept["finalists"]
     ]
-    columns = ("layout", "largest batch #", "replicas #", "GPUs #", "of the tightest limit #", "chance #")
-    columns = columns if kept["kept_probability"] is not None else columns[:-1]
+    chance = ["chance #"] if kept["kept_probability"] is not None else []
+    columns = ("layout", "largest batch #", "replicas #", "GPUs #", "of the tightest limit #", *chance)
     note = "of layouts that take as many GPUs the one with the greatest chance to keep the promise is chosen"
-    note = note if len(rows) > 1 and kept["kept_probability"] is not None else ""
+    note = note if len(rows) > 1 and chance else ""
     return Table("Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,), note=note)
