@@ -36,8 +36,7 @@ from computeledger.simulation.serving.clock import ServingClock, simulate_servin
 from computeledger.simulation.state import Pool
 from computeledger.units import KIB, MEGA
 from computeledger.workloads.serving.estimate import ServingScenario
-from tests.simulation import reference
-from tests.simulation.test_reference import as_scenario, relative_errors
+from tests.simulation.test_reference import compared
 
 N_REPLICAS, N_CASES = 64, 200
 #: Requests per second and replica: about 70 % of what a replica of this size carries.
@@ -81,9 +80,7 @@ def largest_error() -> float:
     """Against the step-by-step fleet."""
     worst = 0.0
     for seed in range(N_CASES):
-        case = reference.draw(seed)
-        result = simulate_serving(*as_scenario(case))
-        worst = max(worst, *(abs(error) for error in relative_errors(result, reference.run(case)).values()))
+        worst = max(worst, *(abs(error) for error in compared(seed)[0].values()))
     return worst
 
 

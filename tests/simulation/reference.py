@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+ROUTINGS = ("round-robin", "random", "least-requests", "least-tokens", "prefix")
+
 
 @dataclass(eq=False)
 class Sequence:
@@ -22,22 +24,21 @@ class Sequence:
     unread: int = 0
     start: int = 0
     order: int = -1
+    has_cache: bool = False
     held: list[int] = field(default_factory=list)
     tokens_at: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One random problem."""
+class Part:
+    """One pool of replicas."""
 
-    sequences: list[Sequence]
     n_replicas: int
     live: int
     kv: int
     reserve: int
     chunk: int
     ranks: int
-    block: int
     share: float
     decode: tuple[float, float, float]
     read: tuple[float, float, float]
@@ -49,12 +50,28 @@ class Case:
         return self.read[0] + self.read[1] * tokens + self.read[2] * start
 
 
+@dataclass(frozen=True)
+class Case:
+    """One random problem: a pool, or one that reads prompts and one that writes."""
+
+    sequences: list[Sequence]
+    pools: tuple[Part, ...]
+    block: int
+    routing: str
+    handover: tuple[float, float] = (0.0, 0.0)
+
+
 class Replica:
-    def __init__(self, case: Case) -> None:
-        self.case, self.free_at = case, 0.0
+    def __init__(self, case: Case, pool: int) -> None:
+        self.part, self.block = case.pools[pool], case.block
+        self.hands_over = len(case.pools) > 1 and pool == 0
+        self.end_s: float | None = None
         self.waiting: list[Sequence] = []
         self.live: list[Sequence] = []
         self.idle: OrderedDict[int, None] = OrderedDict()
+        self.takes: list[tuple[Sequence, int]] = []
+        self.stepping: list[Sequence] = []
+        self.left: list[Sequence] = []
         self.admissions = 0
 
     def writing(self) -> list[Sequence]:
@@ -65,8 +82,17 @@ class Replica:
 
     def used(self) -> int:
         """Every live sequence's own tokens, and each shared block once."""
-        own = sum(one.prompt + one.written - (not one.unread) - len(one.held) * self.case.block for one in self.live)
-        return own + len(self.shared()) * self.case.block
+        own = sum(one.prompt + one.written - (not one.unread) - len(one.held) * self.block for one in self.live)
+        return own + len(self.shared()) * self.block
+
+    def known(self, one: Sequence) -> list[int]:
+        """Blocks at the head of a prompt that are here."""
+        shared, found = self.shared(), []
+        for block in one.blocks:
+            if block not in shared and block not in self.idle:
+                break
+            found.append(block)
+        return found
 
     def drop(self, one: Sequence) -> None:
         self.live.remove(one)
@@ -76,85 +102,122 @@ class Replica:
         one.held = []
 
     def admit(self) -> None:
-        case = self.case
-        while self.waiting and len(self.live) < case.live:
+        part = self.part
+        while self.waiting and len(self.live) < part.live:
             one = self.waiting[0]
-            known = []
-            for block in one.blocks[: (one.prompt - 1) // case.block if case.block else 0]:
-                if block not in self.shared() and block not in self.idle:
-                    break
-                known.append(block)
-            fresh = one.prompt + one.written - sum(block in self.shared() for block in known) * case.block
-            if self.live and self.used() + fresh + len(self.writing()) + case.reserve > case.kv:
+            known, fresh = list[int](), one.prompt + one.written - one.has_cache
+            if not one.has_cache:
+                known = self.known(one)[: (one.prompt - 1) // self.block if self.block else 0]
+                fresh -= sum(block in self.shared() for block in known) * self.block
+            if self.live and self.used() + fresh + len(self.writing()) + part.reserve > part.kv:
                 return
             self.waiting.pop(0)
             for block in known:
                 self.idle.pop(block, None)
             one.held, one.order = known, self.admissions
             self.admissions += 1
-            one.start = len(known) * case.block
-            one.unread = one.prompt + one.written - one.start
+            one.start = len(known) * self.block
+            one.unread = 0 if one.has_cache else one.prompt + one.written - one.start
             self.live.append(one)
 
-    def step(self, now: float) -> None:
-        """Schedule at a boundary and carry the step out."""
-        case, is_full = self.case, False
-        while len(self.live) > 1 and self.used() + len(self.writing()) > case.kv:
+    def begin(self, now: float) -> None:
+        """Schedule at a boundary; the step ends at ``end_s``."""
+        part, is_full = self.part, False
+        while len(self.live) > 1 and self.used() + len(self.writing()) > part.kv:
             latest = max(self.live, key=lambda one: one.order)
             self.drop(latest)
-            latest.unread = 0
+            latest.unread, latest.has_cache = 0, False
             self.waiting.insert(0, latest)
             is_full = True
         if not is_full:
             self.admit()
-        while self.idle and self.used() + len(self.writing()) + len(self.idle) * case.block > case.kv:
+        while self.idle and self.used() + len(self.writing()) + len(self.idle) * self.block > part.kv:
             self.idle.popitem(last=False)
-        writing = self.writing()
-        takes, budget = [], case.chunk * case.ranks
+        self.stepping = self.writing()
+        self.takes, budget = [], part.chunk * part.ranks
         for one in sorted((one for one in self.live if one.unread), key=lambda one: one.order):
-            takes.append((one, min(one.unread, case.chunk, budget)))
-            budget -= takes[-1][1]
-        total = sum(take for _, take in takes)
-        seconds = case.decode_s(len(writing), sum(one.prompt + one.written - 1 for one in writing))
+            self.takes.append((one, min(one.unread, part.chunk, budget)))
+            budget -= self.takes[-1][1]
+        total = sum(take for _, take in self.takes)
+        seconds = part.decode_s(len(self.stepping), sum(one.prompt + one.written - 1 for one in self.stepping))
         if total:
-            start = sum(take * one.start for one, take in takes) / total
-            reading = case.read_s(max(total / case.ranks, *(take for _, take in takes)), start)
-            seconds += reading * (case.share if writing else 1.0)
-        self.free_at = now + seconds
-        for one in writing:
-            self.token(one)
-        for one, take in takes:
+            start = sum(take * one.start for one, take in self.takes) / total
+            reading = part.read_s(max(total / part.ranks, *(take for _, take in self.takes)), start)
+            seconds += reading * (part.share if self.stepping else 1.0)
+        self.end_s = now + seconds
+
+    def finish(self) -> None:
+        """Carry the step out; ``left`` holds what is to be handed over."""
+        now, self.end_s = self.end_s or 0.0, None
+        for one, take in self.takes:
             one.unread -= take
             one.start += take
             if take and not one.unread:
                 for block in one.blocks:
                     if block not in self.shared() and block not in self.idle:
                         one.held.append(block)
-                self.token(one)
+                self.token(one, now)
+                if self.hands_over and one.written < one.output:
+                    self.drop(one)
+                    self.left.append(one)
+        for one in sorted(self.stepping, key=lambda one: one.arrival):
+            self.token(one, now)
 
-    def token(self, one: Sequence) -> None:
+    def token(self, one: Sequence, now: float) -> None:
         one.written += 1
-        one.tokens_at.append(self.free_at)
+        one.tokens_at.append(now)
         if one.written == one.output:
             one.written -= 1  # its last token has no entry in the cache
             self.drop(one)
             one.written += 1
 
+    def load(self, routing: str) -> int:
+        if routing == "least-tokens":
+            return self.used() + sum(one.prompt for one in self.waiting)
+        return len(self.live) + len(self.waiting)
 
-def run(case: Case) -> dict[str, np.ndarray]:
-    """Every request's times and every gap, round-robin over the replicas."""
-    replicas = [Replica(case) for _ in range(case.n_replicas)]
-    coming = list(case.sequences)
-    while coming or any(one.live or one.waiting for one in replicas):
-        busy = [one.free_at for one in replicas if one.live or one.waiting]
-        now = min([*busy, *([coming[0].arrival] if coming else [])])
-        while coming and coming[0].arrival <= now:
-            one = replicas[(len(case.sequences) - len(coming)) % case.n_replicas]
-            one.free_at = max(one.free_at, coming[0].arrival)
-            one.waiting.append(coming.pop(0))
-        for one in replicas:
-            if (one.live or one.waiting) and one.free_at <= now:
-                one.step(now)
+
+def chosen(case: Case, replicas: list[Replica], one: Sequence, turn: tuple[int, float]) -> Replica:
+    """The replica that a request is sent to; ``turn`` is its number in the pool and its draw in 0..1."""
+    if case.routing == "round-robin":
+        return replicas[turn[0] % len(replicas)]
+    if case.routing == "random":
+        return replicas[int(turn[1] * len(replicas))]
+    loads = [replica.load(case.routing) for replica in replicas]
+    best = replicas[loads.index(min(loads))]
+    if case.routing != "prefix" or not case.block:
+        return best
+    near = [replica for replica, load in zip(replicas, loads, strict=True) if load <= 1.25 * min(loads) + 4]
+    most = max(len(replica.known(one)) for replica in near)
+    return best if len(best.known(one)) == most else next(one_ for one_ in near if len(one_.known(one)) == most)
+
+
+def run(case: Case, draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Every request's times and every gap."""
+    pools = [[Replica(case, place) for _ in range(part.n_replicas)] for place, part in enumerate(case.pools)]
+    every = [replica for pool in pools for replica in pool]
+    number = {id(one): place for place, one in enumerate(case.sequences)}
+    coming = [(one.arrival, 0, place, one) for place, one in enumerate(case.sequences)]
+    turns = [0] * len(pools)
+    while coming or any(replica.live or replica.waiting for replica in every):
+        now = min([replica.end_s for replica in every if replica.end_s is not None] + [one[0] for one in coming])
+        for event in sorted(one for one in coming if one[0] <= now):
+            coming.remove(event)
+            _, pool, _, one = event
+            one.has_cache = pool == 1
+            to = chosen(case, pools[pool], one, (turns[pool], float(draws[number[id(one)]])))
+            turns[pool] += 1
+            to.waiting.append(one)
+        for replica in every:
+            if replica.end_s is not None and replica.end_s <= now:
+                replica.finish()
+            for one in replica.left:
+                moved = now + case.handover[0] + case.handover[1] * one.prompt
+                coming.append((moved, 1, number[id(one)], one))
+            replica.left = []
+        for replica in every:
+            if replica.end_s is None and (replica.live or replica.waiting):
+                replica.begin(now)
     first = np.array([one.tokens_at[0] for one in case.sequences])
     last = np.array([one.tokens_at[-1] for one in case.sequences])
     more = np.array([one.output - 1 for one in case.sequences])
@@ -168,13 +231,26 @@ def run(case: Case) -> dict[str, np.ndarray]:
     }
 
 
-def draw(seed: int) -> Case:
-    """A small random problem: some crowded, some with shared prefixes, some with several ranks."""
+def _lengths(rng: np.random.Generator, n: int, mean: float, most: int) -> np.ndarray:
+    """Equal, uniform, exponential or log-normal."""
+    drawn = (
+        np.full(n, mean),
+        rng.uniform(1, 2 * mean, n),
+        rng.exponential(mean, n),
+        mean * np.exp(0.8 * rng.standard_normal(n) - 0.32),
+    )[int(rng.integers(4))]
+    return np.clip(np.rint(drawn), 1, most).astype(int)
+
+
+def draw(seed: int, most_requests: int = 40) -> Case:
+    """A random fleet: bursts, lengths, routing, limits, ranks, shared prefixes; some crowded, some with two pools."""
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(3, 40))
-    arrival = np.cumsum(rng.exponential(rng.choice([0.02, 0.2, 2.0]), n))
+    n = int(rng.integers(most_requests // 10, most_requests))
+    shape = float(rng.choice([4.0, 1.0, 0.25]))  # of gamma gaps: their spread is 1 over its root
+    gap = float(rng.choice([0.02, 0.1, 0.5]))
+    arrival = np.cumsum(rng.gamma(shape, gap / shape, n))
     block = int(rng.choice([0, 8, 16]))
-    prompts, outputs = rng.integers(1, 120, n), rng.integers(1, rng.choice([4, 60]), n)
+    prompts, outputs = _lengths(rng, n, 60.0, 400), _lengths(rng, n, float(rng.choice([2.0, 30.0])), 200)
     families = rng.integers(0, 4, n)
     sequences: list[Sequence] = []
     for at, prompt, output, family in zip(arrival, prompts, outputs, families, strict=True):
@@ -185,8 +261,15 @@ def draw(seed: int) -> Case:
             Sequence(float(at), int(prompt), int(output), [100 * int(family) + p for p in range(common)] + own)
         )
     longest = int((prompts + outputs).max())
-    return Case(
-        sequences, int(rng.integers(1, 4)), int(rng.integers(1, 10)), longest + int(rng.choice([0, 60, 500, 5000])),
-        int(rng.choice([0, 10])), int(rng.choice([16, 64, 512])), int(rng.choice([1, 1, 2, 3])), block,
-        float(rng.choice([1.0, 0.8])), (0.01, 1e-3, 2e-5 * float(rng.integers(0, 3))), (5e-3, 2e-4, 1e-5),
-    )  # fmt: skip
+
+    def part(most_replicas: int) -> Part:
+        return Part(
+            int(rng.integers(1, most_replicas)), int(rng.integers(1, 10)),
+            longest + int(rng.choice([0, 60, 500, 5000])),
+            int(rng.choice([0, 10])), int(rng.choice([16, 64, 512])), int(rng.choice([1, 1, 2, 3])),
+            float(rng.choice([1.0, 0.8])), (0.01, 1e-3, 2e-5 * float(rng.integers(0, 3))), (5e-3, 2e-4, 1e-5),
+        )  # fmt: skip
+
+    pools = (part(4), part(4)) if rng.random() < 0.3 else (part(7),)
+    routing = str(rng.choice(ROUTINGS))
+    return Case(sequences, pools, block, routing, (float(rng.choice([0.0, 0.02])), 1e-5))

@@ -13,14 +13,18 @@ from tests.simulation import reference
 TOLERANCE = 0.005
 
 
+def as_pool(part: reference.Part) -> Pool:
+    """The same replicas in the simulator's words."""
+    batch = np.arange(part.live + 1.0)
+    decode = np.where(batch > 0, part.decode[0] + part.decode[1] * batch, 0.0)
+    chunks = np.array([1.0, 1000.0])
+    reading = (chunks, part.read[0] + part.read[1] * chunks, np.full(2, part.read[2]))
+    times = plain_step_times((decode, np.full(part.live + 1, part.decode[2])), reading, part.share)
+    return Pool(part.n_replicas, times, Limits(part.live, part.kv, part.reserve, 0, part.chunk, part.ranks))
+
+
 def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:
     """The same problem in the simulator's words."""
-    batch = np.arange(case.live + 1.0)
-    decode = np.where(batch > 0, case.decode[0] + case.decode[1] * batch, 0.0)
-    chunks = np.array([1.0, 1000.0])
-    reading = (chunks, case.read[0] + case.read[1] * chunks, np.full(2, case.read[2]))
-    times = plain_step_times((decode, np.full(case.live + 1, case.decode[2])), reading, case.share)
-    pool = Pool(case.n_replicas, times, Limits(case.live, case.kv, case.reserve, 0, case.chunk, case.ranks))
     numbers: dict[int, int] = {}
     blocks = tuple(
         np.array([numbers.setdefault(block, len(numbers)) for block in one.blocks], np.int32) for one in case.sequences
@@ -29,7 +33,12 @@ def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:
         np.array([getattr(one, name) for one in case.sequences]) for name in ("arrival", "prompt", "output")
     )
     trace = Trace(arrival, prompt, output, blocks if case.block else None, case.block)
-    return ServingClock((pool,), routing="round-robin"), trace
+    pools = tuple(as_pool(part) for part in case.pools)
+    once_s, per_token_s = case.handover
+    fleet = ServingClock(
+        pools, (1,) * len(pools), routing=case.routing, handover_s=once_s, handover_s_per_token=per_token_s
+    )
+    return fleet, trace
 
 
 def relative_errors(result: ServingClockResult, expected: dict[str, np.ndarray]) -> dict[str, float]:
@@ -43,15 +52,27 @@ def relative_errors(result: ServingClockResult, expected: dict[str, np.ndarray])
     return errors
 
 
+def compared(seed: int, most_requests: int = 40) -> tuple[dict[str, float], ServingClockResult]:
+    """Errors of one random fleet."""
+    case = reference.draw(seed, most_requests)
+    result = simulate_serving(*as_scenario(case))
+    return relative_errors(result, reference.run(case, result.run.draws)), result
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_two_hundred_random_cases(block: int) -> None:
     put_back = 0
     for seed in range(50 * block, 50 * block + 50):
-        case = reference.draw(seed)
-        scenario, trace = as_scenario(case)
-        result = simulate_serving(scenario, trace)
-        errors = relative_errors(result, reference.run(case))
+        errors, result = compared(seed)
         worst = max(errors, key=lambda name: abs(errors[name]))
         assert abs(errors[worst]) <= TOLERANCE, (seed, worst, errors[worst])
         put_back += result.n_put_back
     assert put_back > 0, "no case was crowded: the cases test too little"
+
+
+@pytest.mark.stress
+def test_two_hundred_larger_fleets() -> None:
+    for seed in range(1000, 1200):
+        errors, _ = compared(seed, 400)
+        worst = max(errors, key=lambda name: abs(errors[name]))
+        assert abs(errors[worst]) <= TOLERANCE, (seed, worst, errors[worst])

@@ -20,6 +20,7 @@ from computeledger.simulation.state import (
     CONTEXT,
     DECODING,
     FIRST_KEPT,
+    FIRST_MOVED,
     FIRST_READING,
     FIRST_WAITING,
     HELD,
@@ -40,6 +41,7 @@ from computeledger.simulation.state import (
     Q_BEGAN,
     Q_CACHED,
     Q_CHUNK_START,
+    Q_FIRST,
     Q_KEPT,
     Q_LAST,
     Q_LAST_KEPT,
@@ -101,6 +103,8 @@ def admit(world: World, r: int) -> None:
             req[q, Q_BEGAN] = rep[r, VERSION]
         if was_read:
             start_writing(world, r, q, held)
+            if not math.isnan(when[q, Q_FIRST]):
+                req[q, Q_LINK], rep[r, FIRST_MOVED] = rep[r, FIRST_MOVED], q
         else:
             _start_reading(world, r, q, n_blocks * cache.block_tokens + req[q, Q_KEPT] + req[q, Q_PREFIX])
             req[q, Q_PREFIX] = 0

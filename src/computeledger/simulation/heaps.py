@@ -12,7 +12,7 @@ Times = NDArray[np.float64]
 
 @kernel
 def push(keys: NDArray[np.generic], values: NDArray[np.generic], n: int, key: float, value: int) -> None:
-    """Put an entry into a heap.
+    """Put an entry into a heap; of equal keys the smaller value comes first.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def push(keys: NDArray[np.generic], values: NDArray[np.generic], n: int, key: fl
     place = n
     while place > 0:
         above = (place - 1) >> 1
-        if keys[above] <= key:
+        if keys[above] < key or (keys[above] == key and values[above] <= value):
             break
         keys[place] = keys[above]
         values[place] = values[above]
@@ -49,9 +49,12 @@ def pop(keys: NDArray[np.generic], values: NDArray[np.generic], n: int) -> None:
         below = 2 * place + 1
         if below >= last:
             break
-        if below + 1 < last and keys[below + 1] < keys[below]:
-            below += 1
-        if keys[below] >= key:
+        right = below + 1
+        if right < last and (
+            keys[right] < keys[below] or (keys[right] == keys[below] and values[right] < values[below])
+        ):
+            below = right
+        if keys[below] > key or (keys[below] == key and values[below] >= value):
             break
         keys[place] = keys[below]
         values[place] = values[below]

@@ -42,6 +42,7 @@ from computeledger.simulation.state import (
     DECODE_BUSY,
     DECODING,
     FIRST_LAG,
+    FIRST_MOVED,
     FIRST_READING,
     FIRST_WAITING,
     INTERRUPT,
@@ -164,6 +165,9 @@ def finish_run(world: World, r: int) -> None:
     live = rep[r, DECODING]
     first_s, more_s = decode_step_s(world, r)
     counted = _counted_fraction(world, begin_s, end_s)
+    if rep[r, FIRST_MOVED] >= 0:
+        step_s = end_s - begin_s if rep[r, FIRST_READING] >= 0 else first_s
+        _count_moved(world, r, (begin_s, step_s), counted > 0)
     if rep[r, FIRST_READING] >= 0:
         if live > 0 and counted > 0:
             count_gaps(world, end_s - begin_s, 0.0, 1, live)
@@ -181,6 +185,22 @@ def finish_run(world: World, r: int) -> None:
     if rep[r, FIRST_READING] >= 0:
         _read_chunk(world, r, end_s)
     _finish_sequences(world, r, end_s)
+
+
+@kernel
+def _count_moved(world: World, r: int, step: tuple[float, float], is_counted: bool) -> None:
+    """Sequences that came read from elsewhere have waited longer for their second token than the others for theirs."""
+    rep, req = world.rep, world.req
+    begin_s, step_s = step
+    q = rep[r, FIRST_MOVED]
+    while q >= 0:
+        if is_counted:
+            world.gaps[gap_bin(step_s)] -= 1.0
+            world.gaps[gap_bin(begin_s + step_s - world.when[q, Q_FIRST])] += 1.0
+        after = req[q, Q_LINK]
+        req[q, Q_LINK] = -1
+        q = after
+    rep[r, FIRST_MOVED] = -1
 
 
 @kernel
@@ -255,6 +275,7 @@ def evacuate(world: World, r: int, now_s: float) -> None:
     rep[r, PLANNED] = 0
     clock[r, NOW] = max(clock[r, NOW], now_s)
     world.counters[N_DONE] = 0
+    rep[r, FIRST_MOVED] = -1
     while rep[r, LIVE] > 0:
         q = take_off_latest(world, r)
         world.done[world.counters[N_DONE]] = q

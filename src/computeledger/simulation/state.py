@@ -37,17 +37,18 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: caches of decoding sequences, and of all live ones with shared blocks once; sequences that write, that read or
 #: write, that wait; ends of the lists of those that wait and that read, -1 where empty; whether new ones stay out;
 #: whether work waits that the present step cannot take; rollouts that wait for a tool; tokens of caches kept for them,
-#: and ends of the list of those, the longest kept first.
+#: and ends of the list of those, the longest kept first; first of those that came read and have not taken a step yet.
 (POOL, VERSION, PLANNED, STEPS, CONTEXT, USED, DECODING, LIVE, WAITING, FIRST_WAITING, LAST_WAITING, FIRST_READING,
- LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT) = range(19)  # fmt: skip
+ LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT, FIRST_MOVED) = range(20)  # fmt: skip
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline.
 NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION, ADMISSION_TIME = range(9)
 #: Columns of ``World.limits``: see :class:`Limits`.
 L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER = range(8)
-#: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps.
-N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS = range(4)
+#: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps, requests
+#: sent to the replicas of the first pool and of the second.
+N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS, N_SENT, N_SENT_ON = range(6)
 
 
 class StepTimes(NamedTuple):
@@ -174,9 +175,9 @@ def make_world(
     req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
     when = np.full((n, 5), np.nan)
     when[:, Q_READY] = ready_s
-    rep = np.zeros((n_replicas, 19), np.int64)
+    rep = np.zeros((n_replicas, 20), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
-    rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : LAST_KEPT + 1] = -1
+    rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : FIRST_MOVED + 1] = -1
     clock = np.zeros((n_replicas, 9))
     clock[:, INTERRUPT] = np.inf
     clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
@@ -199,7 +200,7 @@ def make_world(
         cache=make_cache(n_replicas, *(blocks or (None, 0))),
         gaps=np.zeros(N_GAPS),
         done=np.zeros(most_live + 1, np.int64),
-        counters=np.zeros(4, np.int64),
+        counters=np.zeros(6, np.int64),
         window_s=np.array([0.0, np.inf, -np.inf, np.inf]),
     )
 
@@ -277,7 +278,7 @@ def example_world() -> World:
     Examples
     --------
     >>> example_world().rep.shape
-    (1, 19)
+    (1, 20)
     """
     limits = Limits(live=2, kv_tokens=100, reserve_tokens=0, state_tokens=0, chunk_tokens=100)
     pool = Pool(1, constant_step_times(2, 1.0, 1.0), limits)

@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 from computeledger.simulation.admission import drop_first_waiting
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import first_leaf, pop, push
-from computeledger.simulation.prefix_cache import matched_blocks
+from computeledger.simulation.prefix_cache import evict, matched_blocks
 from computeledger.simulation.replica import enqueue, evacuate, finish_run, schedule, stall
 from computeledger.simulation.state import (
+    DECODING,
     FIRST_WAITING,
     INTERRUPT,
+    L_KV,
     LIVE,
     N_DONE,
+    N_SENT,
+    N_SENT_ON,
+    NOW,
+    PLANNED,
+    POOL,
     Q_FINISHED,
     Q_LINK,
     Q_PROMPT,
@@ -29,6 +36,7 @@ from computeledger.simulation.state import (
     Times,
     World,
 )
+from computeledger.simulation.steps import decode_step_s, steps_until
 
 #: How a request finds its replica; the number is the kernels'.
 ROUTINGS = {"round-robin": 0, "random": 1, "least-requests": 2, "least-tokens": 3, "prefix": 4}
@@ -81,7 +89,7 @@ def serve_loop(run: ServingRun) -> float:
     """
     world, fleet = run.world, run.fleet
     ready_s, tree = world.when[:, Q_READY], world.tree
-    n, at, n_done, n_moves, turn, now_s = len(ready_s), 0, 0, 0, 0, 0.0
+    n, at, n_done, n_moves, now_s = len(ready_s), 0, 0, 0, 0.0
     tick_s = ready_s[0] + fleet.tick_s
     while n_done < n:
         arrival_s = ready_s[at] if at < n else np.inf
@@ -95,9 +103,7 @@ def serve_loop(run: ServingRun) -> float:
                 pop(run.moves_s, run.moves, n_moves)
                 n_moves -= 1
                 world.req[q, Q_UNREAD] = -1  # its cache comes along
-            r = _route(run, q, turn, (low, high), now_s)
-            turn += 1
-            enqueue(world, r, q, now_s)
+            enqueue(world, _route(run, q, (low, high), now_s), q, now_s)
         elif tick_s < tree[1]:
             now_s = tick_s
             _scale(run, now_s, at - n_done)
@@ -114,7 +120,7 @@ def serve_loop(run: ServingRun) -> float:
                 else:
                     n_done += 1
             if fleet.fails_s[r] <= now_s:
-                turn = _fail(run, r, now_s, turn)
+                _fail(run, r, now_s)
             else:
                 schedule(world, r)
                 if fleet.status[r] == DRAINING and world.rep[r, LIVE] + world.rep[r, WAITING] == 0:
@@ -123,9 +129,19 @@ def serve_loop(run: ServingRun) -> float:
 
 
 @kernel
-def _queued_tokens(world: World, r: int) -> float:
+def _used_tokens(world: World, r: int, now_s: float) -> int:
+    """Tokens in a replica's cache after the steps that its present run has taken by now."""
+    rep, done = world.rep, 0
+    if rep[r, PLANNED] > 1:
+        first_s, more_s = decode_step_s(world, r)
+        done = min(steps_until(first_s, more_s, now_s - world.clock[r, NOW]), rep[r, PLANNED]) - 1
+    return int(rep[r, USED] + rep[r, DECODING] * done)
+
+
+@kernel
+def _queued_tokens(world: World, r: int, now_s: float) -> float:
     """Tokens in a replica's cache and in the prompts that wait for it."""
-    q, tokens = world.rep[r, FIRST_WAITING], world.rep[r, USED]
+    q, tokens = world.rep[r, FIRST_WAITING], _used_tokens(world, r, now_s)
     while q >= 0:
         tokens += world.req[q, Q_PROMPT]
         q = world.req[q, Q_LINK]
@@ -133,7 +149,7 @@ def _queued_tokens(world: World, r: int) -> float:
 
 
 @kernel
-def _route(run: ServingRun, q: int, turn: int, between: tuple[int, int], now_s: float) -> int:
+def _route(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> int:
     """Choose a replica of a pool."""
     world, fleet = run.world, run.fleet
     low, high = between
@@ -144,30 +160,44 @@ def _route(run: ServingRun, q: int, turn: int, between: tuple[int, int], now_s: 
             usable += 1
     least, chosen, count = np.inf, low, 0
     wanted = -1
-    if run.routing <= 1:
-        wanted = turn % max(usable, 1) if run.routing == 0 else int(run.draws[q] * usable)
+    if run.routing == 0:
+        counter = N_SENT if low == 0 else N_SENT_ON
+        wanted = world.counters[counter] % max(usable, 1)
+        world.counters[counter] += 1
+    elif run.routing == 1:
+        wanted = int(run.draws[q] * usable)
     for r in range(low, high):
         if status[r] != ON or (usable > 0 and ready_s[r] > now_s):
             continue
         if count == wanted:
             return r
         count += 1
-        load = float(rep[r, LIVE] + rep[r, WAITING]) if run.routing != 3 else _queued_tokens(world, r)
+        load = float(rep[r, LIVE] + rep[r, WAITING]) if run.routing != 3 else _queued_tokens(world, r, now_s)
         if load < least:
             least, chosen = load, r
     if run.routing == 4 and world.cache.block_tokens > 0:
-        return _by_prefix(run, q, between, (chosen, least))
+        return _by_prefix(run, q, between, (chosen, least), now_s)
     return chosen
 
 
 @kernel
-def _by_prefix(run: ServingRun, q: int, between: tuple[int, int], best: tuple[int, float]) -> int:
+def _evict_by_now(world: World, r: int, now_s: float) -> None:
+    """Idle blocks give way to what the present run has written so far."""
+    rep = world.rep
+    room = world.limits[rep[r, POOL], L_KV] - _used_tokens(world, r, now_s) - rep[r, DECODING]
+    evict(world.cache, r, room)
+
+
+@kernel
+def _by_prefix(run: ServingRun, q: int, between: tuple[int, int], best: tuple[int, float], now_s: float) -> int:
     """The replica that has most of a prompt, unless it carries a quarter and four more than the least loaded."""
     world, rep, status = run.world, run.world.rep, run.fleet.status
     chosen, least = best
+    _evict_by_now(world, chosen, now_s)
     most = matched_blocks(world.cache, chosen, q)
     for r in range(between[0], between[1]):
         if status[r] == ON and rep[r, LIVE] + rep[r, WAITING] <= 1.25 * least + 4:
+            _evict_by_now(world, r, now_s)
             matched = matched_blocks(world.cache, r, q)
             if matched > most:
                 most, chosen = matched, r
@@ -175,7 +205,7 @@ def _by_prefix(run: ServingRun, q: int, between: tuple[int, int], best: tuple[in
 
 
 @kernel
-def _fail(run: ServingRun, r: int, now_s: float, turn: int) -> int:
+def _fail(run: ServingRun, r: int, now_s: float) -> None:
     """A replica fails: what it carried starts over elsewhere."""
     world, fleet = run.world, run.fleet
     between = (0, run.n_first) if r < run.n_first else (run.n_first, len(fleet.status))
@@ -190,13 +220,10 @@ def _fail(run: ServingRun, r: int, now_s: float, turn: int) -> int:
     stall(world, r, until_s)
     for place in range(n_lost - 1, -1, -1):
         q = world.done[place]
-        turn += 1
-        enqueue(world, _route(run, q, turn, between, now_s), q, now_s)
+        enqueue(world, _route(run, q, between, now_s), q, now_s)
     for _ in range(world.rep[r, WAITING]):
         q = drop_first_waiting(world, r)
-        turn += 1
-        enqueue(world, _route(run, q, turn, between, now_s), q, now_s)
-    return turn
+        enqueue(world, _route(run, q, between, now_s), q, now_s)
 
 
 @kernel
