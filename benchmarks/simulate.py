@@ -2,8 +2,8 @@
 
     python benchmarks/simulate.py [--json] [--requests 1000000] [--kind serve|rl]
 
-Prints requests per second after compilation, peak memory of the process, the time per request at a tenth and a
-hundredth of the requests (n log n growth leaves it nearly level), and the largest relative error of throughput and of
+Prints requests per second of processor time after compilation, peak memory of the process, the time per request at a tenth and a
+hundredth of the requests (n log n growth leaves it nearly level), the time of a curve of 10 loads, and the largest relative error of throughput and of
 every percentile against the step-by-step fleet of tests/simulation/reference.py on 200 random cases.
 """
 
@@ -29,16 +29,18 @@ from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation import compiled
 from computeledger.simulation.engine import Engine, timed_pool
+from computeledger.simulation.measures import Slo
 from computeledger.simulation.rl.clock import simulate_rl
 from computeledger.simulation.rl.scenario import RLClockScenario, Rollouts, Trainer, WeightSync
-from computeledger.simulation.serving.arrivals import Arrivals, draw_trace
+from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, draw_trace
 from computeledger.simulation.serving.clock import ServingClock, simulate_serving
+from computeledger.simulation.serving.search import sweep_loads
 from computeledger.simulation.state import Pool
 from computeledger.units import KIB, MEGA
 from computeledger.workloads.serving.estimate import ServingScenario
 from tests.simulation.test_reference import compared
 
-N_REPLICAS, N_CASES = 64, 200
+N_REPLICAS, N_CASES, N_LOADS = 64, 200, 10
 #: Requests per second and replica: about 70 % of what a replica of this size carries.
 RATE = 4.5
 
@@ -55,9 +57,9 @@ def serve_s(n: int, pool: Pool) -> float:
     load = draw_trace(
         Arrivals("poisson", RATE * N_REPLICAS), ("lognormal:1000:4000", "lognormal:250:1000"), n, 0, 120_000
     )
-    start = time.perf_counter()
+    start = time.process_time()
     result = simulate_serving(ServingClock((pool,), (8,)), load)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert int(np.isfinite(result.world.when[:, 4]).sum()) == n
     return seconds
 
@@ -71,9 +73,19 @@ def rl_s(n: int, pool: Pool) -> float:
         pool, 8.0, 8.0 * N_REPLICAS, Trainer(256.0, 5.0, 1e-6, 3e-6), False, n // batch, batch, 4, 1024,
         WeightSync(1.0),
     )  # fmt: skip
-    start = time.perf_counter()
+    start = time.process_time()
     simulate_rl(one, drawn)
-    return time.perf_counter() - start
+    return time.process_time() - start
+
+
+def curve_s(pool: Pool) -> float:
+    """Seconds for a curve of loads of the whole fleet in steady state, the largest stable load included."""
+    lengths = ("lognormal:1000:4000", "lognormal:250:1000")
+    load = DrawnLoad(Arrivals("poisson", RATE * N_REPLICAS), lengths, 0, 120_000)
+    start = time.process_time()
+    points = sweep_loads(ServingClock((pool,), (8,)), load, Slo(), np.geomspace(0.25, 2.0, N_LOADS))
+    assert len(points) == N_LOADS
+    return time.process_time() - start
 
 
 def largest_error() -> float:
@@ -102,6 +114,7 @@ def main() -> None:
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * int(KIB),
         "max_relative_error": largest_error(),
         "seconds": seconds,
+        "curve_s": curve_s(pool),
         "first_call_s": first_s,
         "seconds_per_request": {**growth, str(n): seconds / n},
         "compiled": compiled.can_compile(),
@@ -111,6 +124,7 @@ def main() -> None:
         return
     memory = f"{result['peak_memory_bytes'] / MEGA:.0f} MB"
     print(f"{n:,} requests on {N_REPLICAS} replicas in {seconds:.2f} s: {n / seconds:,.0f} requests/s, {memory}")
+    print(f"curve of {N_LOADS} loads: {result['curve_s']:.2f} s")
     print(f"first call, compilation included, {first_s:.1f} s; largest error {result['max_relative_error']:.2%}")
     for size, each in {**growth, str(n): seconds / n}.items():
         print(f"{int(size):>10,} requests: {each * MEGA:.2f} us each")
