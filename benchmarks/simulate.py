@@ -2,9 +2,10 @@
 
     python benchmarks/simulate.py [--json] [--requests 1000000] [--kind serve|rl]
 
-Prints requests per second of processor time after compilation, peak memory of the process, the time per request at a tenth and a
-hundredth of the requests (n log n growth leaves it nearly level), the time of a curve of 10 loads, and the largest relative error of throughput and of
-every percentile against the step-by-step fleet of tests/simulation/reference.py on 200 random cases.
+Prints requests per second of processor time after compilation, peak memory of the process, the time per request at a
+tenth and a hundredth of the requests (n log n growth leaves it nearly level), the time of a curve of 10 loads, and the
+largest relative error of throughput and of every percentile against the step-by-step fleet of
+tests/simulation/reference.py on 200 random cases.
 """
 
 from __future__ import annotations
