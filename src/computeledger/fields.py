@@ -18,9 +18,10 @@ from computeledger.errors import InputError, QuantityError, nearest, shown
 
 if TYPE_CHECKING:
     from computeledger.arrays import Range
+    from computeledger.spread import Spread
 
 #: What a caller may give for a field: text as people write it, a number, a range, several texts.
-Given: TypeAlias = "str | float | bool | Range | Promise | Sequence[str | float] | None"
+Given: TypeAlias = "str | float | bool | Range | Promise | Spread | Sequence[str | float] | None"
 #: Dimensions that are no quantity.
 TEXT, SWITCH, WHOLE, TEXTS = "text", "switch", "whole", "texts"
 #: Largest count of GPUs, replicas, requests or sequences that is searched or simulated.
@@ -95,6 +96,7 @@ class Field:
     takes_number: bool = False
     takes_record: bool = False
     takes_quantile: bool = False
+    takes_spread: bool = False
     words: tuple[str, ...] = ()
     example: str = ""
 
@@ -251,6 +253,8 @@ def read_value(one: Field, given: Given, spelt: str) -> Any:
         if one.is_required and not tuple(several):  # type: ignore[arg-type]
             raise InputError(f"{spelt}: at least one is needed")
         return tuple(str(part) if hasattr(part, "__fspath__") else part for part in several)  # type: ignore[union-attr]
+    if one.takes_spread and not isinstance(given, (bool, int, float)) and not hasattr(given, "quantile"):
+        return _spread(one, given, spelt)
     return _number(one, given, spelt)
 
 
@@ -323,6 +327,21 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
                 f"{spelt} {end:g}: {problem}" if not isinstance(given, str) else f"{spelt} {shown(given)}: {problem}"
             )
     return value if isinstance(value, Range) else float(value)
+
+
+def _spread(one: Field, given: Any, spelt: str) -> Any:
+    """Read a number, or a distribution over requests, which stays within the bounds of the field."""
+    from computeledger.spread import Spread, read_spread
+
+    if isinstance(given, str) and ":" not in given:
+        return _number(replace(one, takes_spread=False), given, spelt)
+    if not isinstance(given, (str, Spread)):
+        raise QuantityError(f"{spelt} {shown(given)}: expected a number or a distribution")
+    found = read_spread(given, spelt, one.dimension) if isinstance(given, str) else given
+    for end in (*found.ends, found.mean):
+        if not isinstance(end, float) or (problem := _problem(one, end)):
+            raise QuantityError(f"{spelt} {shown(str(found))}: {problem or 'expected one number, not a range'}")
+    return found
 
 
 def _promise(one: Field, given: Any, spelt: str) -> Promise:

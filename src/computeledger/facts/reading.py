@@ -170,7 +170,7 @@ def _number(document: Document, path: str, table: Mapping[str, Any], key: str) -
     if isinstance(number, int) and abs(number) > LARGEST_INTEGER:
         raise document.error(path, f"{key} = {shown(number)} is too large", QuantityError)
     try:
-        parsed = parse_quantity(f"{number!r} {unit}", dimension_of(path))
+        parsed = parse_quantity(f"{number!r} {unit}", dimension_of(path), signed="_correlation_" in path)
     except QuantityError as error:
         raise document.error(path, str(error), QuantityError) from None
     return float(parsed)  # type: ignore[arg-type]  # one number and one unit are no range

@@ -13,6 +13,7 @@ from computeledger.workloads.questions.setup import EngineRun, Simulated
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
     from computeledger.economics.plan.read import Plan
+    from computeledger.spread import Spread
 
 #: Loads, and lags, that one command simulates.
 MOST_LOADS = 1000
@@ -52,24 +53,28 @@ class SimulateServeQuestion(EngineRun, Simulated):
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
     )
-    trace: str | None = asked(
-        "text",
-        "Azure CSV, Mooncake JSONL, or arrival,input_tokens,output_tokens[,prefix,prefix_tokens].",
-        metavar="FILE",
+    workload: str | None = shared(
+        ServeQuestion, "workload", help="The requests: a trace (Azure or BurstGPT CSV, Mooncake or Qwen-Bailian JSONL, "
+        "or arrival,input_tokens,output_tokens[,prefix,prefix_tokens]), a TOML file of lengths and arrivals, or a "
+        "named workload, such as azure-conv-2023.", aliases=("trace",),
+    )  # fmt: skip
+    arrivals: str | None = asked(
+        "text", "poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s.", metavar="P", blank="the workload's"
     )
-    arrivals: str | None = asked("text", "poisson:RATE, gamma:RATE:SPREAD or even:RATE, in requests/s.", metavar="P")
     requests: int | None = asked(
         "whole", "Requests to measure, at least.", least=1, metavar="N", blank="2000, or the whole trace"
     )
     pace: float = asked(
         "count", "Arrival rate relative to the trace's own.", 1.0, is_open=True, is_single=True, metavar="X"
     )
-    input_tokens: str = asked(
-        "text", "Length of the input: a number, lognormal:P50:P95, uniform:LOW:HIGH or exponential:MEAN.", "1024",
-        metavar="L",
-        takes_number=True,
+    input_tokens: Uncertain | Spread = shared(
+        ServeQuestion, "input_tokens", default=1024.0, metavar="L",
+        help="Length of the input: a number, lognormal:P50:P95, quantiles:p50=A,p90=B,p99=C, uniform:LOW:HIGH or "
+        "exponential:MEAN.",
     )  # fmt: skip
-    output_tokens: str = asked("text", "Length of the output, written alike.", "256", metavar="L", takes_number=True)
+    output_tokens: Uncertain | Spread = shared(
+        ServeQuestion, "output_tokens", default=256.0, metavar="L", help="Length of the output, written alike."
+    )
     load_curve: str | None = asked("text", "Load over the day, such as 0:0.4,9:1,15:1.6,22:0.8.", metavar="H:LOAD,...")
     ttft: Uncertain | None = shared(
         ServeQuestion, "ttft", help="Time to first token that a good request may take, such as 2s.",
@@ -118,9 +123,9 @@ class SimulateServeQuestion(EngineRun, Simulated):
             raise InputError("--profile: a machine's own kernels have nothing to anchor")
         if self.prefill_replicas is not None and self.anchor:
             raise InputError("--anchor is a measurement of one pool of replicas: leave out --prefill-replicas")
-        if (self.trace is None) == (self.arrivals is None):
-            raise InputError("give --trace FILE or --arrivals poisson:RATE, one of them")
-        if self.trace is not None and self.load_curve is not None:
+        if self.workload is None and self.arrivals is None:
+            raise InputError("give --workload FILE (a trace) or --arrivals poisson:RATE")
+        if self.arrivals is None and self.load_curve is not None:
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
         if self.prefill_layout is not None and self.prefill_replicas is None:
             raise InputError("--prefill-layout needs --prefill-replicas")

@@ -26,12 +26,15 @@ class SweepQuestion(EngineRun):
         ServeQuestion, "precision", help="Precisions of the weights.", default=(), is_list=True, metavar="P,P",
         blank="as stored",
     )  # fmt: skip
+    workload: str | None = shared(ServeQuestion, "workload")
     input_tokens: tuple[float, ...] = shared(
-        ServeQuestion, "input_tokens", default=(4096.0,), is_list=True, metavar="I,I"
-    )
+        ServeQuestion, "input_tokens", default=(4096.0,), is_list=True, metavar="I,I", takes_spread=False,
+        help="New input tokens of a request.",
+    )  # fmt: skip
     output_tokens: tuple[float, ...] = shared(
-        ServeQuestion, "output_tokens", default=(1024.0,), is_list=True, metavar="O,O"
-    )
+        ServeQuestion, "output_tokens", default=(1024.0,), is_list=True, metavar="O,O", takes_spread=False,
+        help="Output tokens of a request.",
+    )  # fmt: skip
     kv_precision: str = shared(ServeQuestion, "kv_precision")
     gpus: int | None = shared(ServeQuestion, "gpus", blank="as many as each layout takes")
     price: Uncertain | None = shared(ServeQuestion, "price")

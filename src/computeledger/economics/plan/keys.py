@@ -23,7 +23,7 @@ from computeledger.fields import (
     read_value,
     shared,
 )
-from computeledger.physics.calibration.efficiency import IDEAL, factor_dimension
+from computeledger.physics.calibration.efficiency import IDEAL, factor_dimension, median_of
 from computeledger.physics.calibration.training import IDEAL_TRAINING, load_all_factors
 from computeledger.units import DIMENSIONLESS, format_si
 from computeledger.workloads.anchor import SEPARATOR
@@ -197,7 +197,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
     }),
 }  # fmt: skip
 #: Keys of the inference section that each stream may state for itself.
-_OF_A_STREAM = ("model", "input_tokens", "cached_tokens", "output_tokens", "layout", "batch", "tpot")
+_OF_A_STREAM = ("model", "workload", "input_tokens", "cached_tokens", "output_tokens", "layout", "batch", "tpot")
 
 
 #: Keys that a phase needs.
@@ -321,7 +321,7 @@ def read_key(one: Field, given: Any, spelt: str) -> Uncertain | str:
     value = read_value(one, given, spelt)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, (str, Range)) else float(value)
+    return value if isinstance(value, (str, Range)) else median_of(value)  # a plan counts with mean lengths
 
 
 def _texts(one: Field, given: Any, spelt: str) -> str:

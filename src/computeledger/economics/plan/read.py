@@ -29,6 +29,7 @@ from computeledger.fields import WHOLE, Field, Record, fields_of, python_spellin
 from computeledger.files import MOST_TOML_BYTES, parse_toml, read_user_text
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.training.batch import parse_recompute
+from computeledger.simulation.serving.workload import read_workload
 
 Value = Uncertain | str
 #: Steps' worth of rollouts that decode at once where an asynchronous run states no lag (assumption).
@@ -212,7 +213,7 @@ def _beside(folder: Path, table: Mapping[str, Any], section: str = "") -> dict[s
         elif isinstance(value, (list, datetime.date, datetime.time)):
             label = f"[{section}] " if section else ""
             raise PlanError(f"{label}{key} = {shown(value)}: expected a number, or a text in quotes")
-        elif key in ("model", "system") and isinstance(value, str) and _is_file(folder / value):
+        elif key in ("model", "system", "workload") and isinstance(value, str) and _is_file(folder / value):
             out[key] = str(folder / value)
         else:
             out[key] = value
@@ -329,7 +330,23 @@ def _values(section: str, table: Any, keys: Mapping[str, Field]) -> dict[str, Va
             out[name] = read_key(keys[name], given, f"{key} =")
         except InputError as error:
             raise PlanError(f"{label} {error}".strip()) from None
-    return out
+    return _with_means(label, out)
+
+
+def _with_means(label: str, values: dict[str, Value]) -> dict[str, Value]:
+    """The mean lengths of a workload that is named."""
+    given, out = values.get("workload"), {name: value for name, value in values.items() if name != "workload"}
+    if given is None:
+        return out
+    for name in ("input_tokens", "output_tokens"):
+        if name in out:
+            said = f"{label} {name}: the lengths are those of workload = {shown(given)}: leave out one"
+            raise PlanError(said.strip())
+    try:
+        one = read_workload(str(given))
+    except InputError as error:
+        raise PlanError(f"{label} {python_spelling(str(error))}".strip()) from None
+    return out | {"input_tokens": median_of(one.input_tokens), "output_tokens": median_of(one.output_tokens)}
 
 
 def question_of(plan: Plan, section: Section, stream: Section | None = None) -> Record:

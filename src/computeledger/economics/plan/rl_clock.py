@@ -20,8 +20,8 @@ from computeledger.physics.transformer import n_params_active
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.rl.scenario import JudgePool, RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Counts, Limits, Pool, Times, constant_step_times
+from computeledger.spread import Spread
 from computeledger.workloads.questions.rl import RLQuestion
-from computeledger.workloads.questions.spread import Spread
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
 from computeledger.workloads.rl.generation import places
 from computeledger.workloads.rl.judge import most_in_flight

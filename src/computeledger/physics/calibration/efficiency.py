@@ -30,6 +30,7 @@ from computeledger.physics.calibration.serving import (
     load_calibration,
 )
 from computeledger.sources import check_date, load_sources
+from computeledger.spread import Spread
 from computeledger.units import format_si, parse_quantity
 
 
@@ -436,12 +437,12 @@ def factor_dimension(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def median_of(value: Uncertain) -> float:
-    """Median of an uncertain number.
+def median_of(value: Uncertain | Spread) -> float:
+    """Median of an uncertain number; of one that differs from case to case, of its mean.
 
     Parameters
     ----------
-    value : float or Range
+    value : float, Range or Spread
         Any quantity, in its own unit.
 
     Returns
@@ -454,7 +455,8 @@ def median_of(value: Uncertain) -> float:
     >>> round(median_of(Range(1.0, 4.0)), 9)
     2.0
     """
-    return float(value.quantile(0.0)) if isinstance(value, Range) else float(value)
+    given = value.mean if isinstance(value, Spread) else value
+    return float(given.quantile(0.0)) if isinstance(given, Range) else float(given)
 
 
 def efficiency(

@@ -7,14 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.arrays import Z_95, Range
+from computeledger.arrays import Range
 from computeledger.errors import QuantityError, nearest, shown
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Counts, Times
+from computeledger.spread import Spread, read_spread
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, parse_quantity
 
 PROCESSES = ("even", "gamma", "poisson")
-LENGTHS = ("exponential", "lognormal", "uniform")
+#: The process of arrivals that are those of a trace.
+TRACED = "trace"
+
+#: Lengths as they are written, or as they were read.
+Lengths = str | float | Range | Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,8 @@ class Arrivals:
     Attributes
     ----------
     process : str
-        ``poisson``, ``gamma`` (bursty where the spread is above 1) or ``even``.
+        ``poisson``, ``gamma`` (bursty where the spread is above 1) or ``even``; ``trace`` where those of a trace are
+        replayed.
     requests_per_s : float
         Mean rate [1/s].
     spread_ratio : float
@@ -167,13 +173,48 @@ def _follow(times_s: Times, curve: tuple[tuple[float, float], ...]) -> Times:
     return np.asarray(days * DAY_S + np.interp(rest, share, grid_s))
 
 
-def draw_lengths(text: str, n_requests: int, rng: np.random.Generator) -> Counts:
-    """Draw lengths from a distribution as it is written.
+def spread_of(lengths: Lengths) -> Spread:
+    """Read lengths as they are written; an uncertain one is its median.
 
     Parameters
     ----------
-    text : str
-        ``4096``, ``uniform:LOW:HIGH``, ``exponential:MEAN`` or ``lognormal:P50:P95``, in tokens.
+    lengths : str, float, Range or Spread
+        ``4096``, ``uniform:LOW:HIGH``, ``exponential:MEAN``, ``lognormal:P50:P95`` or ``quantiles:p50=A,p90=B,p99=C``
+        [token].
+
+    Returns
+    -------
+    Spread
+        Of lengths [token].
+
+    Raises
+    ------
+    QuantityError
+        An unknown distribution, or numbers that are missing or out of order.
+
+    Examples
+    --------
+    >>> spread_of("uniform:100:300").mean
+    200.0
+    """
+    if isinstance(lengths, str):
+        lengths = read_spread(lengths, "lengths", "tokens")
+    found = lengths if isinstance(lengths, Spread) else Spread(lengths)
+    mean = found.mean
+    if isinstance(mean, Range):
+        return Spread(float(mean.quantile(0.0)))
+    if not mean > 0:
+        raise QuantityError(f"lengths {shown(str(found))}: not a positive number")
+    return found
+
+
+def draw_lengths(lengths: Lengths, n_requests: int, rng: np.random.Generator) -> Counts:
+    """Draw lengths from a distribution.
+
+    Parameters
+    ----------
+    lengths : str, float, Range or Spread
+        As :func:`spread_of` reads them [token].
     n_requests : int
         How many [request].
     rng : Generator
@@ -184,39 +225,30 @@ def draw_lengths(text: str, n_requests: int, rng: np.random.Generator) -> Counts
     ndarray of int
         At least 1 each [token].
 
-    Raises
-    ------
-    QuantityError
-        An unknown distribution, or numbers that are missing or out of order.
-
     Examples
     --------
     >>> draw_lengths("512", 2, np.random.default_rng(0))
     array([512, 512])
     """
-    name, *numbers = text.split(":")
-    if not numbers:
-        return np.full(n_requests, max(round(_positive("lengths", name, "tokens", "tokens")), 1), np.int64)
-    if name not in LENGTHS:
-        raise QuantityError(f"lengths {shown(text)}: {nearest(name, LENGTHS)}; write for example lognormal:500:4000")
-    if len(numbers) != (1 if name == "exponential" else 2):
-        form = {"uniform": "LOW:HIGH", "lognormal": "P50:P95", "exponential": "MEAN"}[name]
-        raise QuantityError(f"lengths {shown(text)}: write {name}:{form}")
-    values = [_positive(f"lengths {shown(text)}", one, "tokens", "tokens") for one in numbers]
-    if values != sorted(values):
-        raise QuantityError(f"lengths {shown(text)}: the second number must not lie below the first")
-    if name == "uniform":
-        drawn = rng.uniform(values[0], values[1], n_requests)
-    elif name == "exponential":
-        drawn = rng.exponential(values[0], n_requests)
-    else:
-        sigma = math.log(values[1] / values[0]) / Z_95
-        drawn = values[0] * np.exp(sigma * rng.standard_normal(n_requests))
+    spread = spread_of(lengths)
+    if spread.form == "exponential":
+        return _whole(rng.exponential(spread.ends[0], n_requests))
+    if spread.form == "uniform":
+        return _whole(rng.uniform(spread.ends[0], spread.ends[1], n_requests))
+    return _whole(spread.at_scores(rng.standard_normal(n_requests)))
+
+
+def _whole(drawn: Times) -> Counts:
     return np.maximum(np.rint(drawn), 1).astype(np.int64)
 
 
 def draw_trace(
-    arrivals: Arrivals, lengths: tuple[str, str], n_requests: int, seed: int, longest_tokens: int | None = None
+    arrivals: Arrivals,
+    lengths: tuple[Lengths, Lengths],
+    n_requests: int,
+    seed: int,
+    longest_tokens: int | None = None,
+    correlation: float = 0.0,
 ) -> Trace:
     """Draw a trace: arrivals, inputs and outputs each from a stream of its own.
 
@@ -224,14 +256,16 @@ def draw_trace(
     ----------
     arrivals : Arrivals
         The process.
-    lengths : tuple of str
-        Distributions of input and output, as :func:`draw_lengths` reads them.
+    lengths : tuple of str, float, Range or Spread
+        Distributions of input and output, as :func:`spread_of` reads them [token].
     n_requests : int
         How many [request].
     seed : int
         Of the streams [-].
     longest_tokens : int, optional
         Longest input and output together; what is drawn beyond has its output cut [token].
+    correlation : float, optional
+        Of the normal scores of input and output [-].
 
     Returns
     -------
@@ -245,11 +279,21 @@ def draw_trace(
     """
     streams = [np.random.default_rng([seed, place]) for place in range(3)]
     arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
-    prompt, output = (draw_lengths(text, n_requests, rng) for text, rng in zip(lengths, streams[1:], strict=True))
-    if longest_tokens is not None:
-        prompt = np.minimum(prompt, longest_tokens - 1)
-        output = np.minimum(output, longest_tokens - prompt)
-    return Trace(arrival_s, prompt, output)
+    if correlation:
+        scores = [rng.standard_normal(n_requests) for rng in streams[1:]]
+        scores[1] = correlation * scores[0] + math.sqrt(1 - correlation**2) * scores[1]
+        prompt, output = (_whole(spread_of(one).at_scores(at)) for one, at in zip(lengths, scores, strict=True))
+    else:
+        prompt, output = (draw_lengths(one, n_requests, rng) for one, rng in zip(lengths, streams[1:], strict=True))
+    return _cut(Trace(arrival_s, prompt, output), longest_tokens)
+
+
+def _cut(trace: Trace, longest_tokens: int | None) -> Trace:
+    """Requests within a longest context."""
+    if longest_tokens is None:
+        return trace
+    prompt = np.minimum(trace.input_tokens, longest_tokens - 1)
+    return Trace(trace.arrival_s, prompt, np.minimum(trace.output_tokens, longest_tokens - prompt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,18 +304,25 @@ class DrawnLoad:
     ----------
     arrivals : Arrivals
         The process.
-    lengths : tuple of str
-        Distributions of input and output, as :func:`draw_lengths` reads them.
+    lengths : tuple of str, float, Range or Spread
+        Distributions of input and output, as :func:`spread_of` reads them [token].
     seed : int
         Of the streams [-].
     longest_tokens : int or None
         Longest input and output together; what is drawn beyond has its output cut [token].
+    correlation : float
+        Of the normal scores of input and output [-].
+    requests : Trace or None
+        Requests whose lengths are drawn together, in place of ``lengths``; where arrivals are ``trace``, theirs are
+        replayed over and over, at the pace that gives the rate.
     """
 
     arrivals: Arrivals
-    lengths: tuple[str, str]
+    lengths: tuple[Lengths, Lengths]
     seed: int = 0
     longest_tokens: int | None = None
+    correlation: float = 0.0
+    requests: Trace | None = None
 
     @property
     def requests_per_s(self) -> float:
@@ -281,4 +332,13 @@ class DrawnLoad:
     def __call__(self, n_requests: int, requests_per_s: float) -> Trace:
         """Draw some of it; more requests begin with the same ones."""
         arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
-        return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)
+        if self.requests is None:
+            return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens, self.correlation)
+        of, known = self.requests, len(self.requests.arrival_s)
+        if arrivals.process == TRACED:
+            at = np.arange(n_requests)
+            return _cut(of.again(at, requests_per_s), self.longest_tokens)
+        streams = [np.random.default_rng([self.seed, place]) for place in range(2)]
+        at = streams[1].integers(known, size=n_requests)
+        arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
+        return _cut(Trace(arrival_s, of.input_tokens[at], of.output_tokens[at]), self.longest_tokens)

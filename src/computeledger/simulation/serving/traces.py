@@ -1,5 +1,5 @@
-"""Traces of real traffic: the Azure CSV, the Mooncake JSONL with its prefix blocks, and a plain CSV or JSONL of
-one's own.
+"""Traces of real traffic: the CSV of Azure and of BurstGPT, the JSONL of Mooncake and of Qwen-Bailian with their prefix
+blocks, and a plain CSV or JSONL of one's own.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ import contextlib
 import itertools
 import math
 import os
+import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +23,44 @@ from computeledger.errors import InputError, QuantityError, check_kind, nearest,
 from computeledger.files import read_json_lines, read_table, read_user_lines
 from computeledger.simulation.state import Counts, Times
 
-#: Tokens of a prefix block in the Mooncake trace, and in one's own where prefixes have names.
-MOONCAKE_BLOCK_TOKENS, OWN_BLOCK_TOKENS = 512, 64
-_MS_PER_S = 1000
+#: Tokens of a prefix block in the Mooncake trace, in Qwen-Bailian's, and in one's own where prefixes have names.
+MOONCAKE_BLOCK_TOKENS, BAILIAN_BLOCK_TOKENS, OWN_BLOCK_TOKENS = 512, 16, 64
 
 #: Most requests of a trace, most blocks of their prefixes, and most tokens of one request.
 MOST_TRACE_REQUESTS, MOST_PREFIX_BLOCKS, MOST_TOKENS = 5_000_000, 5_000_000, 500_000_000
 
-#: Columns of each format: arrival, input, output.
-_AZURE = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-_MOONCAKE = ("timestamp", "input_length", "output_length")
-_OWN = ("arrival", "input_tokens", "output_tokens")
+
+class _Format(NamedTuple):
+    """What a format calls arrival, input and output; its time per second, tokens of its blocks, and its own column."""
+
+    arrival: str
+    input: str
+    output: str
+    per_s: float = 1.0
+    block_tokens: int = 0
+    mark: str = ""
+    may_fail: bool = False
+
+
+_AZURE = _Format("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_MOONCAKE = _Format("timestamp", "input_length", "output_length", 1000.0, MOONCAKE_BLOCK_TOKENS)
+_BAILIAN = _Format("timestamp", "input_length", "output_length", 1.0, BAILIAN_BLOCK_TOKENS, "chat_id")
+_BURST = _Format("Timestamp", "Request tokens", "Response tokens", may_fail=True)
+_OWN = _Format("arrival", "input_tokens", "output_tokens")
+#: A format with a column of its own comes before the one without.
+_FORMATS = (_AZURE, _BAILIAN, _MOONCAKE, _BURST, _OWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests in order of arrival."""
+    """Requests in order of arrival; those that failed, with nothing read or written, are counted and left out."""
 
     arrival_s: Times
     input_tokens: Counts
     output_tokens: Counts
     blocks: tuple[NDArray[np.int32], ...] | None = None
     block_tokens: int = 0
+    n_failed: int = 0
 
     def faster(self, ratio: float) -> Trace:
         """The same requests at another pace."""
@@ -58,6 +75,17 @@ class Trace:
         """Requests of these lengths, over and over, at an even rate."""
         at = np.arange(n) % len(self.arrival_s)
         return Trace((np.arange(n) + 1) / requests_per_s, self.unshared_tokens()[at], self.output_tokens[at])
+
+    def again(self, at: Counts, requests_per_s: float) -> Trace:
+        """Requests by place, counted on when the trace begins again, each as long after the one before as here.
+
+        The pace is the one that gives the mean rate; nothing is kept of shared prefixes.
+        """
+        n = len(self.arrival_s)
+        rounds, place = np.divmod(at, n)
+        gap_s = self.arrival_s[-1] / max(n - 1, 1) if self.arrival_s[-1] > 0 else 1.0 / requests_per_s
+        times = (rounds * n * gap_s + self.arrival_s[place] + gap_s) / (gap_s * requests_per_s)
+        return Trace(times, self.input_tokens[place], self.output_tokens[place])
 
     def unshared_tokens(self) -> Counts:
         """Prompt tokens that no cache, however large, could have held."""
@@ -81,9 +109,11 @@ class Trace:
 def read_trace(path: str | Path) -> Trace:
     """Read a trace, whose format its first line tells.
 
-    Azure: ``TIMESTAMP,ContextTokens,GeneratedTokens``. Mooncake: ``timestamp`` in ms, ``input_length``,
-    ``output_length``, ``hash_ids`` of 512-token blocks. One's own, CSV or JSONL: ``arrival`` in s, ``input_tokens``,
-    ``output_tokens``, and where prompts share a beginning ``prefix`` (its name) with ``prefix_tokens``.
+    Azure: ``TIMESTAMP,ContextTokens,GeneratedTokens``. Mooncake, as AIPerf replays it: ``timestamp`` in ms,
+    ``input_length``, ``output_length``, ``hash_ids`` of 512-token blocks. Qwen-Bailian: the same with ``chat_id``,
+    times in s and 16-token blocks. BurstGPT: ``Timestamp`` in s, ``Request tokens``, ``Response tokens``. One's own,
+    CSV or JSONL: ``arrival`` in s, ``input_tokens``, ``output_tokens``, and where prompts share a beginning ``prefix``
+    (its name) with ``prefix_tokens``.
 
     Parameters
     ----------
@@ -112,9 +142,10 @@ def read_trace(path: str | Path) -> Trace:
     first = next(records, None)
     if first is None:
         raise InputError(f"{file}: holds no request; a trace has one per line")
-    keys = next((keys for keys in (_AZURE, _MOONCAKE, _OWN) if keys[0] in first[1]), None)
+    known = (one for one in _FORMATS if one.arrival in first[1] and (not one.mark or one.mark in first[1]))
+    keys = next(known, None)
     if keys is None:
-        hint = nearest(str(next(iter(first[1]), "")), [one[0] for one in (_AZURE, _MOONCAKE, _OWN)])
+        hint = nearest(str(next(iter(first[1]), "")), [one.arrival for one in _FORMATS])
         named = shown(", ".join(first[1]))
         raise InputError(f"{file}: columns {named} are no trace; write arrival,input_tokens,output_tokens ({hint})")
     return _trace(str(file), keys, itertools.chain([first], records))
@@ -132,36 +163,42 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, record
 
 
-def _trace(name: str, keys: tuple[str, ...], records: Iterator[tuple[int, Mapping[str, Any]]]) -> Trace:
-    arrivals, counts, blocks = array("d"), (array("q"), array("q")), _Blocks(keys)
+def _trace(name: str, keys: _Format, records: Iterator[tuple[int, Mapping[str, Any]]]) -> Trace:
+    arrivals, counts, blocks, n_failed = array("d"), (array("q"), array("q")), _Blocks(keys), 0
     for number, record in records:
         where = f"{name}:{number}"
-        arrival_s = _arrival_s(where, keys[0], record)
+        arrival_s = _arrival_s(where, keys, record)
         if arrivals and arrival_s < arrivals[-1]:
-            raise QuantityError(f"{where}: arrives before the line above; sort the trace by {keys[0]}")
+            raise QuantityError(f"{where}: arrives before the line above; sort the trace by {keys.arrival}")
+        if keys.may_fail and any(str(record.get(key)).strip() == "0" for key in (keys.input, keys.output)):
+            n_failed += 1
+            continue
         arrivals.append(arrival_s)
-        for column, key in zip(counts, keys[1:], strict=True):
+        for column, key in zip(counts, (keys.input, keys.output), strict=True):
             column.append(_count(where, key, record))
         blocks.add(where, record, counts[0][-1])
+    if not arrivals:
+        raise InputError(f"{name}: every request failed: none has tokens")
     at, tokens = np.array(arrivals), [np.array(column, np.int64) for column in counts]
-    return Trace(at - at[0], tokens[0], tokens[1], blocks.found(), blocks.block_tokens)
+    return Trace(at - at[0], tokens[0], tokens[1], blocks.found(), blocks.block_tokens, n_failed)
 
 
-def _arrival_s(where: str, key: str, record: Mapping[str, Any]) -> float:
+def _arrival_s(where: str, keys: _Format, record: Mapping[str, Any]) -> float:
     """Time of a request in its format."""
+    key = keys.arrival
     given = record.get(key)
     if given in (None, ""):
         raise QuantityError(f"{where}: {key} is missing")
     try:
         if key == "TIMESTAMP":
-            whole, _, part = str(given).partition(".")
+            whole, _, part = re.sub(r"(?<=\d)\+00:?00$", "", str(given)).partition(".")
             return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{part or 0}")
         value = float(given) if not isinstance(given, bool) else math.nan
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
         raise QuantityError(f"{where}: {key} = {shown(given)} is not a time")
-    return value / _MS_PER_S if key == "timestamp" else value
+    return value / keys.per_s
 
 
 def _count(where: str, key: str, record: Mapping[str, Any]) -> int:
@@ -182,7 +219,7 @@ def _count(where: str, key: str, record: Mapping[str, Any]) -> int:
 class _Blocks:
     """Prefix blocks of every prompt, numbered without gaps: only blocks that the prompt fills can be shared."""
 
-    def __init__(self, keys: tuple[str, ...]) -> None:
+    def __init__(self, keys: _Format) -> None:
         self._keys = keys
         self._numbers: dict[Any, int] = {}
         self._ids: list[NDArray[np.int32]] = []
@@ -192,10 +229,11 @@ class _Blocks:
     def add(self, where: str, record: Mapping[str, Any], input_tokens: int) -> None:
         """Take the blocks of the next prompt."""
         hashes, n_blocks = list[int](), 0
-        if self._keys is _MOONCAKE and (self.block_tokens or not self._ids) and "hash_ids" in record:
-            self.block_tokens = MOONCAKE_BLOCK_TOKENS
-        if self._keys is _MOONCAKE and self.block_tokens:
-            hashes = _hash_ids(where, record)[: input_tokens // MOONCAKE_BLOCK_TOKENS]
+        hashed = self._keys.block_tokens
+        if hashed and (self.block_tokens or not self._ids) and "hash_ids" in record:
+            self.block_tokens = hashed
+        if hashed and self.block_tokens:
+            hashes = _hash_ids(where, record)[: input_tokens // hashed]
             n_blocks = len(hashes)
         elif self._keys is _OWN and record.get("prefix") not in (None, ""):
             self.block_tokens = OWN_BLOCK_TOKENS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from computeledger.errors import InputError
 from computeledger.fields import Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
+from computeledger.spread import Spread
 from computeledger.workloads.engines import default_engine
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 
@@ -28,14 +29,20 @@ class ServeQuestion(EngineRun, OnSystem):
         "whole", "Sequences decoding per replica, all attention-DP ranks together.", least=1, metavar="B",
         label="Batch", group="Load", slider=(1, 16384), blank="the cheapest that is fast enough",
     )  # fmt: skip
-    input_tokens: Uncertain = asked(
-        "tokens", "New input tokens of a request.", 4096.0, unit="tokens", is_open=True, metavar="I",
-        label="New input", group="Load",
+    workload: str | None = asked(
+        "text", "Lengths and arrivals of the requests: a named workload, such as azure-conv-2023, a trace, or a TOML "
+        "file of lengths and arrivals.", metavar="NAME|FILE", label="Workload", group="Load",
+        blank="the lengths below",
+    )  # fmt: skip
+    input_tokens: Uncertain | Spread = asked(
+        "tokens", "New input tokens of a request: a number, or how they differ, such as lognormal:P50:P95 or "
+        "quantiles:p50=1K,p90=4K,p99=9K.", 4096.0, unit="tokens", is_open=True, metavar="I",
+        label="New input", group="Load", takes_spread=True,
         slider=(64, 131072), aliases=("input",),
     )  # fmt: skip
-    output_tokens: Uncertain = asked(
-        "tokens", "Output tokens of a request.", 1024.0, unit="tokens", is_open=True, metavar="O", label="Output",
-        group="Load",
+    output_tokens: Uncertain | Spread = asked(
+        "tokens", "Output tokens of a request, written alike.", 1024.0, unit="tokens", is_open=True, metavar="O",
+        label="Output", group="Load", takes_spread=True,
         slider=(16, 65536), aliases=("output",),
     )  # fmt: skip
     cached_tokens: Uncertain = asked(
@@ -102,10 +109,10 @@ class ServeQuestion(EngineRun, OnSystem):
         "requests_per_s", "Load to size a fleet for.", unit="requests/s", is_open=True, metavar="R",
         label="Load", group="Load", blank="none",
     )  # fmt: skip
-    arrival_spread: float = asked(
+    arrival_spread: float | None = asked(
         "ratio", "With percentiles promised: standard deviation of the gaps between arrivals over their mean: 1 is "
-        "Poisson, 0 even, above 1 bursty.", 1.0, most=20.0, metavar="CV", is_single=True, label="Spread of arrivals",
-        group="More",
+        "Poisson, 0 even, above 1 bursty.", most=20.0, metavar="CV", is_single=True, label="Spread of arrivals",
+        group="More", blank="1, or as the workload's file says",
     )  # fmt: skip
     ttft: Uncertain | Promise | None = asked(
         "s", "Longest acceptable time to first token, such as 2s; or, with --requests-per-s, that of a share of "
@@ -223,10 +230,12 @@ class ServeQuestion(EngineRun, OnSystem):
 
     def _check_promises(self) -> None:
         """Percentiles are those of a load on a fleet that is sized for it."""
+        if self.no_prefix_cache and self.cached_tokens and isinstance(self.input_tokens, Spread):
+            raise InputError("--no-prefix-cache: write the prefix into the distribution of --input-tokens")
         if self.e2e is not None and not isinstance(self.e2e, Promise):
             raise InputError(f"--e2e {limit_s(self.e2e):g}s: of how many requests? write for example p99:30s")
         if not self.promises:
-            if self.arrival_spread != 1.0:
+            if self.arrival_spread is not None:
                 raise InputError("--arrival-spread is of a load with promised percentiles: add --ttft p95:2s")
             return
         name, one = next(iter(self.promises.items()))

@@ -22,6 +22,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.spread import Spread
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import checked_month
@@ -44,14 +45,15 @@ from computeledger.workloads.serving.settings import EngineSettings
 
 
 def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
-    """Tokens of a request.
+    """Tokens of a request; where they differ from request to request, their means.
 
     Examples
     --------
     >>> lengths_of(ServeQuestion(model="qwen3-8b", system="h100-nvl8"))["output_tokens"]
     1024.0
     """
-    return {name: getattr(question, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+    given = {name: getattr(question, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+    return {name: one.mean if isinstance(one, Spread) else one for name, one in given.items()}
 
 
 def median_lengths(question: ServeQuestion) -> dict[str, Num]:

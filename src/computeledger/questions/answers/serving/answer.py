@@ -162,7 +162,7 @@ class ServeAnswer(ServingAnswer):
 def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bool) -> dict[str, Any]:
     """Parts of a serving document that depend on what was asked for."""
     question, setting = answer.question, answer.setting
-    out = model_document(question, setting.at_median.model)
+    out = model_document(setting)
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
     out["remarks"] += engine_remarks(question, setting.system) + idle_options(question, answer.layout)

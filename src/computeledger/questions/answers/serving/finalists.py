@@ -14,10 +14,10 @@ from computeledger.arrays import Z_95
 from computeledger.errors import DoesNotFitError
 from computeledger.fields import MOST_COUNT, Promise, fields_of
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.questions.answers.serving.fleet import drawn_load, fleet_of
+from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, fleet_of, within_context
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
-from computeledger.simulation.serving.arrivals import Arrivals
+from computeledger.simulation.serving.arrivals import spread_of
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.promise import (
     CONFIRMING_REQUESTS,
@@ -30,6 +30,8 @@ from computeledger.simulation.serving.promise import (
 from computeledger.simulation.serving.search import most_carried
 from computeledger.simulation.serving.steady import Estimate
 from computeledger.simulation.serving.traces import Trace
+from computeledger.simulation.serving.workload import Workload
+from computeledger.spread import Spread
 from computeledger.units import format_si
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
@@ -101,9 +103,10 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     """Arrivals at the rate asked about, of requests of the lengths asked about."""
     question = setting.question
     rate, spread = median_of(question.requests_per_s or 0.0), question.arrival_spread
-    process = "poisson" if spread == 1.0 else "gamma" if spread else "even"
-    simulated = _simulated(setting, None, None)
-    load = drawn_load(setting.at_median.model, Arrivals(process, rate, spread), simulated)
+    simulated, workload = _simulated(setting, None, None), setting.workload
+    if workload is None:
+        workload = Workload("", spread_of(simulated.input_tokens), spread_of(simulated.output_tokens))
+    load = within_context(setting.at_median.model, workload.load(rate, spread, question.seed), DEFAULT_REQUESTS)
     # a plain limit holds at the median; a search that was told no speed keeps to the one of every search
     default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S else {}
     plain = {f"{name}_s": Promise(0.5, limit) for name, limit in {**default, **question.limits}.items()}
@@ -114,10 +117,12 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
 def _simulated(setting: Setting, layout: str | None, max_batch: int | None) -> SimulateServeQuestion:
     """The same deployment as a question of simulation; without a prefix cache its prompts hold the prefix."""
     question, scenario = setting.question, setting.at_median
-    taken = ("ttft", "tpot", "input_tokens", "output_tokens", "layout", "max_batch")
+    taken = ("ttft", "tpot", "workload", "input_tokens", "output_tokens", "layout", "max_batch")
     both = fields_of(ServeQuestion).keys() & fields_of(SimulateServeQuestion).keys() - set(taken)
     given: dict[str, Any] = {name: getattr(question, name) for name in both}
-    given |= {name: float(np.asarray(getattr(scenario, name))) for name in ("input_tokens", "output_tokens")}
+    for name in ("input_tokens", "output_tokens"):
+        stated = getattr(question, name)
+        given[name] = stated if isinstance(stated, Spread) else float(np.asarray(getattr(scenario, name)))
     rate = f"poisson:{median_of(question.requests_per_s or 1.0):.17g}"
     return SimulateServeQuestion(**given, arrivals=rate, layout=layout, max_batch=max_batch)
 

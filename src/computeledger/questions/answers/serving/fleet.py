@@ -18,6 +18,8 @@ from computeledger.simulation.engine import Engine, TimedPool, handover_s_per_to
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_curve
 from computeledger.simulation.serving.clock import Autoscale, ServingClock
 from computeledger.simulation.serving.traces import Trace
+from computeledger.simulation.serving.workload import Workload
+from computeledger.spread import Spread
 from computeledger.workloads.serving.anchor import ANCHORED
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
@@ -40,16 +42,25 @@ class Fleet:
     machine: Machine
 
 
-def drawn_load(model: Model, arrivals: Arrivals, question: SimulateServeQuestion) -> DrawnLoad:
-    """A drawn load; few of its requests may be cut to fit the model's context."""
+def drawn_load(
+    model: Model, arrivals: Arrivals, question: SimulateServeQuestion, workload: Workload | None = None
+) -> DrawnLoad:
+    """A drawn load, of a workload's requests where one is named."""
     curve = parse_curve(question.load_curve) if question.load_curve is not None else ()
     arrivals = replace(arrivals, curve=curve, requests_per_s=arrivals.requests_per_s * question.pace)
-    lengths = (question.input_tokens, question.output_tokens)
+    load = DrawnLoad(arrivals, (question.input_tokens, question.output_tokens), question.seed)
+    if workload is not None:
+        load = workload.drawn(arrivals, question.seed)
+    return within_context(model, load, question.requests or DEFAULT_REQUESTS)
+
+
+def within_context(model: Model, load: DrawnLoad, n_requests: int) -> DrawnLoad:
+    """The load; few of its requests may be cut to fit the model's context."""
     context = model.max_context_tokens
-    load = DrawnLoad(arrivals, lengths, question.seed)
-    if not context or not any(":" in text for text in lengths):
+    differ = load.requests is not None or any(isinstance(one, Spread) and one.form for one in load.lengths)
+    if not context or not differ:
         return load
-    trace = load(question.requests or DEFAULT_REQUESTS, arrivals.requests_per_s)
+    trace = load(n_requests, load.requests_per_s)
     beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
     if beyond > CUT_FRACTION:
         raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context:,} tokens")
@@ -66,7 +77,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         reading = setting.anchoring.lessons["ttft"].shift * longer
         of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
         machine = replace(machine, efficiency=of_class)
-    lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=1.0)
+    lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=None)
     of_one = interval_asked(lone, model, machine.system)
     alone = None if of_one is None or question.prefill_replicas is not None else median_of(of_one.ttft) * longer
     layout = _layout(scenario, machine, question)

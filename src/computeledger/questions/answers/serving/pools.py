@@ -79,7 +79,7 @@ class PoolsAnswer(ServingAnswer):
         if limits := question.limits:
             document["meets"] = documents.meets_document(self.result, limits)
         model = setting.at_median.model
-        document |= model_document(question, model)
+        document |= model_document(setting)
         if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
         document["remarks"] += engine_remarks(question, system)

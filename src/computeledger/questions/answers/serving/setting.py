@@ -6,8 +6,7 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from computeledger.arrays import Num, Uncertain, median
-from computeledger.facts.architecture import Model
+from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
@@ -25,7 +24,9 @@ from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
-from computeledger.units import format_si
+from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
+from computeledger.spread import Spread
+from computeledger.units import format_count, format_si
 from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of, reads_prompts_first
 from computeledger.workloads.engines.releases import release_at
@@ -57,6 +58,7 @@ class Setting:
     price: dict[str, Any]
     interval: Interval | None
     anchoring: Anchoring | None
+    workload: Workload | None = None
 
     @property
     def system(self) -> System:
@@ -79,6 +81,8 @@ def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting
 
     With anchors, ``batch`` is one that was found: how far a measurement holds depends on it.
     """
+    workload = None if question.workload is None else read_workload(question.workload)
+    question = question if workload is None else with_workload(question, workload)
     system, model = load_system(question.system), model_of(question)
     price, ground = price_of(system, question.price)
     lengths = lengths_of(question)
@@ -90,7 +94,7 @@ def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting
     draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
     at_median = read_serving(question, median_lengths(question), median_of(price))
-    return Setting(question, scenario, at_median, machine, typical, ground, interval, anchoring)
+    return Setting(question, scenario, at_median, machine, typical, ground, interval, anchoring, workload)
 
 
 def cost_ratio(found: ServingResult, option: ServingOption) -> float:
@@ -153,8 +157,9 @@ class ServingAnswer(Answer):
         """Cost of output and of new input tokens [USD/Mtok]."""
 
 
-def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
-    """Which checkpoint was named, and a remark where its context is the reader's and not the configuration's."""
+def model_document(setting: Setting) -> dict[str, Any]:
+    """Which checkpoint and workload were named, and remarks on what a reader must know of either."""
+    question, model = setting.question, setting.at_median.model
     own = load_model(question.model)
     remarks = [*own.remarks, *file_remarks(question), *system_remarks(question.system, question.gpus)]
     if (model.max_context_tokens or 0) > (own.max_context_tokens or 0):
@@ -162,7 +167,45 @@ def model_document(question: ServeQuestion, model: Model) -> dict[str, Any]:
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
             f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"
         )
-    return {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks}
+    remarks += workload_remarks(setting)
+    return {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks} | workload_document(setting)
+
+
+def workload_document(setting: Setting) -> dict[str, Any]:
+    """The workload that was named, where one was."""
+    one = setting.workload
+    if one is None:
+        return {}
+    lengths = {name: str(getattr(one, name)) for name in ("input_tokens", "output_tokens")}
+    return {"workload": {"name": one.name, **lengths, "correlation": one.correlation}}
+
+
+def workload_remarks(setting: Setting) -> list[str]:
+    """What an answer leaves out of how requests differ, and when they arrive."""
+    question, one = setting.question, setting.workload
+    said = []
+    means = [value for value in lengths_of(question).values() if not isinstance(value, Range)]
+    differ = any(isinstance(getattr(question, name), Spread) for name in ("input_tokens", "output_tokens"))
+    if differ and not question.promises:
+        said.append(
+            f"lengths differ from request to request: this answer is of their means, {means[0]:,.0f} input and "
+            f"{means[1]:,.0f} output tokens; a promise in percentiles (--ttft p95:2s) simulates all of them"
+        )
+    if one is None:
+        return said
+    if one.trace is not None and one.trace.blocks is not None:
+        said.append(
+            "every prompt is read in full: beginnings that prompts of this trace share are not counted here; "
+            "simulate serve --workload replays them"
+        )
+    if one.trace is not None and one.trace.n_failed:
+        said.append(f"{format_count(one.trace.n_failed, 'request')} of the trace failed and are left out")
+    if question.promises and question.arrival_spread is None and one.published_spread is not None:
+        said.append(
+            f"arrivals are Poisson (assumption); those of {one.name} had gaps with a spread of "
+            f"{one.published_spread:.3g} at a rate of their own (--arrival-spread)"
+        )
+    return said
 
 
 def engine_document(setting: Setting) -> dict[str, Any]:

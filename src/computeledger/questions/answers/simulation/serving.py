@@ -12,7 +12,7 @@ import numpy as np
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
-from computeledger.fields import Given
+from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
@@ -23,11 +23,12 @@ from computeledger.questions.answers.simulation.document import point_document, 
 from computeledger.questions.executors import open_executor
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.measures import Slo
-from computeledger.simulation.serving.arrivals import parse_arrivals
+from computeledger.simulation.serving.arrivals import Arrivals, parse_arrivals
 from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, simulate_serving
 from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much, most_carried, most_load, sweep_loads
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
-from computeledger.simulation.serving.traces import Trace, read_trace
+from computeledger.simulation.serving.traces import Trace
+from computeledger.simulation.serving.workload import Workload, read_workload
 from computeledger.workloads.questions.serve import serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 
@@ -134,7 +135,7 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     model = load_model(question.model)
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
-    setting = read_setting(serve_question(question, **lengths))
+    setting = read_setting(serve_question(question, workload=None, **lengths))
     fleet = fleet_of(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
@@ -206,14 +207,34 @@ def _loads(search: _Search, is_reported: bool, pool: Executor | None) -> tuple[L
     return best, points
 
 
+def _check_lengths(question: SimulateServeQuestion) -> None:
+    """A workload has lengths of its own."""
+    for name in ("input_tokens", "output_tokens"):
+        if getattr(question, name) != fields_of(SimulateServeQuestion)[name].default:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option}: the lengths are those of --workload {question.workload}: leave out one")
+
+
+def _arrivals(question: SimulateServeQuestion, workload: Workload | None) -> Arrivals:
+    """Arrivals as they are written, or those of a workload that states them."""
+    if question.arrivals is not None or workload is None:
+        return parse_arrivals(question.arrivals or "")
+    if workload.requests_per_s is None:
+        raise InputError(f"--workload {question.workload}: at which rate? add --arrivals, such as poisson:8")
+    return workload.load(workload.requests_per_s).arrivals
+
+
 def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     """The requests, and those that tell their lengths: a trace is itself, a drawn load lasts where nothing changes."""
-    if question.trace is not None:
-        trace = read_trace(question.trace)
+    workload = None if question.workload is None else read_workload(question.workload)
+    if workload is not None:
+        _check_lengths(question)
+    if workload is not None and workload.trace is not None and question.arrivals is None:
+        trace = workload.trace
         trace = trace if question.requests is None else trace.first(question.requests)
         load: Load = trace.faster(question.pace)
     else:
-        drawn = drawn_load(model, parse_arrivals(question.arrivals or ""), question)
+        drawn = drawn_load(model, _arrivals(question, workload), question, workload)
         # what changes over time makes a drawn load a trace of its own, with a beginning and an end
         lasts = question.load_curve is None and question.autoscale is None and question.failures is None
         trace = drawn(SAMPLE_REQUESTS if lasts else question.requests or DEFAULT_REQUESTS, drawn.requests_per_s)

@@ -1,0 +1,55 @@
+"""Named workloads: how long requests are, and how unevenly they arrive, as published traces and benchmarks have it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from computeledger.facts.catalog import shipped_file
+from computeledger.facts.reading import read_facts, read_file
+from computeledger.facts.schema import Fact
+from computeledger.spread import Spread, spread_of_quantiles
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWorkload:
+    """What was published about the requests of a trace or a benchmark."""
+
+    id: str
+    name: str
+    facts: Mapping[str, Fact]
+
+    def lengths(self, side: str) -> Spread:
+        """How ``input`` or ``output`` tokens differ from request to request [token]."""
+        known = {name.removeprefix(f"{side}_"): one for name, one in self.facts.items() if name.startswith(f"{side}_")}
+        if "low_tokens" in known:
+            low, high = known["low_tokens"].value, known["high_tokens"].value
+            return Spread((low + high) / 2, "uniform", (low, high))
+        shares = {
+            float(found[1]) / 100: one.value for name, one in known.items() if (found := re.match(r"p([\d.]+)_", name))
+        }
+        return spread_of_quantiles(shares)
+
+    def value(self, name: str) -> float | None:
+        """One figure; None where it was not published."""
+        return self.facts[name].value if name in self.facts else None
+
+
+@functools.cache
+def named_workloads() -> Mapping[str, NamedWorkload]:
+    """Every named workload by id.
+
+    Examples
+    --------
+    >>> chat = named_workloads()["azure-conv-2023"]
+    >>> round(chat.lengths("input").mean), chat.facts["input_mean_tokens"].value
+    (1141, 1154.7)
+    """
+    document = read_file(shipped_file("workloads.toml"), shipped=True)
+    out = {}
+    for key, table in document.table.items():
+        facts = {name: value for name, value in table.items() if name != "name"}
+        out[key] = NamedWorkload(key, str(table["name"]), read_facts(document, key, facts))
+    return out
