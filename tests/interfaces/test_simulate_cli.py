@@ -156,8 +156,8 @@ SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --trace FILE or --arrivals"),
-        ([*SMALL, "--trace", "x.csv"], "one of them"),
+        ([], "give --workload FILE"),
+        ([*SMALL, "--trace", "x.csv"], "no such file"),
         (["--trace", "nowhere.csv"], "no such file"),
         ([*SMALL, "--input-tokens", "200000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),

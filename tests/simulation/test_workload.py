@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -113,7 +114,7 @@ def test_longer_tails_break_a_promise_sooner() -> None:
         found.append((answer["gpus"], answer["attained"]["ttft_s"]["p99"]))
     gpus = [one for one, _ in found]
     assert gpus == sorted(gpus)
-    assert all(late > early for (few, early), (more, late) in zip(found, found[1:], strict=False) if few == more)
+    assert all(late > early for (few, early), (more, late) in itertools.pairwise(found) if few == more)
 
 
 def write(path: Path, text: str) -> str:

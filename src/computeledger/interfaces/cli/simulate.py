@@ -36,8 +36,8 @@ def simulate(context: click.Context) -> None:
 def simulate_serve(**options: Any) -> None:
     """A fleet under a load, request by request: percentiles, goodput, cost, saturation.
 
-    Continuous batching with chunked prefill and a prefix cache. Give --trace or --arrivals: a trace is simulated from
-    beginning to end, arrivals in steady state.
+    Continuous batching with chunked prefill and a prefix cache. Give --workload or --arrivals: a trace is simulated
+    from beginning to end, arrivals in steady state.
     """
     from computeledger.questions.answers.simulation.serving import answer_simulate_serve
 

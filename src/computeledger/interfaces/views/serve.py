@@ -107,7 +107,9 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
     aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
     searched = [f"searched within {words(aim, 's')} per output token, as no --tpot says otherwise"] if aim else []
-    return f"{replicas}{idle}", f"per request {', '.join(lengths)} tokens", engine_words(document), *searched
+    named = [f"workload {document['workload']['name']}"] if "workload" in document else []
+    each = f"per request {', '.join(lengths)} tokens{' on average' if named else ''}"
+    return f"{replicas}{idle}", *named, each, engine_words(document), *searched
 
 
 def _headline(document: Mapping[str, Any]) -> str:
