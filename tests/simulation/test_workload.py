@@ -89,7 +89,7 @@ def test_a_point_distribution_is_the_number() -> None:
     point = "quantiles:p10=512,p90=512"
     for more in ({"batch": 8}, {"requests_per_s": 30.0, "ttft": "p95:0.5s", "tpot": "p95:25ms"}):
         plain, spread = (
-            cl.serve(**SMALL, input_tokens=length, output_tokens=64, samples=64, **more).to_dict()  # type: ignore[arg-type]
+            cl.serve(**SMALL, input_tokens=length, output_tokens=64, samples=64, **more).to_dict()
             for length in (512, point)
         )
         assert spread["tpot_s"]["p50"] == pytest.approx(plain["tpot_s"]["p50"], rel=1e-12)
