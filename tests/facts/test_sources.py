@@ -28,7 +28,11 @@ from computeledger.workloads.rl_frameworks import load_rl_framework, rl_framewor
 DATA = resources.files("computeledger.facts").joinpath("data")
 KINDS = ("accelerators", "nodes", "systems", "prices", "ownership", "tiers", "models")
 FILES = [(kind, file) for kind in KINDS for file in DATA.joinpath(kind).iterdir() if file.name.endswith(".toml")]
-FILES += [("laws", DATA.joinpath("laws.toml")), ("reliability", DATA.joinpath("reliability.toml"))]
+FILES += [
+    ("laws", DATA.joinpath("laws.toml")),
+    ("reliability", DATA.joinpath("reliability.toml")),
+    ("workloads", DATA.joinpath("workloads.toml")),
+]
 FILES += [("optimizers", DATA.joinpath("optimizers.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]
 FILES += [("observations", resources.files("computeledger.validation.claims").joinpath("observations.toml"))]

@@ -71,7 +71,7 @@ def test_python_and_the_command_answer_alike(capsys: pytest.CaptureFixture[str],
     assert len(found.records()["arrival_s"]) == found.to_dict()["load"]["requests"]
     busy = replace(found, is_saturated=True)
     assert "Overloaded" in str(busy._repr_html_()) and "Overloaded" not in str(found._repr_html_())
-    with pytest.raises(InputError, match=r"^give trace FILE or arrivals"):
+    with pytest.raises(InputError, match=r"^give workload FILE"):
         cl.simulate_serve(model="llama-3.1-8b", system="h100-nvl8")
     plan = ROOT / "examples" / "rl-async.toml"
     run = cl.simulate_rl(plan, steps=2, lags=[1])
@@ -161,7 +161,7 @@ SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
         (["--trace", "nowhere.csv"], "no such file"),
         ([*SMALL, "--input-tokens", "200000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),
-        ([*SMALL, "--input-tokens", "-5"], "not a positive number"),
+        ([*SMALL, "--input-tokens", "-5"], "must not be negative"),
         ([*SMALL, "--good-fraction", "1.5"], "--good-fraction"),
         ([*SMALL, "--sweep", "1"], "at least 2"),
         ([*SMALL, "--replicas", "0"], "at least 1"),
