@@ -196,6 +196,7 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
     """
     known = fields_of(question)
     earlier = {alias: one.name for one in known.values() for alias in one.aliases}
+    given = getattr(question, "expanded", lambda said: said)(given)
     values: dict[str, Any] = {}
     named: dict[str, Field] = {}  # as it was given: an error spells it so
     for key, value in given.items():

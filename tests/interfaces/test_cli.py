@@ -110,6 +110,12 @@ BAD_COMMANDS = {
     "html without a name": (("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", ""), "file name is missing"),
     "plan left out": (("plan",), "PLAN.toml is missing"),
     "unknown source": (("cite", "nvidia-h1000"), "unknown source"),
+    "an option twice": ((*SERVE, "--batch", "4", "--batch", "8"), "--batch: given 2 times; it takes one value"),
+    "an option of a subcommand twice": (
+        ("facts", "model", "qwen3-8b", "--kv-precision", "fp8", "--kv-precision", "fp8"),
+        "given 2",
+    ),
+    "a flag that its engine has not": ((*SERVE, "--from-command", "vllm serve m --max-seqs 8"), "--max-num-seqs"),
     "html into no folder": (
         ("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", "no/such/folder/x.html"),
         "does not exist",

@@ -16,12 +16,13 @@ from computeledger.interfaces.render.html import report
 from computeledger.interfaces.views.step import timeline_rows
 from computeledger.questions.answers.pretraining.answer import pretrain
 
-BASE = ("pretrain", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--samples", "64")
+BASE = ("pretrain", "--system", "h100-nvl8", "--samples", "64")
+MODEL = ("--model", "llama-3.1-8b")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as caught:
-        main([*BASE, *arguments])
+        main([*BASE, *(() if "--model" in arguments else MODEL), *arguments])
     out, err = capsys.readouterr()
     return int(caught.value.code or 0), out, err
 

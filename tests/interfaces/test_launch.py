@@ -81,7 +81,9 @@ def test_a_launch_starts_what_the_answer_is_of(
 
 def test_mtp_in_tensorrt_llm_says_how_older_releases_call_it(tmp_path: Path) -> None:
     """Names as its page on speculative decoding and pull request 12341 have them."""
-    text = printed([*DEEPSEEK, "--layout", "dp8-ep8", "--batch", "16", *DRAFTS, "--emit", "trtllm"])
+    text = printed(
+        [*DEEPSEEK[:5], "--samples", "16", "--layout", "dp8-ep8", "--batch", "16", *DRAFTS, "--emit", "trtllm"]
+    )
     started(text, tmp_path)
     file = (tmp_path / "serving.yaml").read_text("utf-8")
     assert "speculative_config:\n  decoding_type: MTP\n  max_draft_len: 3\n" in file

@@ -63,7 +63,27 @@ def _fail(name: str, message: str, code: int) -> None:
     sys.exit(code)
 
 
-class Commands(click.Group):
+class OnceGroup(click.Group):
+    """A group whose commands refuse an option with two values where one is read: click takes the last in silence."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and check what it is told."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group):
+            _refuse_repeated(command, click.Context(command, ctx, name, resilient_parsing=True), rest)
+        return name, command, rest
+
+
+def _refuse_repeated(command: click.Command, context: click.Context, arguments: Sequence[str]) -> None:
+    given = list(command.make_parser(context).parse_args(list(arguments))[2])
+    for one in dict.fromkeys(given):
+        if isinstance(one, click.Option) and not (one.multiple or one.count or one.is_flag) and given.count(one) > 1:
+            raise InputError(f"{one.opts[0]}: given {given.count(one)} times; it takes one value")
+
+
+class Commands(OnceGroup):
     """A group whose commands are read when they are called: a table says where each lives, and what it does."""
 
     def __init__(self, *given: Any, homes: Mapping[str, tuple[str, str]], **options: Any) -> None:

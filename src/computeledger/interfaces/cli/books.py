@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, help_alone, json_option, print_json
+from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, print_json
 from computeledger.questions.books import AddQuestion, BooksQuestion, EntryQuestion, ExportQuestion
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
 def books(context: click.Context) -> None:
     """The books: an embedded store of plans and runs over time."""

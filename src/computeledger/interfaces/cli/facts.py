@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, help_alone, json_option, print_json, working_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, print_json, working_option
 from computeledger.questions.cost import CostQuestion
 from computeledger.questions.facts import ModelQuestion
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
 def facts(context: click.Context) -> None:
     """Look facts up, with source, date and locator."""

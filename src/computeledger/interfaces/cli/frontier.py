@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, help_alone, json_option, working_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, working_option
 from computeledger.questions.frontier import (
     BacktestQuestion,
     FlopSheetQuestion,
@@ -20,7 +20,7 @@ from computeledger.questions.frontier import (
 )
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
 def frontier(context: click.Context) -> None:
     """What power and money can train, and when: systems, sites, growth, forecasts."""

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, help_alone, json_option, working_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, working_option
 from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.invert import InvertQuestion
 from computeledger.questions.prices import (
@@ -74,7 +74,7 @@ def route(**options: Any) -> None:
     show_answer(answer_route(asked_by(RouteQuestion, options)), options)
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
 def prices(context: click.Context) -> None:
     """Price sheets of tokens: list, show, bill and compare, history, and the cost floor of an open model."""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, help_alone, json_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option
 from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
 from computeledger.writing import write_bytes
 
@@ -17,7 +17,7 @@ _records_option = click.option(
 )
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
 def simulate(context: click.Context) -> None:
     """Serving and RL through time: queues, tails, idle GPUs."""

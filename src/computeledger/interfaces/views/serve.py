@@ -10,6 +10,7 @@ from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
+from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
 from computeledger.interfaces.views.tiers import tier_tables
@@ -172,6 +173,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     out = [memory_fact(document["memory_bytes"], largest, document.get("memory_of", ""))]
     if told := _told(document):
         out.append(("Engine is told", told))
+    out += command_facts(document)
     if "pools" in document:
         out.append(("Pools", _pools(document)))
     if "price_of_speed" in document:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from computeledger.facts.schema import Accelerator
     from computeledger.physics.roofline import Precision
 
-#: The modules that are no engine: what one is, when their releases came out, and what they can be told.
-_OTHERS = ("engine", "releases", "settings")
+#: The modules that are no engine: what one is, when releases came out, and what they can be told.
+_OTHERS = ("engine", "flags", "releases", "settings")
 
 
 @functools.cache

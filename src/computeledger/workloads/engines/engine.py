@@ -14,6 +14,7 @@ from computeledger.workloads.engines.settings import Setting, settings_of
 
 if TYPE_CHECKING:
     from computeledger.physics.parallelism import Layout
+    from computeledger.workloads.engines.flags import Stated, Understood
 
 #: GPUs of the largest host (assumption); replicas beyond it get a word on how to start them.
 LARGEST_HOST = 8
@@ -109,6 +110,8 @@ class Engine:
         The same by the first release that keeps it so, where releases differ.
     commands : callable or None
         Lines that start a launch; None where it has no launcher here.
+    reading : callable or None
+        What a launch says in the words of a question; None where its commands are not read.
     """
 
     id: str
@@ -128,6 +131,7 @@ class Engine:
     buffers_since: Mapping[tuple[int, ...], Buffers] = field(default_factory=dict)
     refusal: Callable[[Layout], str | None] = any_layout
     commands: Callable[[Launch], list[str]] | None = None
+    reading: Callable[[Stated], Understood] | None = None
 
     @property
     def is_local(self) -> bool:

@@ -5,39 +5,69 @@ Arguments as its server arguments are documented (November 2026).
 
 from __future__ import annotations
 
+from computeledger.fields import Given
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.buffers import Buffers
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import GIB, MIB
 from computeledger.workloads.engines.engine import Engine, Launch, on_several_hosts, shell
+from computeledger.workloads.engines.flags import Stated, Understood, flags_of
+
+
+def _told(one: Launch) -> dict[str, str]:
+    """What a launch tells it, by the words of its table of flags."""
+    layout = one.layout
+    told = {"model": one.model, "tp": str(layout.n_gpus_per_stage)}
+    told |= {"pp": str(layout.pp)} if layout.pp > 1 else {}
+    told |= {"dp": str(layout.dp), "attention_dp": ""} if layout.dp > 1 else {}
+    told |= {"ep": str(layout.ep)} if layout.ep > 1 else {}
+    told |= {"batch": str(one.per_rank * layout.dp), "context": str(one.context_tokens)}
+    told |= {"chunk": str(one.chunk_tokens * layout.dp), "share": f"{one.static_fraction:.2f}"}
+    told |= {"quantization": "fp8"} if one.online_fp8 else {}
+    told |= {"kv": "fp8_e4m3"} if one.kv == "fp8" else {}
+    told |= {"no_prefix_cache": ""} if one.no_prefix_cache else {}
+    told |= {"eager": ""} if one.eager else {}
+    if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
+        told |= (
+            {"algorithm": "EAGLE"} if one.is_drafted_by_mtp else {"algorithm": "EAGLE3", "drafter": '"$DRAFT_MODEL"'}
+        )
+        told |= {"draft_steps": str(one.drafts), "draft_branches": "1", "drafts": str(one.drafts + 1)}
+    return told | ({"role": one.role} if one.role else {})
 
 
 def _commands(one: Launch) -> list[str]:
-    layout = one.layout
-    options = [f"--model-path {one.model}", f"--tp-size {layout.n_gpus_per_stage}"]
-    if layout.pp > 1:
-        options.append(f"--pp-size {layout.pp}")
-    if layout.dp > 1:
-        options += [f"--dp-size {layout.dp}", "--enable-dp-attention"]
-    if layout.ep > 1:
-        options.append(f"--ep-size {layout.ep}")
-    options += [f"--max-running-requests {one.per_rank * layout.dp}", f"--context-length {one.context_tokens}"]
-    options += [f"--chunked-prefill-size {one.chunk_tokens * layout.dp}"]
-    options += [f"--mem-fraction-static {one.static_fraction:.2f}"]
-    options += ["--quantization fp8"] if one.online_fp8 else []
-    options += ["--kv-cache-dtype fp8_e4m3"] if one.kv == "fp8" else []
-    options += ["--disable-radix-cache"] if one.no_prefix_cache else []
-    options += ["--disable-cuda-graph"] if one.eager else []
-    if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
-        options.append(f"--speculative-algorithm {'EAGLE' if one.is_drafted_by_mtp else 'EAGLE3'}")
-        options += [] if one.is_drafted_by_mtp else ['--speculative-draft-model-path "$DRAFT_MODEL"']
-        options += [f"--speculative-num-steps {one.drafts}", "--speculative-eagle-topk 1"]
-        options += [f"--speculative-num-draft-tokens {one.drafts + 1}"]
-    options += [f"--disaggregation-mode {one.role}"] if one.role else []
-    notes = []
+    layout, notes = one.layout, []
     if layout.dp > 1:
         notes.append("# --tp-size counts all GPUs of a stage; requests and chunk are shared by the data-parallel ranks")
     notes += on_several_hosts(layout, "--nnodes, --node-rank and --dist-init-addr")
-    return [*notes, *shell("python3 -m sglang.launch_server", options)]
+    return [*notes, *shell("python3 -m sglang.launch_server", flags_of("sglang").written(_told(one)))]
+
+
+def _read(stated: Stated) -> Understood:
+    stage, dp = stated.whole("tp"), stated.whole("dp")
+    shared = dp if stated.on("attention_dp") else 1  # otherwise they are replicas behind one address
+    if stage % shared:
+        raise stated.wrong("tp", f"a multiple of the {shared} data-parallel ranks that share attention")
+    layout = Layout(tp=stage // shared, pp=stated.whole("pp"), dp=shared, ep=stated.whole("ep"))
+    found: dict[str, Given] = {"layout": str(layout), "memory_fraction": stated.share("share")}
+    found["max_batch"] = stated.whole("batch") if "batch" in stated else None
+    found["context_tokens"] = stated.whole("context") if "context" in stated else None
+    chunked = stated.text("chunk", "-1") != "-1"
+    found["chunk_tokens"] = stated.whole("chunk") // shared if chunked else None
+    found |= {"eager": stated.on("eager"), "no_prefix_cache": stated.on("no_prefix_cache")}
+    found["two_batches"] = stated.on("two_batches")
+    found["redundant_experts"] = stated.whole("redundant") if stated.text("redundant", "0") != "0" else None
+    kv = stated.text("kv", "auto")
+    found["kv_precision"] = "fp8" if kv.startswith("fp8") else None
+    left = ["kv"] if not kv.startswith(("fp8", "auto", "bf", "float16")) else []
+    left += ["chunk"] if "chunk" in stated and not chunked else []
+    is_chain = "drafts" in stated and stated.whole("draft_branches") == 1 and stated.whole("drafts") > 1
+    found["draft_tokens"] = stated.whole("drafts") - 1 if is_chain else None
+    left += ["algorithm"] if "algorithm" in stated and not is_chain else []
+    role = stated.text("role", "null")
+    if role not in ("null", "prefill", "decode"):
+        raise stated.wrong("role", "'prefill', 'decode' or 'null'")
+    return Understood(found, stated.text("quantization"), role.replace("null", ""), dp // shared, left)
 
 
 #: Its own rule keeps 0.5 GiB, 1.5 MiB for each token of a chunk and 2 MiB for each of 512 sequences in graphs free
@@ -60,4 +90,5 @@ ENGINE = Engine(
     reads_prompts_first=True,
     memory_share="--mem-fraction-static: the share of memory for weights and cache; the rest is for activations",
     commands=_commands,
+    reading=_read,
 )

@@ -9,40 +9,71 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from computeledger.fields import Given
+from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.buffers import Buffers
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import GIB, GIGA
 from computeledger.workloads.engines.engine import Engine, Launch, on_several_hosts, shell
+from computeledger.workloads.engines.flags import Stated, Understood, flags_of
 
 
-def _commands(one: Launch) -> list[str]:
-    layout, options = one.layout, []
-    options.append(f"--tensor-parallel-size {layout.tp}")
-    if layout.pp > 1:
-        options.append(f"--pipeline-parallel-size {layout.pp}")
-    if layout.dp > 1:
-        options.append(f"--data-parallel-size {layout.dp}")
-    if layout.ep > 1:
-        options.append("--enable-expert-parallel")
-    options += [f"--max-num-seqs {one.per_rank}", f"--max-model-len {one.context_tokens}"]
-    options += [f"--max-num-batched-tokens {one.chunk_tokens}", f"--gpu-memory-utilization {one.whole_fraction:.2f}"]
-    options += [f"--cpu-offload-gb {one.host_weights_bytes / GIGA:.0f}"] if one.host_weights_bytes else []
-    options += ["--quantization fp8"] if one.online_fp8 else []
-    options += ["--kv-cache-dtype fp8"] if one.kv == "fp8" else []
-    options += ["--enable-prefix-caching"] if one.cached else []
-    options += ["--no-enable-prefix-caching"] if one.no_prefix_cache else []
-    options += ["--enforce-eager"] if one.eager else []
+def _told(one: Launch) -> dict[str, str]:
+    """What a launch tells it, by the words of its table of flags."""
+    layout, told = one.layout, {"tp": str(one.layout.tp)}
+    told |= {name: str(degree) for name, degree in (("pp", layout.pp), ("dp", layout.dp)) if degree > 1}
+    told |= {"experts": ""} if layout.ep > 1 else {}
+    told |= {"batch": str(one.per_rank), "context": str(one.context_tokens), "chunk": str(one.chunk_tokens)}
+    told |= {"share": f"{one.whole_fraction:.2f}"}
+    told |= {"host_gb": f"{one.host_weights_bytes / GIGA:.0f}"} if one.host_weights_bytes else {}
+    told |= {"quantization": "fp8"} if one.online_fp8 else {}
+    told |= {"kv": "fp8"} if one.kv == "fp8" else {}
+    switches = {"prefix_cache": one.cached, "no_prefix_cache": one.no_prefix_cache, "eager": one.eager}
+    told |= {word: "" for word, is_on in switches.items() if is_on}
     if one.drafts:
         drafter = {"method": "mtp"} if one.is_drafted_by_mtp else {"method": "eagle3", "model": "'\"$DRAFT_MODEL\"'"}
         said = json.dumps({**drafter, "num_speculative_tokens": one.drafts}, separators=(",", ":"))
-        options.append("--speculative-config '" + said.replace('\\"', '"') + "'")
+        told["speculation"] = "'" + said.replace('\\"', '"') + "'"
     if one.role:
-        connector = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
-        options.append(f"--kv-transfer-config '{connector}'")
+        told["transfer"] = '\'{"kv_connector":"NixlConnector","kv_role":"kv_both"}\''
+    return told
+
+
+def _commands(one: Launch) -> list[str]:
+    layout = one.layout
     notes = ["# --max-num-seqs is per data-parallel rank"] if layout.dp > 1 else []
     spread = "--data-parallel-size-local, --data-parallel-start-rank, --data-parallel-address, --headless"
     notes += on_several_hosts(layout, spread if layout.dp > 1 else "--nnodes, --node-rank and --master-addr")
-    return [*notes, *shell(f"vllm serve {one.model}", options)]
+    return [*notes, *shell(f"vllm serve {one.model}", flags_of("vllm").written(_told(one)))]
+
+
+#: Words of a connector's table by the pool that it makes of a worker; workers that are both say nothing of it.
+_ROLES = {"kv_producer": "prefill", "kv_consumer": "decode"}
+
+
+def _read(stated: Stated) -> Understood:
+    tp, pp, dp = (stated.whole(word) for word in ("tp", "pp", "dp"))
+    layout = Layout(tp=tp, pp=pp, dp=dp, ep=tp * dp if stated.on("experts") else 1)
+    found: dict[str, Given] = {"layout": str(layout), "memory_fraction": stated.share("share")}
+    found["max_batch"] = stated.whole("batch") * dp if "batch" in stated else None
+    context = stated.text("context") not in ("auto", "-1", "")
+    found["context_tokens"] = stated.whole("context") if context else None
+    found["chunk_tokens"] = stated.whole("chunk") if "chunk" in stated else None
+    found |= {"eager": stated.on("eager"), "no_prefix_cache": stated.on("no_prefix_cache")}
+    found["two_batches"] = stated.on("two_batches")
+    left = [word for word in ("host_gb",) if stated.text(word, "0") != "0"]
+    kv = stated.text("kv", "auto")
+    found["kv_precision"] = "fp8" if kv.startswith("fp8") else None
+    left += ["kv"] if not kv.startswith(("fp8", "auto", "bfloat16", "float16")) else []
+    copies = stated.table("balance").get("num_redundant_experts", stated.text("redundant", "0"))
+    found["redundant_experts"] = int(copies) if str(copies).isdigit() and str(copies) != "0" else None
+    drafts = stated.table("speculation").get("num_speculative_tokens")
+    found["draft_tokens"] = drafts if isinstance(drafts, int) and drafts > 0 else None
+    left += ["speculation"] if "speculation" in stated and found["draft_tokens"] is None else []
+    transfer = stated.table("transfer")
+    role = _ROLES.get(str(transfer.get("kv_role")), "")
+    left += ["transfer"] if transfer and not role else []
+    return Understood(found, stated.text("quantization"), role, left=left)
 
 
 #: Of version 0.18 and later, fitted to 61 start-up logs of 0.19.0 (28 models on H100; the shares of what stays are in
@@ -77,4 +108,5 @@ ENGINE = Engine(
     has_narrow_cache=True,
     memory_share="--gpu-memory-utilization: the share of memory for weights, activations, workspace and cache together",
     commands=_commands,
+    reading=_read,
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
-from computeledger.fields import Promise, Record, asked, fields_of
+from computeledger.fields import Given, Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.spread import Spread
 from computeledger.workloads.engines import default_engine
@@ -154,6 +155,21 @@ class ServeQuestion(EngineRun, OnSystem):
         "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
     )
     emit: str | None = asked("text", "Print the launch command for an engine, such as vllm.", metavar="ENGINE")
+    from_command: str | None = asked(
+        "text", "Take model, engine, layout and settings from a launch command, such as 'vllm serve ...'; options "
+        "beside it go before what it says.", metavar="TEXT",
+    )  # fmt: skip
+
+    @classmethod
+    def expanded(cls, given: Mapping[str, Given]) -> Mapping[str, Given]:
+        """What was given, filled up from a launch command."""
+        text = given.get("from_command")
+        if not isinstance(text, str) or not text.strip():
+            return given
+        from computeledger.workloads.commands.read import filled, read_commands
+
+        model = given.get("model")
+        return filled(given, read_commands(text, None if model is None else str(model)))
 
     @property
     def engine(self) -> str:

@@ -234,8 +234,10 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     longer = longer if is_longer else []
     chunk = _stated(document).get("chunk_tokens") or CHUNK_TOKENS
     graphs = "no CUDA graphs, " if _stated(document).get("eager") else "CUDA graphs and "
+    left = document.get("from_command", {}).get("not_modelled", ())
     return [
         *longer,
+        *(f"# not modelled, of the command that was read: {one}" for one in left),
         f"# {document['model']} on {document['system']}: {where}{batch}; {lengths} tokens per request",
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
         *started,

@@ -23,6 +23,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
+from computeledger.questions.answers.serving.commands import command_document, command_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
 from computeledger.spread import Spread
@@ -167,8 +168,9 @@ def model_document(setting: Setting) -> dict[str, Any]:
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
             f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"
         )
-    remarks += workload_remarks(setting)
-    return {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks} | workload_document(setting)
+    remarks += [*workload_remarks(setting), *command_remarks(question)]
+    checkpoint = {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks}
+    return checkpoint | workload_document(setting) | command_document(question)
 
 
 def workload_document(setting: Setting) -> dict[str, Any]:

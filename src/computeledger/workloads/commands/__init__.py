@@ -1,0 +1,1 @@
+"""Commands that start serving engines, as people paste them, and what they say in the words of a question."""
