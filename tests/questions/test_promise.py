@@ -116,11 +116,13 @@ def test_a_promise_that_says_nothing_is_refused(given: dict[str, Any], said: str
 
 def test_among_layouts_of_as_many_gpus_the_surest_is_chosen() -> None:
     """Every layout that keeps the promise has a chance of its own, and the answer's is that of the first."""
-    kept = promised(requests_per_s=250.0, layout=None)["promise"]
-    rows = [(one["gpus"], -one["kept_probability"]) for one in kept["finalists"]]
+    kept = promised(requests_per_s=250.0, layout=None, mode="aggregated")["promise"]
+    rows = [(one["gpus"], -one["kept_probability"]) for one in kept["finalists"] if one["kept_probability"]]
     assert len(rows) > 1
     assert rows == sorted(rows)
     assert kept["kept_probability"] == -rows[0][1]
+    sure = kept["at_90_percent"]
+    assert sure["gpus"] >= rows[0][0]
 
 
 def test_without_a_prefix_cache_prompts_are_read_whole() -> None:

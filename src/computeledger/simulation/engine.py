@@ -123,7 +123,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     limits = _limits(scenario, machine, engine, ranks)
     batch = np.arange(1.0, limits.live + 1)
     asked = replace(scenario, output_tokens=2.0, cached_tokens=0.0, batch=batch)
-    first, second = (_decode_s(asked, machine, context) for context in (near, far))
+    middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
+    first, second, *between = _decode_s(asked, machine, (near, far, *middle))
     slope = (second - first) / (far - near)
     chunks = np.unique(np.rint(np.geomspace(1.0, max(engine.chunk_tokens, 2), N_CHUNKS)))
     beside_batch = np.unique(np.rint(np.geomspace(1.0, max(limits.live, 2), N_BATCHES)))
@@ -154,8 +155,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         admission_steps=max(admission - 0.5, 0.0),  # half a step passes on the clock until the one that reads begins
         admission_s=host.more_beside_s,
     )
-    middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
-    misses = [(first + slope * (at - near)) / _decode_s(asked, machine, at) - 1 for at in middle]
+    misses = [(first + slope * (at - near)) / real_s - 1 for at, real_s in zip(middle, between, strict=True)]
     pool = after_prefix(Pool(engine.n_replicas, times, limits), engine.prefix_tokens)
     return TimedPool(pool, host, float(np.max(np.abs(misses))), int(layout.n_gpus))
 
@@ -196,7 +196,8 @@ def _outside_steps(prompts: ServingScenario, machine: Machine, engine: Engine, m
         found = estimate_serving(replace(prompts, input_tokens=input_tokens, batch=1.0), at)
         return np.asarray(engine.reading_ratio * np.maximum(found.ttft_s - found.prefill_s, 0.0))
 
-    more_s = float(outside_s(mean_tokens, machine) - outside_s(mean_tokens, alone))
+    is_same = alone is machine
+    more_s = 0.0 if is_same else float(outside_s(mean_tokens, machine) - outside_s(mean_tokens, alone))
     return HostTimes(tuple(sizes.tolist()), tuple(outside_s(sizes, alone).tolist()), max(more_s, 0.0))
 
 
@@ -235,10 +236,11 @@ def _filled(value: Num, like: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.asarray(value, float), like.shape)
 
 
-def _decode_s(asked: ServingScenario, machine: Machine, context_tokens: float) -> np.ndarray:
-    """Decode steps at one context by number of sequences."""
-    step_s = decode_step(replace(asked, input_tokens=context_tokens), machine)[1]
-    return _filled(step_s / asked.tokens_per_step, np.asarray(asked.batch))
+def _decode_s(asked: ServingScenario, machine: Machine, contexts_tokens: tuple[float, ...]) -> np.ndarray:
+    """Decode steps by context and number of sequences."""
+    contexts, batch = np.array(contexts_tokens)[:, None], np.asarray(asked.batch)
+    step_s = decode_step(replace(asked, input_tokens=contexts), machine)[1]
+    return np.broadcast_to(np.asarray(step_s / asked.tokens_per_step, float), (len(contexts), len(batch)))
 
 
 def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: int) -> Limits:

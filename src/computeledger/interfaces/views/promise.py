@@ -15,13 +15,13 @@ _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "whole request"}
 
 def promise_headline(document: Mapping[str, Any]) -> str:
     """The fleet, what it attains of each promise, and how surely."""
-    kept, n = document["promise"], document["replicas"]
+    kept = document["promise"]
     parts = [
         f"{_limit_name(one)} {words(one['attained_s'], 's')} of {words(one['limit_s'], 's')}" for one in kept["limits"]
     ]
-    fleet = f"{n} x {document['layout']}" + (
-        f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
-    )
+    layout = {"layout": document["layout"]} if "pools" not in document else {}
+    fleet = _fleet({**kept["finalists"][0], **layout})
+    fleet += f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
     keeps = "keeps" if document["gpus"] == 1 else "keep"
     said = f"{format_count(document['gpus'], 'GPU')} {keeps} the promise: {fleet}, simulated: {', '.join(parts)}."
     chance, room = kept["kept_probability"], _headroom(kept["headroom_fraction"])
@@ -34,24 +34,32 @@ def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the promise costs."""
     kept, rate = document["promise"], document["goodput_requests_per_s"]
     cost = f"{words(document['usd_per_request'], 'USD')} and {document['joules_per_token']:.3g} J per output token"
-    sure = kept["replicas_at_90_percent"]
-    more = f"; of this layout {sure} keep it with a chance of 90 %"
-    more = more if sure else "; no number of replicas of this layout keeps it with a chance of 90 %"
-    more = "" if kept["kept_probability"] is None else more
-    spare = f"{kept['replicas_with_spare']} with one to spare{more}"
+    surest = kept["at_90_percent"]
+    more = f"for a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}" if surest else ""
+    more = more or "no number of replicas of the layouts below keeps it with a chance of 90 %"
+    more = "" if kept["kept_probability"] is None else f"; {more}"
+    one = "one of each" if "pools" in document else "one"
+    spare = f"{_fleet(kept['with_spare'])} with {one} to spare{more}"
     return [
         ("Goodput", f"{words(rate, 'requests/s')} within all limits at once"),
         (
             "A request costs",
             f"{cost.replace(' and ', ' per request, ', 1)}; {words(document['facility_w'], 'W')} in all",
         ),
-        ("Fleet", f"{format_count(document['replicas'], 'replica')}; {spare}"),
+        ("Fleet", f"{_fleet(kept['finalists'][0])}; {spare}"),
+        ("One pool or two", document["modes"]["why"]),
     ]
 
 
 def promise_tables(document: Mapping[str, Any]) -> list[Table]:
     """Promises, percentiles, the curve over load and the layouts that were simulated."""
     return [_limits(document), _attained(document), _curve(document["promise"]), _finalists(document["promise"])]
+
+
+def _fleet(one: Mapping[str, Any]) -> str:
+    """Replicas of one pool, or workers of both."""
+    decode = f"{one['replicas']} x {one['layout']}"
+    return f"{one['prefill_replicas']} x {one['prefill_layout']} > {decode}" if "prefill_layout" in one else decode
 
 
 def _limit_name(one: Mapping[str, Any]) -> str:
@@ -85,7 +93,7 @@ def _attained(document: Mapping[str, Any]) -> Table:
     rows = [[_NAMES[name], *(words(found[key], "s") for key in shares)] for name, found in document["attained"].items()]
     kept = document["promise"]
     title = f"Percentiles over {kept['simulated_requests']:,} simulated requests, at the medians"
-    n, part = document["replicas"], kept["simulated_replicas"]
+    n, part = document["replicas"] + document.get("prefill_replicas", 0), kept["simulated_replicas"]
     note = f"{part} of the {n} replicas were simulated, with their share of the load." if part < n else ""
     return Table(title, ("time", *(f"{key} #" for key in shares)), rows, note=note)
 
@@ -106,19 +114,19 @@ def _curve(kept: Mapping[str, Any]) -> Table:
 
 
 def _finalists(kept: Mapping[str, Any]) -> Table:
+    has_chance = kept["kept_probability"] is not None
     rows = [
         [
-            one["layout"],
+            _fleet(one),
             f"{one['max_batch']:,}" if one["max_batch"] else "what fits",
-            f"{one['replicas']:,}",
             f"{one['gpus']:,}",
             percent(one["used_fraction"]),
-            *([] if one["kept_probability"] is None else [percent(one["kept_probability"])]),
+            *([percent(one["kept_probability"]) if one["kept_probability"] is not None else "–"] * has_chance),
         ]
         for one in kept["finalists"]
     ]
-    chance = ["chance #"] if kept["kept_probability"] is not None else []
-    columns = ("layout", "largest batch #", "replicas #", "GPUs #", "of the tightest limit #", *chance)
+    chance = ["chance #"] * has_chance
+    columns = ("replicas x layout", "largest batch #", "GPUs #", "of the tightest limit #", *chance)
     note = "of layouts that take as many GPUs the one with the greatest chance to keep the promise is chosen"
     note = note if len(rows) > 1 and chance else ""
     return Table("Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,), note=note)

@@ -121,7 +121,9 @@ def _headline(document: Mapping[str, Any]) -> str:
     first = f"has its one token after {words(point(document['ttft_s']), 's')}"
     sees = first if of_one is None else f"sees {words(point(of_one), 'tokens/s')}"
     where = f"{document['layout']} at batch {_batch(document)}"
-    if "fleet" in document:
+    if "fleet" in document and "pools" in document:
+        where = f"{where}, as that load fills it"
+    elif "fleet" in document:
         where = f"{document['fleet']['n_replicas']} x {where}, as that load fills it"
     said = f"{where}: a million output tokens cost {cost}, and each user {sees}. {_waits(document)}"
     return f"{said} {_carried(document['fleet'])}" if "fleet" in document else said.rstrip()
@@ -186,6 +188,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("Two pools would give more", pools_words(document)))
     if "promise" in document:
         out += promise_facts(document)
+    elif "fleet" in document and "pools" in document:
+        out.append(("Fleet", _pools_fleet(document["fleet"])))
     elif "fleet" in document:
         out.append(("Fleet", _fleet(document["fleet"], document["assumptions"])))
     if "margins" in document:
@@ -231,6 +235,17 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     taken = f"no more than {words(default, 's')} per token, as no --tpot says otherwise" if default else fastest
     paced = taken or "the limits that were stated"
     return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
+
+
+def _pools_fleet(fleet: Mapping[str, Any]) -> str:
+    """Both pools for a load, and what they cost."""
+    bill = f"{words(fleet['usd_per_hour'], 'USD')}/h, {words(fleet['usd_per_request'], 'USD')} per request"
+    workers = (
+        f"{format_count(fleet['n_prefill_replicas'], 'prefill worker')}, "
+        f"{format_count(fleet['n_replicas'], 'decode worker')}, {percent(fleet['load_fraction'])} loaded"
+    )
+    gpus = format_count(fleet["n_gpus"], "GPU")
+    return f"{gpus} for that load ({bill}): {workers}; arrivals taken as even, bursts need headroom"
 
 
 def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +17,18 @@ from computeledger.simulation.serving.steady import Estimate, Steady, steady_ser
 #: Replicas that are simulated at most: a larger fleet stands for as many of them with their share of the load, which
 #: is slightly slower than the whole, since routing then has fewer replicas to choose from (assumption).
 MOST_SIMULATED = 8
+#: How much busier the simulated part of two pools may be than the whole, by rounding its replicas.
+MOST_DISTORTION = 0.03
+#: Prefill workers over those expected, at which they are taken to be no limit; decode workers beyond the fewest that
+#: are tried for the sake of fewer prefill workers.
+PLENTY_RATIO, MOST_TRADES = 2, 3
 #: Fewest and most requests of a run of a search, and of the fleet that was found.
 SIZING_REQUESTS, CONFIRMING_REQUESTS = (4_000, 8_000), (10_000, 40_000)
 #: Least load of one replica over its capacity at which it is taken to be alone with a request.
 ALONE_FRACTION = 0.01
 
 Promises = Mapping[str, Promise]
+Counts = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +57,76 @@ class PromisedLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """What a fleet consists of: one replica, or one prefill and one decode worker.
+
+    Attributes
+    ----------
+    clock : ServingClock
+        With one replica of each pool.
+    carried : tuple of Estimate
+        By pool: rate at which the queue before one of its replicas stops being stable [1/s].
+    """
+
+    clock: ServingClock
+    carried: tuple[Estimate, ...]
+
+    def carried_by(self, counts: Counts) -> Estimate:
+        """Rate that so many replicas of each pool carry: that of the slowest pool [1/s].
+
+        Examples
+        --------
+        >>> unit = Unit(ServingClock(()), (Estimate(3.0, 3.0, 3.0, True), Estimate(1.0, 1.0, 1.0, True)))
+        >>> unit.carried_by((1, 2)).value, unit.carried_by((1, 4)).value
+        (2.0, 3.0)
+        """
+        each = [
+            Estimate(n * one.value, n * one.low, n * one.high, one.has_converged)
+            for n, one in zip(counts, self.carried, strict=True)
+        ]
+        return min(each, key=lambda one: one.value)
+
+    def fewest(self, requests_per_s: float) -> Counts:
+        """Replicas of each pool below which a queue grows without end [-].
+
+        Examples
+        --------
+        >>> unit = Unit(ServingClock(()), (Estimate(3.0, 3.0, 3.0, True), Estimate(1.0, 1.0, 1.0, True)))
+        >>> unit.fewest(3.5)
+        (2, 4)
+        """
+        return tuple(
+            math.floor(requests_per_s / one.value) + 1 if math.isfinite(one.value) else 1 for one in self.carried
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Attained:
     """A fleet under a load.
 
     Attributes
     ----------
-    n_replicas : int
-        Of the whole fleet [-].
+    counts : tuple of int
+        Replicas of each pool of the whole fleet [-].
     requests_per_s : float
         Its load [1/s].
     steady : Steady
         The part of it that was simulated.
     """
 
-    n_replicas: int
+    counts: Counts
     requests_per_s: float
     steady: Steady
+
+    @property
+    def n_replicas(self) -> int:
+        """Replicas of the only pool, or of that which decodes [-]."""
+        return self.counts[-1]
+
+    @property
+    def n_simulated(self) -> int:
+        """Replicas of all pools that were simulated, with their share of the load [-]."""
+        return sum(pool.n_replicas for pool in self.steady.result.scenario.pools)
 
     def quantile_s(self, name: str, share_fraction: float) -> float:
         """Time that a share of requests does not exceed; infinite where the fleet falls behind [s]."""
@@ -91,27 +151,49 @@ class Attained:
         return float(np.mean(good)) if len(good) else 0.0
 
 
-def with_replicas(fleet: ServingClock, n_replicas: int) -> ServingClock:
-    """A fleet of one pool with another number of replicas.
+def with_replicas(fleet: ServingClock, counts: Counts) -> ServingClock:
+    """A fleet with other numbers of replicas, by pool.
 
     Examples
     --------
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
-    >>> with_replicas(fleet, 3).pools[0].n_replicas
+    >>> with_replicas(fleet, (3,)).pools[0].n_replicas
     3
     """
-    (pool,) = fleet.pools
-    return replace(fleet, pools=(pool._replace(n_replicas=n_replicas),))
+    pools = zip(fleet.pools, counts, strict=True)
+    return replace(fleet, pools=tuple(pool._replace(n_replicas=n) for pool, n in pools))
+
+
+def simulated_part(counts: Counts) -> tuple[Counts, float]:
+    """Replicas of each pool that stand for a fleet, and their share of its load.
+
+    Two pools keep the ratio of their numbers; what rounding leaves makes the part slightly slower than the whole.
+
+    Examples
+    --------
+    >>> simulated_part((20,)), simulated_part((3, 4)), simulated_part((40, 60))
+    (((8,), 0.4), ((3, 4), 1.0), ((8, 12), 0.2))
+    """
+    if len(counts) == 1:
+        n = min(counts[0], MOST_SIMULATED)
+        return (n,), n / counts[0]
+    few, many = sorted(counts)
+    if few + many <= 2 * MOST_SIMULATED:
+        return counts, 1.0
+    for small in range(1, few):
+        large = max(math.floor(small * many / few), 1)
+        is_enough = small + large >= 2 * MOST_SIMULATED
+        if is_enough and small * many <= (1 + MOST_DISTORTION) * large * few:
+            part = (small, large) if counts[0] == few else (large, small)
+            return part, max(small / few, large / many)
+    return counts, 1.0
 
 
 def attained(
-    fleet: ServingClock, size: tuple[int, float], asked: PromisedLoad, carried: Estimate,
-    n_requests: tuple[int, int] = SIZING_REQUESTS,
-) -> Attained:  # fmt: skip
-    """Simulate so many replicas under so many requests a second.
-
-    ``fleet`` is one replica and ``carried`` its capacity [1/s].
+    unit: Unit, size: tuple[Counts, float], asked: PromisedLoad, n_requests: tuple[int, int] = SIZING_REQUESTS
+) -> Attained:
+    """Simulate so many replicas of each pool under so many requests a second.
 
     Examples
     --------
@@ -120,25 +202,22 @@ def attained(
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
     >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 1.0), ("100", "11")), {"ttft_s": Promise(0.9, 2.0)})
-    >>> one = capacity(fleet, asked.load)
-    >>> few, more = (attained(fleet, (n, 8.0), asked, one) for n in (2, 4))
+    >>> unit = Unit(fleet, (capacity(fleet, asked.load),))
+    >>> few, more = (attained(unit, ((n,), 8.0), asked) for n in (2, 4))
     >>> few.keeps(asked.promises), more.keeps(asked.promises), more.used_fraction(asked.promises) < 1
     (False, True, True)
     """
-    n_replicas, requests_per_s = size
-    part = min(n_replicas, MOST_SIMULATED)
-    each = [part * one for one in (carried.value, carried.low, carried.high)]
-    of_part = Estimate(each[0], each[1], each[2], carried.has_converged)
-    rate = requests_per_s * part / n_replicas
+    counts, requests_per_s = size
+    part, share = simulated_part(counts)
+    rate = requests_per_s * share
     load = replace(asked.load, arrivals=replace(asked.load.arrivals, requests_per_s=rate))
-    steady = steady_serving(with_replicas(fleet, part), load, rate, asked.seed, of_part, n_requests)
-    return Attained(n_replicas, requests_per_s, steady)
+    fleet = with_replicas(unit.clock, part)
+    steady = steady_serving(fleet, load, rate, asked.seed, unit.carried_by(part), n_requests)
+    return Attained(counts, requests_per_s, steady)
 
 
-def fewest_replicas(
-    fleet: ServingClock, asked: PromisedLoad, carried: Estimate, start: int, most: int
-) -> Attained | None:
-    """Find the fewest replicas that keep every promise, by bisection; none where ``most`` of them do not.
+def fewest_replicas(unit: Unit, asked: PromisedLoad, start: int, most: int) -> Attained | None:
+    """Find the fewest replicas of one pool that keep every promise, by bisection; none where ``most`` do not.
 
     Examples
     --------
@@ -147,34 +226,107 @@ def fewest_replicas(
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
     >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 8.0), ("100", "11")), {"ttft_s": Promise(0.9, 2.0)})
-    >>> found = fewest_replicas(fleet, asked, capacity(fleet, asked.load), 1, 100)
+    >>> found = fewest_replicas(Unit(fleet, (capacity(fleet, asked.load),)), asked, 1, 100)
     >>> found.n_replicas
     3
     """
     rate = asked.load.requests_per_s
+
+    def at(n: int) -> Attained:
+        return attained(unit, ((n,), rate), asked)
+
     # a queue is stable only below capacity: fewer replicas than these always fall behind
-    below = math.floor(rate / carried.value) if math.isfinite(carried.value) else 0
-    n = min(max(start, below + 1), most)
-    if n <= below:
+    return _fewest(at, asked.promises, (unit.fewest(rate)[0], start, most))
+
+
+def _fewest(at: Callable[[int], Attained], promises: Promises, between: tuple[int, int, int]) -> Attained | None:
+    """The fewest that keep every promise, from the least that may, beginning where they are expected."""
+    least, start, most = between
+    below, n = least - 1, min(max(start, least), most)
+    if n < least:
         return None
-    best = attained(fleet, (n, rate), asked, carried)
-    while not best.keeps(asked.promises):
+    best = at(n)
+    while not best.keeps(promises):
         if n >= most:
             return None
         below, n = n, min(max(n + 1, math.ceil(1.25 * n)), most)
-        best = attained(fleet, (n, rate), asked, carried)
-    while best.n_replicas - below > 1:
-        n = (below + best.n_replicas) // 2
-        one = attained(fleet, (n, rate), asked, carried)
-        if one.keeps(asked.promises):
-            best = one
+        best = at(n)
+    while n - below > 1:
+        fewer = n - 1 if n == start else (below + n) // 2  # the guess is near: look beside it first
+        one = at(fewer)
+        if one.keeps(promises):
+            best, n = one, fewer
         else:
-            below = n
+            below = fewer
     return best
 
 
-def alone(fleet: ServingClock, asked: PromisedLoad, carried: Estimate) -> Attained:
-    """One replica that is nearly always free: the best that the layout can promise.
+def fewest_workers(unit: Unit, asked: PromisedLoad, start: Counts, gpus: Counts, most_gpus: int) -> Attained | None:
+    """Find the prefill and decode workers that keep every promise on the fewest GPUs.
+
+    More of either never harms, so what keeps a promise is bounded by a staircase: it is followed from the fewest
+    decode workers on, as long as fewer prefill workers may make up for one more of them.
+
+    Parameters
+    ----------
+    unit : Unit
+        One worker of each pool.
+    asked : PromisedLoad
+        The load and what is promised.
+    start : tuple of int
+        Workers of each pool that are expected to be enough [-].
+    gpus : tuple of int
+        GPUs of a worker of each pool [-].
+    most_gpus : int
+        Of both pools [-].
+
+    Returns
+    -------
+    Attained or None
+        None where no fleet on so many GPUs keeps them.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.serving.arrivals import Arrivals
+    >>> from computeledger.simulation.serving.steady import capacities
+    >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
+    >>> one = Pool(1, constant_step_times(4, 0.1, 0.2), Limits(4, 1000, 0, 0, 512))
+    >>> fleet = ServingClock((one, one), (1, 1))
+    >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 8.0), ("100", "11")), {"ttft_s": Promise(0.9, 2.0)})
+    >>> fewest_workers(Unit(fleet, capacities(fleet, asked.load)), asked, (2, 3), (1, 1), 100).counts
+    (1, 3)
+    """
+    rate, seen = asked.load.requests_per_s, dict[Counts, Attained]()
+    least = unit.fewest(rate)
+
+    def at(*counts: int) -> Attained:
+        if counts not in seen:
+            seen[counts] = attained(unit, (counts, rate), asked)
+        return seen[counts]
+
+    def room(n_decode: int) -> int:
+        return (most_gpus - n_decode * gpus[1]) // gpus[0]
+
+    plenty = PLENTY_RATIO * max(start[0], least[0])
+    most = (most_gpus - least[0] * gpus[0]) // gpus[1]
+    fewest = _fewest(lambda n: at(plenty, n), asked.promises, (least[1], start[1], most))
+    if fewest is None:
+        return None
+    best: Attained | None = None
+    for n_decode in range(fewest.counts[1], min(fewest.counts[1] + MOST_TRADES, most) + 1):
+        left = most_gpus if best is None else _n_gpus(best, gpus) - 1
+        limit = (left - n_decode * gpus[1]) // gpus[0]
+        begin = min(max(start[0], least[0]), limit)
+        best = _fewest(lambda n, d=n_decode: at(n, d), asked.promises, (least[0], begin, limit)) or best  # type: ignore[misc]
+    return best
+
+
+def _n_gpus(one: Attained, gpus: Counts) -> int:
+    return sum(n * each for n, each in zip(one.counts, gpus, strict=True))
+
+
+def alone(unit: Unit, asked: PromisedLoad) -> Attained:
+    """One replica of each pool that is nearly always free: the best that the layout can promise.
 
     Examples
     --------
@@ -183,10 +335,11 @@ def alone(fleet: ServingClock, asked: PromisedLoad, carried: Estimate) -> Attain
     >>> from computeledger.simulation.state import Limits, Pool, constant_step_times
     >>> fleet = ServingClock((Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512)),))
     >>> asked = PromisedLoad(DrawnLoad(Arrivals("poisson", 8.0), ("100", "11")), {"tpot_s": Promise(0.9, 0.05)})
-    >>> round(alone(fleet, asked, capacity(fleet, asked.load)).used_fraction(asked.promises), 6)
+    >>> round(alone(Unit(fleet, (capacity(fleet, asked.load),)), asked).used_fraction(asked.promises), 6)
     2.0
     """
-    return attained(fleet, (1, ALONE_FRACTION * carried.value), asked, carried)
+    ones = (1,) * len(unit.carried)
+    return attained(unit, (ones, ALONE_FRACTION * unit.carried_by(ones).value), asked)
 
 
 def most_kept(points: Sequence[Attained], promises: Promises) -> float:

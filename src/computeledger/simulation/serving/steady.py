@@ -153,14 +153,31 @@ def capacity(fleet: ServingClock, draw: Draw, seed: int = 0) -> Estimate:
     >>> round(capacity(ServingClock((pool,)), draw).value, 2)  # 2 replicas x 4 places over 11 steps of 0.1 s
     7.27
     """
-    lone = [_saturated(fleet, place, draw, seed) for place in range(len(fleet.pools))]
+    lone = capacities(fleet, draw, seed)
     scaled = [
         Estimate(one.value * pool.n_replicas, one.low * pool.n_replicas, one.high * pool.n_replicas, one.has_converged)
         for one, pool in zip(lone, fleet.pools, strict=True)
     ]
-    least = min(scaled, key=lambda one: one.value)
+    return min(scaled, key=lambda one: one.value)
+
+
+def capacities(fleet: ServingClock, draw: Draw, seed: int = 0) -> tuple[Estimate, ...]:
+    """Find the largest rate at which the queue before one replica is stable, by pool.
+
+    Parameters and limits are those of :func:`capacity`.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import Limits, constant_step_times
+    >>> pool = Pool(2, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512))
+    >>> def draw(n, rate):
+    ...     return Trace(np.arange(n) / rate, np.full(n, 100), np.full(n, 11))
+    >>> [round(one.value, 2) for one in capacities(ServingClock((pool,)), draw)]
+    [3.64]
+    """
     up = 1.0 if math.isinf(fleet.failure_s) else fleet.failure_s / (fleet.failure_s + fleet.repair_s)
-    return Estimate(up * least.value, up * least.low, up * least.high, least.has_converged)
+    lone = [_saturated(fleet, place, draw, seed) for place in range(len(fleet.pools))]
+    return tuple(Estimate(up * one.value, up * one.low, up * one.high, one.has_converged) for one in lone)
 
 
 def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estimate:

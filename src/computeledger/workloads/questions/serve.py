@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 
+#: Ways to serve.
+ONE_POOL, TWO_POOLS, BOTH = "aggregated", "disaggregated", "both"
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("requests_per_s", "kv_tiers")
+_OF_ONE_POOL = ("kv_tiers",)
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
+#: Profiles of no engine that two pools can be asked of.
+_UNFITTED = ("ideal", "generic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +134,10 @@ class ServeQuestion(EngineRun, OnSystem):
         is_open=True, metavar="T", takes_quantile=True, is_single=True, label="Slowest request", group="More",
         blank="none",
     )  # fmt: skip
-    mode: str = asked(
-        "text", "One pool of replicas, or prefill and decode apart.", "aggregated",
-        choices=("aggregated", "disaggregated"), label="Pools", group="More",
+    mode: str | None = asked(
+        "text", "One pool of replicas, prefill and decode apart, or whichever takes fewer GPUs for a load.",
+        choices=(ONE_POOL, TWO_POOLS, BOTH), label="Pools", group="More",
+        blank="aggregated; both where percentiles are promised",
     )  # fmt: skip
     prefill_layout: str | None = asked(
         "text", "Layout of the workers that read prompts, where those that decode have one of their own.",
@@ -203,6 +208,26 @@ class ServeQuestion(EngineRun, OnSystem):
         given = {"ttft_s": self.ttft, "tpot_s": self.tpot, "end_to_end_s": self.e2e}
         return {name: one for name, one in given.items() if isinstance(one, Promise)}
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Ways to serve that are searched."""
+        if self.mode in (ONE_POOL, TWO_POOLS):
+            return (self.mode,)
+        if self.prefill_layout is not None:
+            return (TWO_POOLS,)
+        if (self.mode is None and not self.promises) or self.bound_to_one_pool:
+            return (ONE_POOL,)
+        return ONE_POOL, TWO_POOLS
+
+    @property
+    def bound_to_one_pool(self) -> str | None:
+        """Why two pools are not searched: what was given that they do not have."""
+        given = {name: getattr(self, name) for name in (*_OF_ONE_POOL, *_OF_HOST, "anchor", "profile", "layout")}
+        name = next((name for name, one in given.items() if one), None)
+        if name is None:
+            return None if self.engine in (*calibrated_engines(), *_UNFITTED) else f"{self.engine} has one pool"
+        return f"--{name.replace('_', '-')} is of one pool"
+
     def check(self) -> None:
         """Refuse parts that contradict one another."""
         if self.has_settings:
@@ -213,14 +238,14 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError(
                 f"--emit {self.emit}: the answer is {self.backend}'s: give --backend {self.emit}, or leave it out"
             )
-        if self.profile is not None and (self.emit or self.anchor or self.mode != "aggregated"):
+        if self.profile is not None and (self.emit or self.anchor or TWO_POOLS in self.modes):
             raise InputError(
                 "--profile: a machine's own kernels have no engine to launch, to anchor or to disaggregate"
             )
         if self.profile is not None and self.backend_version is not None:
             raise InputError("--backend-version: a machine's own kernels have no release: leave out --profile")
         self._check_experts()
-        if self.anchor and self.mode != "aggregated":
+        if self.anchor and TWO_POOLS in self.modes:
             raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
         if self.cache_discount is not None and not self.kv_tiers:
             raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
@@ -264,9 +289,13 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError(f"{option}: requests arrive one by one, not in --rounds: leave out one of the two")
 
     def _check_pools(self) -> None:
-        if self.mode != "disaggregated":
-            if self.prefill_layout is not None:
-                raise InputError("--prefill-layout is of workers that only read prompts: add --mode disaggregated")
+        if self.prefill_layout is not None and (self.mode == ONE_POOL or not (self.mode or self.promises)):
+            raise InputError("--prefill-layout is of workers that only read prompts: add --mode disaggregated")
+        if self.mode == BOTH and self.requests_per_s is None:
+            raise InputError("--mode both compares fleets for a load: add --requests-per-s")
+        if self.mode == BOTH and (why := self.bound_to_one_pool):
+            raise InputError(f"--mode both: {why}: leave out one of the two")
+        if self.modes != (TWO_POOLS,):
             return
         if bool(self.layout) != bool(self.prefill_layout):
             raise InputError(

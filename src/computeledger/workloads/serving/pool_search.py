@@ -6,6 +6,7 @@ out is evaluated as one closed system, and those are the figures that an option 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.errors import DoesNotFitError
+from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine
-from computeledger.units import HOUR_S, TOKENS_PER_MTOK, format_count
+from computeledger.units import HOUR_S, TOKENS_PER_MTOK, format_count, format_si
 from computeledger.workloads.serving.columns import (
     LARGEST_BATCH,
     ServingBlock,
@@ -29,10 +30,12 @@ from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.pools import (
     DisaggregatedResult,
     DisaggregatedScenario,
+    at_rate,
     estimate_disaggregated,
     prefill_worker,
     without_prompts,
 )
+from computeledger.workloads.serving.search import Slo
 from computeledger.workloads.sweep import Columns, join_columns
 
 Array = NDArray[np.float64]
@@ -41,6 +44,8 @@ Array = NDArray[np.float64]
 MOST_BUSY_FRACTION = 0.8
 #: Batches per doubling: workers are whole, so a pool's rate must be met closely.
 _PER_DOUBLING = 8
+#: Pools of each kind, on the fewest GPUs, that are matched with one another for a load.
+_MOST_SIDES = 16
 #: Steps per decade of TPOT in which the best match of each is kept and evaluated exactly.
 _BINS = 80
 
@@ -105,8 +110,8 @@ class _Prefill:
     alone_s: Array
 
 
-def pools_usd_per_mtok(result: DisaggregatedResult) -> tuple[Num, Num]:
-    """Cost of writing and of reading a million tokens, each paid by its own pool.
+def pools_usd_per_mtok(result: DisaggregatedResult, requests_per_s: Num | None = None) -> tuple[Num, Num]:
+    """Cost of writing and of reading a million tokens, each paid by its own pool; shared by all requests that arrive.
 
     Examples
     --------
@@ -121,7 +126,12 @@ def pools_usd_per_mtok(result: DisaggregatedResult) -> tuple[Num, Num]:
     True
     """
     asked, one = result.scenario, result.scenario.decode
-    price = one.usd_per_gpu_hour / HOUR_S * TOKENS_PER_MTOK / result.requests_per_s
+    price = (
+        one.usd_per_gpu_hour
+        / HOUR_S
+        * TOKENS_PER_MTOK
+        / (result.requests_per_s if requests_per_s is None else requests_per_s)
+    )
     decode, prefill = asked.n_decode * one.layout.n_gpus, asked.n_prefill * asked.prefill_layout.n_gpus
     return price * decode / one.output_tokens, price * prefill / one.input_tokens
 
@@ -143,19 +153,7 @@ def search_pools(
     >>> {one.n_gpus <= 8 for one in found}
     {True}
     """
-    prefill = _prefill_pool(scenario, [stated[0]] if stated else layouts, machine)
-    apart = without_prompts(machine)
-    most = min(float(np.max(room(scenario, layouts, machine))), LARGEST_BATCH)
-    batches = [stated[1]] if stated and stated[1] else batches_to_try(most, _PER_DOUBLING)
-    cut = list(serving_blocks(scenario, layouts, apart, batches))
-    parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
-    if not parts or not prefill.layouts:
-        raise DoesNotFitError(
-            f"{scenario.model.id}: no layout of at most {format_count(n_gpus, 'GPU')} holds it and one sequence"
-        )
-    columns = join_columns(parts)
-    if not columns["batch"].size:
-        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:,.0f}")
+    prefill, columns = _workers(scenario, layouts, machine, stated, f"at most {format_count(n_gpus, 'GPU')}")
     matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
         raise DoesNotFitError(
@@ -169,6 +167,113 @@ def search_pools(
             f"{scenario.model.id}: no two pools on {format_count(n_gpus, 'GPU')} reach a steady state"
         )
     return found
+
+
+def size_pools(
+    scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, slo: Slo,
+    stated: tuple[Layout, int | None] | None = None,
+) -> list[PoolOption]:  # fmt: skip
+    """Size both pools for a load within its limits, fewest GPUs first; the figures are those at that load.
+
+    Workers of the two pools are counted apart: prefill workers are busy for at most a share of the time, decode workers
+    as many as hold the sequences at a batch that is fast enough. Arrivals are even.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 2048.0, 256.0, 1.0, 0.0, 2.0)
+    >>> machine = Machine(load_system("h200-nvl8"))
+    >>> few, more = (size_pools(scenario, [Layout(tp=4)], machine, Slo(rate, 2.0, 0.05))[0] for rate in (4.0, 40.0))
+    >>> few.n_gpus, few.n_gpus < more.n_gpus, round(more.requests_per_s, 1)
+    (8, True, 40.0)
+    """
+    able = [one for one, is_able in zip(layouts, _keeps_busy(scenario, layouts, machine), strict=True) if is_able]
+    prefill, columns = _workers(scenario, layouts, machine, stated, "these sizes", able)
+    decoding = _decoding_sides(scenario, columns, layouts, slo)
+    if not decoding:
+        raise QuantityError(
+            f"no two pools meet TPOT {format_si(slo.tpot_s, 's')}: the best is "
+            f"{format_si(float(np.min(columns['tpot_s'])), 's')}"
+        )
+    reading = _prefill_sides(prefill, slo)
+    pairs = [_Match(one, layout, n, m, batch) for one, n, _ in reading for layout, m, batch, _ in decoding]
+    found = _at_load(scenario, machine, pairs, slo.requests_per_s)
+    within = [one for one in found if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
+    if not within:
+        raise QuantityError(
+            f"no two pools meet TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: the best TTFT "
+            f"is {format_si(min(one.ttft_s for one in found), 's')}"
+        )
+    return sorted(within, key=lambda one: (one.n_gpus, one.ttft_s))
+
+
+def _keeps_busy(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine) -> NDArray[np.bool_]:
+    """Whether memory beside the weights holds a prompt for every rank and stage of a worker, and another that waits."""
+    held = np.ravel(room(scenario, layouts, machine))
+    return held >= 2 * np.array([float(one.dp * one.pp) for one in layouts])
+
+
+def _prefill_sides(prefill: _Prefill, slo: Slo) -> list[tuple[Layout, int, float]]:
+    """Layout, workers and GPUs of the smallest prefill pools that keep up, and of larger ones that wait less."""
+    out = []
+    for layout, gpus, service_s in zip(prefill.layouts, prefill.gpus, prefill.service_s, strict=True):
+        least = max(math.ceil(slo.requests_per_s * float(service_s) / MOST_BUSY_FRACTION), 1)
+        counts = {least, least + 1, math.ceil(1.5 * least), 2 * least}
+        out += [(layout, n, n * float(gpus)) for n in sorted(counts)]
+    return sorted(out, key=lambda one: one[2])[:_MOST_SIDES]
+
+
+def _decoding_sides(
+    scenario: ServingScenario, columns: Columns, layouts: Sequence[Layout], slo: Slo
+) -> list[tuple[Layout, int, float, float]]:
+    """Layout, workers, largest batch and GPUs of the decode pools that are fast enough, each layout on its fewest."""
+    best: dict[int, tuple[Layout, int, float, float]] = {}
+    rate = columns["batch"] / (scenario.output_tokens * columns["tpot_s"])
+    needed = np.maximum(np.ceil(slo.requests_per_s / rate), 1)
+    for row in np.flatnonzero(columns["tpot_s"] <= slo.tpot_s):
+        place, n = int(columns["layout_index"][row]), int(needed[row])
+        one = (layouts[place], n, float(columns["batch"][row]), n * float(columns["n_gpus"][row]))
+        if place not in best or (one[1], -one[2]) < (best[place][1], -best[place][2]):
+            best[place] = one
+    return sorted(best.values(), key=lambda one: one[3])[:_MOST_SIDES]
+
+
+def _at_load(
+    scenario: ServingScenario, machine: Machine, matches: list[_Match], requests_per_s: float
+) -> list[PoolOption]:
+    """Each match under a load that arrives evenly."""
+    asked = at_rate(_stacked(scenario, matches), machine, requests_per_s)
+    return _options(matches, asked, estimate_disaggregated(asked, machine))
+
+
+def _stacked(scenario: ServingScenario, matches: list[_Match]) -> DisaggregatedScenario:
+    """Every match, one row each; the decode batch stands for the requests in flight."""
+    prefill, decode = stack_layouts([one.prefill for one in matches]), stack_layouts([one.decode for one in matches])
+    n_prefill, n_decode, batch = (
+        np.array([[float(getattr(one, name))] for one in matches]) for name in ("n_prefill", "n_decode", "batch")
+    )
+    asked = replace(scenario, layout=decode, batch=batch)
+    return DisaggregatedScenario(asked, prefill, n_prefill, n_decode, n_decode * batch)
+
+
+def _workers(
+    scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, stated: tuple[Layout, int | None] | None,
+    sizes: str, reading: Sequence[Layout] = (),
+) -> tuple[_Prefill, Columns]:  # fmt: skip
+    """Prefill workers of every layout, or of those for ``reading``, and decode workers of every layout and batch."""
+    prefill = _prefill_pool(scenario, [stated[0]] if stated else reading or layouts, machine)
+    apart = without_prompts(machine)
+    most = min(float(np.max(room(scenario, layouts, machine))), LARGEST_BATCH)
+    batches = [stated[1]] if stated and stated[1] else batches_to_try(most, _PER_DOUBLING)
+    cut = list(serving_blocks(scenario, layouts, apart, batches))
+    parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
+    if not parts or not prefill.layouts:
+        raise DoesNotFitError(f"{scenario.model.id}: no layout of {sizes} holds it and one sequence")
+    columns = join_columns(parts)
+    if not columns["batch"].size:
+        raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:,.0f}")
+    return prefill, columns
 
 
 def _with_index(block: ServingBlock, columns: Columns, layouts: Sequence[Layout]) -> Columns:
@@ -233,22 +338,23 @@ def _fewest_gpus(scenario: ServingScenario, prefill: _Prefill, decode: Columns) 
 
 def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -> list[PoolOption]:
     """Each match as one closed system, its load such that the decode batches are those matched."""
-    prefill, decode = stack_layouts([one.prefill for one in matches]), stack_layouts([one.decode for one in matches])
-    n_prefill, n_decode, batch = (
-        np.array([[float(getattr(one, name))] for one in matches]) for name in ("n_prefill", "n_decode", "batch")
-    )
-    asked = replace(scenario, layout=decode, batch=batch)
-    load = n_decode * batch
-    before = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+    asked = _stacked(scenario, matches)
+    load, batch = asked.concurrency, asked.decode.batch
+    before = estimate_disaggregated(asked, machine)
     load = np.maximum(load * batch / np.maximum(before.decode_batch, 1e-9), 1.0)  # those not yet decoding come on top
-    load = np.floor(np.minimum(load, 2 * n_decode * batch) + 0.5)
-    result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+    load = np.floor(np.minimum(load, 2 * asked.concurrency) + 0.5)
+    result = estimate_disaggregated(replace(asked, concurrency=load), machine)
     over = result.decode_batch / scenario.settings.max_batch
     if np.any(over > 1):  # a worker never decodes more than it was told to
         load = np.where(over > 1, np.maximum(np.floor(load / over), 1.0), load)
-        result = estimate_disaggregated(DisaggregatedScenario(asked, prefill, n_prefill, n_decode, load), machine)
+        result = estimate_disaggregated(replace(asked, concurrency=load), machine)
+    return _options(matches, replace(asked, concurrency=load), result)
+
+
+def _options(matches: list[_Match], asked: DisaggregatedScenario, result: DisaggregatedResult) -> list[PoolOption]:
+    """Rows of a stacked result."""
     columns = (
-        load,
+        asked.concurrency,
         result.decode_batch,
         result.tpot_s,
         result.ttft_s,
@@ -257,7 +363,7 @@ def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -
         *pools_usd_per_mtok(result),
         result.prefill_busy_fraction,
     )
-    shape = load.shape
+    shape = np.shape(result.requests_per_s)
     rows = zip(*(np.broadcast_to(column, shape)[:, 0].tolist() for column in columns), strict=True)
     return [
         PoolOption(match.prefill, match.decode, match.n_prefill, match.n_decode, *row)

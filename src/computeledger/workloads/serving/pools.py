@@ -199,6 +199,58 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     )
 
 
+def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: Num) -> DisaggregatedScenario:
+    """Two pools under a load: with the requests in flight at which they finish what arrives.
+
+    Parameters
+    ----------
+    scenario : DisaggregatedScenario
+        Its decode batch is the largest that a worker takes; its requests in flight are set aside.
+    machine : Machine
+        One GPU, its links, and what they reach.
+    requests_per_s : float or ndarray
+        What arrives; where the pools finish less, they are full [1/s].
+
+    Returns
+    -------
+    DisaggregatedScenario
+        For :func:`estimate_disaggregated`.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-70b"), Layout(tp=4), Precision(), 2048.0, 512.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> asked = at_rate(DisaggregatedScenario(one, Layout(tp=4), 2.0, 2.0, 1.0), machine, 3.0)
+    >>> round(float(estimate_disaggregated(asked, machine).requests_per_s), 2)
+    3.0
+    """
+    central = replace(machine, efficiency=replace(machine.efficiency, serving_ratio=1.0))
+    apart, decode = without_prompts(central), scenario.decode
+    real = without_prompts(machine)
+    prefill = prefill_worker(decode, scenario.prefill_layout, central)
+    pool = _PrefillPool(prefill.prefill_s, prefill.prefill_busy_s / scenario.n_prefill, scenario.n_prefill)
+
+    def decode_s(batch: Num, at: Machine) -> Num:
+        step_s = decode_step(replace(decode, batch=np.maximum(batch, 1.0)), at)[1]
+        return decode.output_tokens * step_s / decode.tokens_per_step
+
+    wanted = np.asarray(requests_per_s / scenario.n_decode, float)
+    alone = wanted * decode_s(1.0, real)  # below one sequence a worker idles in between
+    shape = np.broadcast_shapes(np.shape(alone), np.shape(decode.batch), np.shape(pool.service_s))
+    low, high = np.zeros(shape), np.broadcast_to(np.log(decode.batch), shape)
+    for _ in range(HALVINGS + 4):
+        half = (low + high) / 2
+        is_enough = np.exp(half) >= wanted * decode_s(np.exp(half), real)
+        low, high = np.where(is_enough, low, half), np.where(is_enough, half, high)
+    batch = np.where(alone < 1, np.maximum(alone, 1e-9), np.exp(high))
+    taken_s = decode_s(batch, apart)
+    rate = np.minimum(scenario.n_decode * batch / taken_s, _FULL_FRACTION / pool.service_s)
+    load = rate * (pool.alone_s + pool.wait_s(rate, np.inf) + taken_s)
+    return replace(scenario, concurrency=rate * (pool.alone_s + pool.wait_s(rate, load) + taken_s))
+
+
 def without_prompts(machine: Machine) -> Machine:
     """A machine whose decodes share no GPU with prompts: no prefill stands between two decode steps.
 

@@ -306,7 +306,7 @@ def interval_asked(question: ServeQuestion, model: Model, system: System) -> Int
     >>> interval_asked(asked, load_model("qwen3-8b"), load_system("h100-nvl8")) is None
     True
     """
-    engine, kind, stated = question.engine, question.mode, question.layout
+    engine, kind, stated = question.engine, question.modes[0], question.layout
     constants = constants_of(engine, system.accelerator)
     if kind == "aggregated" and stated and parse_layout(stated).n_gpus > system.n_gpus_scale_up.value:
         kind = "spread"

@@ -35,8 +35,14 @@ from computeledger.questions.answers.serving.document import (
 )
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
-from computeledger.questions.answers.serving.pools import PoolsAnswer, answer_pools
-from computeledger.questions.answers.serving.promise import KeptPromise, keep_promise
+from computeledger.questions.answers.serving.pools import (
+    PoolsAnswer,
+    answer_pools,
+    answer_sized_pools,
+    fewest_pools,
+    two_pools,
+)
+from computeledger.questions.answers.serving.promise import KeptPromise, OnePool, keep_promise
 from computeledger.questions.answers.serving.promise_document import promise_document
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
@@ -60,7 +66,7 @@ from computeledger.questions.grounds import efficiency_document, working_documen
 from computeledger.units import format_count
 from computeledger.workloads.engines import default_file
 from computeledger.workloads.figures import serving_figures
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS, ServeQuestion
 from computeledger.workloads.serving.breakdown import break_down_serving
 from computeledger.workloads.serving.estimate import ServingResult, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import interval_for
@@ -313,7 +319,41 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     if question.profile is not None and user_path(question.profile) is None:
         given = shown(question.profile)
         raise InputError(f"--profile {given}: no such file; computeledger calibrate --write FOLDER makes one")
-    return answer_pools(read_setting(question)) if question.mode == "disaggregated" else answer_one_pool(question)
+    if question.promises:
+        return _answer_promise(question)
+    if question.modes == (TWO_POOLS,):
+        return answer_pools(read_setting(question))
+    return answer_one_pool(question) if len(question.modes) == 1 else _fewer_gpus(question)
+
+
+def _answer_promise(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
+    """One pool or two, whichever keeps the promises on fewer GPUs."""
+    if question.modes == (ONE_POOL,):
+        return answer_one_pool(question)
+    one, refused = None, {ONE_POOL: "not asked for"}
+    if ONE_POOL in question.modes:
+        try:
+            one, refused = _one_pool(read_setting(replace(question, mode=ONE_POOL))), {}
+        except DoesNotFitError as error:
+            refused = {ONE_POOL: str(error)}
+    kept = keep_promise(one, two_pools(read_setting(replace(question, mode=TWO_POOLS))), refused)
+    if one is None or kept.fleet is None:
+        return answer_sized_pools(kept.chosen.setting, kept)
+    return _answered(one, kept)
+
+
+def _fewer_gpus(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
+    """One pool or two, whichever carries a load within plain limits on fewer GPUs; one where they take as many."""
+    one, two = replace(question, mode=ONE_POOL), read_setting(replace(question, mode=TWO_POOLS))
+    try:
+        single = answer_one_pool(one)
+    except InputError:
+        return answer_pools(two)
+    try:
+        apart = fewest_pools(two)
+    except InputError:
+        return single
+    return answer_pools(two) if apart[0].n_gpus < single.n_gpus else single
 
 
 def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
@@ -325,6 +365,13 @@ def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
 
 
 def _answer_one_pool(setting: Setting) -> ServeAnswer:
+    one, question = _one_pool(setting), setting.question
+    why = question.bound_to_one_pool or "not asked for"
+    return _answered(one, keep_promise(one, None, {TWO_POOLS: why}) if question.promises else None)
+
+
+def _one_pool(setting: Setting) -> OnePool:
+    """Every layout and batch of one pool."""
     question = setting.question
     check_request(setting.at_median)
     of_any = replace(question, gpus=None) if question.promises and question.layout is None else question
@@ -335,8 +382,13 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
         layouts = layouts_to_search(question, layouts)
     else:
         layouts = layouts_of_engine(question.engine, layouts)
-    found = search_options(question, setting.at_median, layouts, setting.typical)
-    kept = keep_promise(setting, found) if question.promises else None
+    return OnePool(setting, layouts, search_options(question, setting.at_median, layouts, setting.typical))
+
+
+def _answered(one: OnePool, kept: KeptPromise | None) -> ServeAnswer:
+    """The answer of what was searched: of a promise, of a load, or of the cheapest replica that is fast enough."""
+    setting, layouts, found = one.setting, one.layouts, list(one.found)
+    question = setting.question
     fleet = kept.fleet if kept else _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
     at_hand = question.gpus or setting.system.n_gpus

@@ -14,30 +14,34 @@ from computeledger.arrays import Z_95
 from computeledger.errors import DoesNotFitError
 from computeledger.fields import MOST_COUNT, Promise, fields_of
 from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, fleet_of, within_context
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.serving.arrivals import spread_of
-from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.promise import (
     CONFIRMING_REQUESTS,
     Attained,
     PromisedLoad,
+    Unit,
     alone,
     attained,
     fewest_replicas,
+    fewest_workers,
 )
-from computeledger.simulation.serving.search import most_carried
-from computeledger.simulation.serving.steady import Estimate
+from computeledger.simulation.serving.steady import capacities
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
 from computeledger.spread import Spread
 from computeledger.units import format_si
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS, ServeQuestion
+from computeledger.workloads.serving.pool_search import PoolOption
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
 
 #: Layouts that are simulated, those first that carry the load on the fewest GPUs in closed form.
 MOST_FINALISTS = 8
+#: Pairs of layouts of two pools that are simulated (a pair takes twice as long).
+MOST_PAIRS = 4
 #: GPUs that a layout takes in closed form, over the fewest found, beyond which it is not simulated (assumption).
 HOPELESS = 1.1
 #: Scores beyond which a chance is nought or one, and how closely the breaking one is found.
@@ -52,43 +56,57 @@ _OPTIONS = {"ttft_s": "--ttft", "tpot_s": "--tpot", "end_to_end_s": "--e2e"}
 
 @dataclass(frozen=True, slots=True)
 class Finalist:
-    """A layout that was simulated, with or without a limit on its batch.
+    """A layout that was simulated, with or without a limit on its batch; or one of each of two pools.
 
     Attributes
     ----------
-    option : ServingOption
-        What stands for a replica in closed form.
+    setting : Setting
+        Of the way to serve: one pool and two have intervals of their own.
+    option : ServingOption or PoolOption
+        What stands for it in closed form.
     max_batch : int or None
-        Limit on its sequences; None for what memory holds [-].
-    fleet : ServingClock
-        One replica.
-    carried : Estimate
-        Rate at which its queue stops being stable [1/s].
+        Limit on the sequences of a replica; None for what memory holds [-].
+    unit : Unit
+        One replica of each pool, and what it carries.
     best : Attained
-        Its fewest replicas that keep the promise.
+        The fewest of them that keep the promise.
     by_score : mapping of float to Attained
         The same fleet where real times are at a standard normal score of their interval.
     breaking_score : float
         Score from which on a promise breaks; infinite where times have no interval [-].
     """
 
-    option: ServingOption
+    setting: Setting
+    option: ServingOption | PoolOption
     max_batch: int | None
-    fleet: ServingClock
-    carried: Estimate
+    unit: Unit
     best: Attained
     by_score: Mapping[float, Attained]
     breaking_score: float
 
     @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Of a replica of each pool, that which reads prompts first."""
+        return layouts_of(self.option)
+
+    @property
+    def mode(self) -> str:
+        """One pool or two."""
+        return TWO_POOLS if len(self.layouts) > 1 else ONE_POOL
+
+    @property
     def most_sequences(self) -> int:
-        """Sequences that a replica takes at once: its limit, or what memory holds [-]."""
-        return int(self.fleet.pools[0].limits.live)
+        """Sequences that a decoding replica takes at once: its limit, or what memory holds [-]."""
+        return int(self.unit.clock.pools[-1].limits.live)
 
     @property
     def n_gpus(self) -> int:
         """GPUs of all its replicas [-]."""
-        return self.best.n_replicas * int(self.option.layout.n_gpus)
+        return self.gpus_of(self.best.counts)
+
+    def gpus_of(self, counts: tuple[int, ...]) -> int:
+        """GPUs of so many replicas of each pool [-]."""
+        return _gpus_of(self.layouts, counts)
 
     @property
     def kept_probability(self) -> float | None:
@@ -99,11 +117,16 @@ class Finalist:
         return None if math.isinf(self.breaking_score) else float(_CDF(self.breaking_score))
 
 
+def layouts_of(option: ServingOption | PoolOption) -> tuple[Layout, ...]:
+    """Layouts of a replica of each pool, that which reads prompts first."""
+    return (option.layout,) if isinstance(option, ServingOption) else (option.prefill_layout, option.decode_layout)
+
+
 def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     """Arrivals at the rate asked about, of requests of the lengths asked about."""
     question = setting.question
     rate, spread = median_of(question.requests_per_s or 0.0), question.arrival_spread
-    simulated, workload = _simulated(setting, None, None), setting.workload
+    simulated, workload = _simulated(setting, (), None), setting.workload
     if workload is None:
         workload = Workload("", spread_of(simulated.input_tokens), spread_of(simulated.output_tokens))
     load = within_context(setting.at_median.model, workload.load(rate, spread, question.seed), DEFAULT_REQUESTS)
@@ -114,17 +137,19 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     return PromisedLoad(load, {name: both[name] for name in KEYS if name in both}, question.seed)
 
 
-def _simulated(setting: Setting, layout: str | None, max_batch: int | None) -> SimulateServeQuestion:
+def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | None) -> SimulateServeQuestion:
     """The same deployment as a question of simulation; without a prefix cache its prompts hold the prefix."""
     question, scenario = setting.question, setting.at_median
-    taken = ("ttft", "tpot", "workload", "input_tokens", "output_tokens", "layout", "max_batch")
+    taken = ("ttft", "tpot", "workload", "input_tokens", "output_tokens", "layout", "prefill_layout", "max_batch")
     both = fields_of(ServeQuestion).keys() & fields_of(SimulateServeQuestion).keys() - set(taken)
     given: dict[str, Any] = {name: getattr(question, name) for name in both}
     for name in ("input_tokens", "output_tokens"):
         stated = getattr(question, name)
         given[name] = stated if isinstance(stated, Spread) else float(np.asarray(getattr(scenario, name)))
+    given |= {"layout": str(layouts[-1])} if layouts else {}
+    given |= {"prefill_layout": str(layouts[0]), "prefill_replicas": 1} if len(layouts) > 1 else {}
     rate = f"poisson:{median_of(question.requests_per_s or 1.0):.17g}"
-    return SimulateServeQuestion(**given, arrivals=rate, layout=layout, max_batch=max_batch)
+    return SimulateServeQuestion(**given, arrivals=rate, max_batch=max_batch)
 
 
 def finalists_of(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> list[Finalist]:
@@ -140,10 +165,27 @@ def finalists_of(setting: Setting, found: Sequence[ServingOption], asked: Promis
         if "tpot_s" in asked.promises and setting.question.max_batch is None:
             caps.append(option.batch)  # what waits outside slows no token of those inside
         for cap in caps:
-            one = _finalist(setting, option, cap, asked, most)
+            one = _finalist(setting, option, cap, asked, most * each)
             if one is not None:
                 out.append(one)
                 most = min(most, one.best.n_replicas - 1)
+    return out
+
+
+def pool_finalists_of(
+    setting: Setting, found: Sequence[PoolOption], asked: PromisedLoad, most_gpus: int = MOST_COUNT
+) -> list[Finalist]:
+    """Pairs of pools as :func:`finalists_of`: of each pair of layouts the workers that the closed form needs first."""
+    out: list[Finalist] = []
+    seen: set[tuple[str, ...]] = set()
+    for option in found:
+        name = tuple(map(str, layouts_of(option)))
+        fewest = min((one.n_gpus for one in out), default=most_gpus)
+        if name in seen or len(seen) >= MOST_PAIRS or option.n_gpus > HOPELESS * fewest:
+            continue
+        seen.add(name)
+        one = _finalist(setting, option, setting.question.max_batch, asked, fewest)
+        out += [] if one is None else [one]
     return out
 
 
@@ -176,55 +218,77 @@ def _candidates(setting: Setting, found: Sequence[ServingOption], asked: Promise
 
 
 def _finalist(
-    setting: Setting, option: ServingOption, max_batch: int | None, asked: PromisedLoad, most: int
+    setting: Setting, option: ServingOption | PoolOption, max_batch: int | None, asked: PromisedLoad, most_gpus: int
 ) -> Finalist | None:
-    """One layout with a limit on its batch: its fewest replicas, none where ``most`` are too few."""
+    """One layout with a limit on its batch: its fewest replicas, none where those of so many GPUs are too few."""
+    layouts, rate = layouts_of(option), asked.load.requests_per_s
     try:
-        fleet, carried = one_replica(setting, option, max_batch, asked)
+        unit = one_unit(setting, layouts, max_batch, asked)
     except DoesNotFitError:
         return None
-    rate = asked.load.requests_per_s
-    if rate / carried.value >= most or not alone(fleet, asked, carried).keeps(asked.promises):
-        return None
-    start = max(math.ceil(rate / option.requests_per_s), 1)
-    best = fewest_replicas(fleet, asked, carried, start, most)
-    while best is not None and not (
-        final := attained(fleet, (best.n_replicas, rate), asked, carried, CONFIRMING_REQUESTS)
-    ).keeps(asked.promises):
-        more = best.n_replicas + 1  # a longer run shows what a short one missed
-        best = attained(fleet, (more, rate), asked, carried) if more <= most else None
-    if best is None:
-        return None
-    one = Finalist(option, max_batch, fleet, carried, final, {0.0: final}, math.inf)
-    return _with_chance(setting, one, asked) if setting.ranges else one
+    best = fitting_fleet(unit, option, asked, most_gpus)
+    while best is not None and not (final := attained(unit, (best.counts, rate), asked, CONFIRMING_REQUESTS)).keeps(
+        asked.promises
+    ):
+        more = _one_more(unit, best, asked)  # a longer run shows what a short one missed
+        best = more if _gpus_of(layouts, more.counts) <= most_gpus else None
+    return None if best is None else Finalist(setting, option, max_batch, unit, final, {0.0: final}, math.inf)
 
 
-def _with_chance(setting: Setting, one: Finalist, asked: PromisedLoad) -> Finalist:
+def fitting_fleet(
+    unit: Unit, option: ServingOption | PoolOption, asked: PromisedLoad, most_gpus: int,
+    start: tuple[int, ...] | None = None,
+) -> Attained | None:  # fmt: skip
+    """The fewest replicas of each pool, beginning with those of the closed form; none where so many GPUs do not."""
+    layouts, rate = layouts_of(option), asked.load.requests_per_s
+    if _gpus_of(layouts, unit.fewest(rate)) > most_gpus or not alone(unit, asked).keeps(asked.promises):
+        return None
+    each = tuple(int(one.n_gpus) for one in layouts)
+    if isinstance(option, PoolOption):
+        return fewest_workers(unit, asked, start or (option.n_prefill, option.n_decode), each, most_gpus)
+    begin = start[0] if start else max(math.ceil(rate / option.requests_per_s), 1)
+    return fewest_replicas(unit, asked, begin, most_gpus // each[0])
+
+
+def _gpus_of(layouts: tuple[Layout, ...], counts: tuple[int, ...]) -> int:
+    return sum(n * int(one.n_gpus) for n, one in zip(counts, layouts, strict=True))
+
+
+def _one_more(unit: Unit, best: Attained, asked: PromisedLoad) -> Attained:
+    """A fleet with one replica more; of two pools in that which leaves least of its limits used."""
+    places = range(len(best.counts))
+    larger = [tuple(n + (at == place) for at, n in enumerate(best.counts)) for place in places]
+    found = [attained(unit, (one, best.requests_per_s), asked) for one in larger]
+    return min(found, key=lambda one: one.used_fraction(asked.promises))
+
+
+def with_chance(one: Finalist, asked: PromisedLoad) -> Finalist:
     """Where in the interval of times a fleet that keeps its promise at the medians breaks it, by bisection."""
+    if not one.setting.ranges:
+        return one
     by_score, low, high = {0.0: one.best}, 0.0, LAST_SCORE
     score = Z_95
     while high - low > SCORE_STEP:
-        by_score[score] = attained_at(setting, one, asked, score)
+        by_score[score] = attained_at(one, asked, score)
         low, high = (score, high) if by_score[score].keeps(asked.promises) else (low, score)
         score = (low + high) / 2
     return replace(one, by_score=by_score, breaking_score=score)
 
 
-def one_replica(
-    setting: Setting, option: ServingOption, max_batch: int | None, asked: PromisedLoad, score: float = 0.0
-) -> tuple[ServingClock, Estimate]:
-    """A replica of a layout, and the rate at which its queue stops being stable."""
-    question = _simulated(setting, str(option.layout), max_batch)
+def one_unit(
+    setting: Setting, layouts: tuple[Layout, ...], max_batch: int | None, asked: PromisedLoad, score: float = 0.0
+) -> Unit:
+    """A replica of each pool, and the rate at which the queue before it stops being stable."""
+    question = _simulated(setting, layouts, max_batch)
     sample: Trace = asked.load(_SAMPLE_REQUESTS, asked.load.requests_per_s)
     fleet = fleet_of(setting, sample, question, score).clock
-    return fleet, most_carried(fleet, asked.load, asked.seed)
+    return Unit(fleet, capacities(fleet, asked.load, asked.seed))
 
 
-def attained_at(setting: Setting, one: Finalist, asked: PromisedLoad, score: float) -> Attained:
+def attained_at(one: Finalist, asked: PromisedLoad, score: float) -> Attained:
     """A fleet where real times lie at a score of their interval."""
-    fleet, carried = one_replica(setting, one.option, one.max_batch, asked, score)
-    size = (one.best.n_replicas, asked.load.requests_per_s)
-    return attained(fleet, size, asked, carried, CONFIRMING_REQUESTS)
+    unit = one_unit(one.setting, one.layouts, one.max_batch, asked, score)
+    return attained(unit, (one.best.counts, asked.load.requests_per_s), asked)
 
 
 def out_of_reach(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> str:

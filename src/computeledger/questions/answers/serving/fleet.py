@@ -77,9 +77,11 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         reading = setting.anchoring.lessons["ttft"].shift * longer
         of_class = replace(machine.efficiency, first_token_ratio=median_of(setting.interval.ttft))
         machine = replace(machine, efficiency=of_class)
-    lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=None)
-    of_one = interval_asked(lone, model, machine.system)
-    alone = None if of_one is None or question.prefill_replicas is not None else median_of(of_one.ttft) * longer
+    of_one = None
+    if question.prefill_replicas is None:
+        lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=None)
+        of_one = interval_asked(lone, model, machine.system)
+    alone = None if of_one is None else median_of(of_one.ttft) * longer
     layout = _layout(scenario, machine, question)
     sizes = [(question.replicas, layout)]
     if question.prefill_replicas is not None:

@@ -64,7 +64,8 @@ def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any],
 
 def _held(document: Mapping[str, Any], pool: Mapping[str, Any]) -> Mapping[str, Any]:
     """Memory by tenant, of a pool's worker or of the replica, fully loaded."""
-    held: Mapping[str, Any] = document.get("fleet", pool)["memory_bytes"]
+    of_load = document.get("fleet", pool) if pool is document else pool
+    held: Mapping[str, Any] = of_load["memory_bytes"]
     return held
 
 
@@ -89,13 +90,13 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         fraction = None
     rest = max(beside - held["weights"], kept.least_bytes(kept.whole_fraction * capacity))
     cache = kept.cache_fraction * max(kept.whole_fraction * capacity - held["weights"] - rest, 0.0)
-    planned = document["fleet"]["replica"] if "fleet" in document else pool
+    planned = document["fleet"]["replica"] if "fleet" in document and pool is document else pool
     host: Mapping[str, float] = document.get("host_memory", {})
     in_host = host.get("weights_fraction", 0.0)
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(told.get("max_batch") or document.get("max_sequences") or planned["batch"]),
+        batch=int(told.get("max_batch") or pool.get("max_sequences") or planned["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
@@ -206,7 +207,7 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     fleet = document.get("fleet")
     started = []
     if fleet is not None:
-        replicas, gpus = format_count(fleet["n_replicas"], "replica"), format_count(fleet["n_gpus"], "GPU")
+        replicas, gpus = _replicas(fleet), format_count(fleet["n_gpus"], "GPU")
         started.append(
             f"# for the load asked about: start {replicas}, {gpus} in all, {fleet['load_fraction']:.0%} loaded, behind "
             "a load balancer"
@@ -244,6 +245,13 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         f"# {engines()[engine].memory_share}",
         f"# assumed: {assumed}{chunk:.0f} tokens; {graphs}overlap as {engine} sets them",
     ]
+
+
+def _replicas(fleet: Mapping[str, Any]) -> str:
+    """Replicas of a fleet, by pool where prompts are read apart."""
+    if (reading := fleet.get("n_prefill_replicas")) is None:
+        return format_count(fleet["n_replicas"], "replica")
+    return f"{format_count(reading, 'prefill worker')} and {format_count(fleet['n_replicas'], 'decode worker')}"
 
 
 def _ends(value: Any, unit: str) -> str:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from computeledger.arrays import Num
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num, median
 from computeledger.errors import InputError
-from computeledger.physics.calibration.efficiency import IDEAL
+from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.engine_settings import settings_document
 from computeledger.questions.answers.serving.launch import launch_text
+from computeledger.questions.answers.serving.promise import KeptPromise, TwoPools
+from computeledger.questions.answers.serving.promise_document import promise_document
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
     Setting,
@@ -22,15 +27,28 @@ from computeledger.questions.answers.serving.setting import (
     model_document,
     speculation,
 )
-from computeledger.units import format_si
+from computeledger.units import HOUR_S, format_count, format_si
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.estimate import largest_batch
 from computeledger.workloads.serving.fitting import with_remedies
-from computeledger.workloads.serving.pool_search import MOST_BUSY_FRACTION, PoolOption, pools_usd_per_mtok, search_pools
-from computeledger.workloads.serving.pools import DisaggregatedResult, estimate_disaggregated
-from computeledger.workloads.serving.reading import check_request, layouts_to_search, stated_layout
+from computeledger.workloads.serving.pool_search import (
+    MOST_BUSY_FRACTION,
+    PoolOption,
+    pools_usd_per_mtok,
+    search_pools,
+    size_pools,
+)
+from computeledger.workloads.serving.pools import DisaggregatedResult, at_rate, estimate_disaggregated
+from computeledger.workloads.serving.reading import (
+    check_request,
+    layouts_of_engine,
+    layouts_to_search,
+    stated_layout,
+)
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
     ServingOption,
+    Slo,
     layouts_that_fit,
     pareto_front,
     search_serving,
@@ -47,10 +65,13 @@ class PoolsAnswer(ServingAnswer):
     limit: DisaggregatedResult
     n_gpus: int
     aggregated: ServingOption | None
+    requests_per_s: float | None = None
+    full_load: DisaggregatedResult | None = None
+    kept: KeptPromise | None = None
 
     @property
     def _usd_per_mtok(self) -> tuple[Num, Num]:
-        return pools_usd_per_mtok(self.result)
+        return pools_usd_per_mtok(self.result, self.requests_per_s)
 
     @property
     def has_working(self) -> bool:
@@ -63,12 +84,16 @@ class PoolsAnswer(ServingAnswer):
             raise InputError("--working is not built for two pools: leave out --mode disaggregated")
         setting, question, system = self.setting, self.question, self.setting.system
         document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
-        document |= documents.pools_document(
-            (self.result, self._usd_per_mtok), (self.limit, pools_usd_per_mtok(self.limit)), self.chosen, self.n_gpus
-        )
+        limit = (self.limit, pools_usd_per_mtok(self.limit, self.requests_per_s))
+        document |= documents.pools_document((self.result, self._usd_per_mtok), limit, self.chosen, self.n_gpus)
         document["winner"] = documents.pool_option_document(self.chosen)
-        document["pareto"] = [documents.pool_option_document(one) for one in pareto_front(list(self.options))]
         document["n_options"] = len(self.options)
+        if self.requests_per_s is None:
+            document["pareto"] = [documents.pool_option_document(one) for one in pareto_front(list(self.options))]
+        else:
+            document["fleet"] = self._fleet(self.requests_per_s)
+            for name, most in self._most_sequences().items():
+                document["pools"][name]["max_sequences"] = most
         single = self.aggregated
         document["aggregated"] = None if single is None else documents.option_document(single)
         document |= {
@@ -76,8 +101,8 @@ class PoolsAnswer(ServingAnswer):
             "assumptions": documents.serving_assumptions(setting.at_median.host.buffers)
             | {"most_prefill_busy_fraction": MOST_BUSY_FRACTION},
         }
-        if limits := question.limits:
-            document["meets"] = documents.meets_document(self.result, limits)
+        if (limits := question.limits) and self.kept is None:
+            document["meets"] = documents.meets_document(self.result, limits, self._carries())
         model = setting.at_median.model
         document |= model_document(setting)
         if question.context_tokens is not None:
@@ -89,6 +114,10 @@ class PoolsAnswer(ServingAnswer):
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         document |= speculation(question)
         document |= settings_document(question, system.accelerator)
+        if self.kept is not None:
+            power_w, each = float(system.facility_w_per_chip.value), document["fleet"]["usd_per_request"]
+            document |= promise_document(self.kept, each, power_w, median_of(question.output_tokens))
+            del document["fleet"]["carries_probability"]  # the promise has a chance of its own
         if question.emit is not None:
             document["launch"] = {"engine": question.emit, "text": launch_text(question.emit, document)}
         engine = question.engine
@@ -97,21 +126,127 @@ class PoolsAnswer(ServingAnswer):
             "interval": interval_document(setting.interval, engine, system),
         }
 
+    def _carries(self) -> NDArray[np.bool_]:
+        """The samples in which both pools finish what arrives."""
+        if self.full_load is None or self.requests_per_s is None:
+            return np.array(True)
+        return np.asarray(self.full_load.requests_per_s >= self.requests_per_s)
 
-def answer_pools(setting: Setting) -> PoolsAnswer:
-    """Answer ``computeledger serve --mode disaggregated``."""
-    question, stated = setting.question, None
+    def _most_sequences(self) -> dict[str, int]:
+        """Sequences that a worker of each pool takes at once under a load: what is simulated, or what memory holds."""
+        if self.kept is not None:
+            return {
+                name: int(one.limits.live)
+                for name, one in zip(("prefill", "decode"), self.kept.chosen.unit.clock.pools, strict=True)
+            }
+        told = median(self.setting.scenario.settings.max_batch)
+        held = {name: median(getattr(self.result, name).memory.largest_batch) for name in ("prefill", "decode")}
+        return {name: max(int(min(most, told)), 1) for name, most in held.items()}
+
+    def _fleet(self, requests_per_s: float) -> dict[str, Any]:
+        """Workers that carry a load, and what they cost."""
+        usd_per_hour = median(self.result.scenario.decode.usd_per_gpu_hour) * self.chosen.n_gpus
+        full = self.full_load
+        return {
+            "n_gpus": self.chosen.n_gpus,
+            "n_replicas": self.chosen.n_decode,
+            "n_prefill_replicas": self.chosen.n_prefill,
+            "load_fraction": requests_per_s / median(full.requests_per_s) if full is not None else None,
+            "usd_per_hour": usd_per_hour,
+            "usd_per_request": usd_per_hour / HOUR_S / requests_per_s,
+            "carries_probability": float(np.mean(self._carries())),
+        }
+
+
+def pools_to_search(setting: Setting) -> tuple[list[Layout], tuple[Layout, int | None] | None]:
+    """Layouts of decode workers, and the stated one of prefill workers with the batch of a decode worker."""
+    question = setting.question
     check_request(setting.at_median)
     if question.layout and question.prefill_layout:
         model = setting.at_median.model
-        layouts = [stated_layout(question.layout, model)]
         stated = stated_layout(question.prefill_layout, model), question.batch
-        least = sum(int(one.n_gpus) for one in (layouts[0], stated[0]))
-    else:
-        with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
-            fitting = layouts_that_fit(setting.at_median, setting.typical, question.gpus)
-        layouts = layouts_to_search(question, fitting)
-        least = 2 * min(int(one.n_gpus) for one in layouts)
+        return layouts_of_engine(question.engine, [stated_layout(question.layout, model)]), stated
+    at_hand = None if question.requests_per_s is not None else question.gpus  # of a load they limit the fleet
+    with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
+        fitting = layouts_that_fit(setting.at_median, setting.typical, at_hand)
+    if question.gpus is not None:
+        fitting = [one for one in fitting if one.n_gpus <= question.gpus] or fitting
+    return layouts_to_search(question, fitting), None
+
+
+def two_pools(setting: Setting) -> TwoPools:
+    """Two pools of a question that can be sized for a load."""
+
+    def sized(slo: Slo) -> list[PoolOption]:
+        layouts, stated = pools_to_search(setting)
+        with with_remedies(setting.at_median, setting.system, setting.question.engine, setting.question.gpus):
+            return size_pools(setting.at_median, layouts, setting.typical, slo, stated)
+
+    return TwoPools(setting, sized)
+
+
+def answer_sized_pools(setting: Setting, kept: KeptPromise | None = None) -> PoolsAnswer:
+    """Two pools for a load: of a promise that was kept, or the fewest GPUs within plain limits."""
+    question, rate = setting.question, median_of(setting.question.requests_per_s or 0.0)
+    found = [one.option for one in kept.finalists if isinstance(one.option, PoolOption)] if kept else None
+    found = found or fewest_pools(setting)
+    chosen = found[0]
+    if kept is not None and isinstance(kept.option, PoolOption):
+        n_prefill, n_decode = kept.chosen.best.counts
+        chosen = replace(kept.option, n_prefill=n_prefill, n_decode=n_decode)
+    pools = chosen.scenario(setting.scenario)
+    most = largest_batch(pools.decode, setting.machine)
+    full = replace(pools, decode=replace(pools.decode, batch=np.minimum(most, setting.scenario.settings.max_batch)))
+    ideal = replace(setting.machine, efficiency=IDEAL)
+    result, at_full, limit = (
+        estimate_disaggregated(at_rate(full, machine, at), machine)
+        for machine, at in ((setting.machine, rate), (setting.machine, np.inf), (ideal, rate))
+    )
+    chosen = replace(
+        chosen,
+        decode_batch=median(result.decode_batch),
+        concurrency=median(result.scenario.concurrency),
+        tpot_s=median(result.tpot_s),
+        ttft_s=median(result.ttft_s),
+        requests_per_s=rate,
+        prefill_busy_fraction=median(result.prefill_busy_fraction),
+    )
+    return PoolsAnswer(
+        question=question,
+        setting=setting,
+        chosen=chosen,
+        options=tuple(found),
+        result=result,
+        limit=limit,
+        n_gpus=chosen.n_gpus,
+        aggregated=None,
+        requests_per_s=rate,
+        full_load=at_full,
+        kept=kept,
+    )
+
+
+def fewest_pools(setting: Setting) -> list[PoolOption]:
+    """Two pools for a load within plain limits, fewest GPUs first; none beyond the GPUs at hand."""
+    question = setting.question
+    limits = {"ttft": np.inf, "tpot": SLOWEST_TPOT_S} | question.limits
+    found = two_pools(setting).sized(Slo(median_of(question.requests_per_s or 0.0), limits["ttft"], limits["tpot"]))
+    if question.gpus is not None and found[0].n_gpus > question.gpus:
+        raise InputError(
+            f"--gpus {question.gpus}: that load needs {format_count(found[0].n_gpus, 'GPU')} in two pools; leave "
+            "--gpus out to size them"
+        )
+    return found
+
+
+def answer_pools(setting: Setting) -> PoolsAnswer:
+    """Answer ``computeledger serve --mode disaggregated``."""
+    question = setting.question
+    if question.requests_per_s is not None:
+        return answer_sized_pools(setting)
+    layouts, stated = pools_to_search(setting)
+    least = min(int(one.n_gpus) for one in layouts)
+    least += int(stated[0].n_gpus) if stated else least
     gpus = question.gpus or setting.system.n_gpus or max(int(setting.system.n_gpus_scale_up.value), least)
     with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
         found = search_pools(setting.at_median, layouts, setting.typical, gpus, stated)

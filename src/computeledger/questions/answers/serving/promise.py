@@ -1,38 +1,66 @@
-"""A load with a promise in percentiles: layouts are searched in closed form, and the best of them simulated."""
+"""A load with a promise in percentiles: one pool and two are searched in closed form, the best of them simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from computeledger.arrays import Z_90, Z_95
-from computeledger.errors import InputError
+from computeledger.errors import InputError, QuantityError
 from computeledger.fields import MOST_COUNT
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.finalists import (
     Finalist,
     attained_at,
     finalists_of,
-    one_replica,
+    fitting_fleet,
+    one_unit,
     out_of_reach,
+    pool_finalists_of,
     promised_load,
+    with_chance,
 )
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.simulation.serving.promise import (
     CONFIRMING_REQUESTS,
     Attained,
     PromisedLoad,
-    alone,
     attained,
-    fewest_replicas,
     most_kept,
 )
 from computeledger.units import format_count
-from computeledger.workloads.serving.search import Fleet, ServingOption
+from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS
+from computeledger.workloads.serving.pool_search import PoolOption
+from computeledger.workloads.serving.search import Fleet, ServingOption, Slo
 
 #: Loads of the curve over the one asked about, and scores at which the interval of times is simulated.
 LOAD_CURVE, INTERVAL_SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95, 0.0, Z_95)
+#: Finalists on as few GPUs whose chances are compared.
+MOST_COMPARED = 4
+#: Mean time to first token of two pools, over the limit of a share of requests, that the closed form looks for first
+#: (assumption).
+MEAN_FRACTION = 0.7
 #: How closely the load at which a promise breaks is found, over the load asked about.
 HEADROOM_STEP = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class OnePool:
+    """One pool, searched in closed form: every layout and batch."""
+
+    setting: Setting
+    layouts: Sequence[Layout]
+    found: Sequence[ServingOption]
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPools:
+    """Two pools, and how they are sized in closed form for a load and its limits."""
+
+    setting: Setting
+    sized: Callable[[Slo], list[PoolOption]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +71,39 @@ class KeptPromise:
     ----------
     chosen : Finalist
         At the median of the interval of times.
-    option : ServingOption
+    option : ServingOption or PoolOption
         The batch that a replica may take: the limit on it, or the smallest that carries its share of the load.
     finalists : tuple of Finalist
-        Every layout that keeps it, the chosen one first.
+        Every layout that keeps it, the chosen one first; of one pool and of two.
     by_score : tuple of (float, Attained)
         The chosen fleet where real times are at a standard normal score of their interval.
     curve : tuple of Attained
         The chosen fleet under less and more load.
-    sure_replicas : int or None
-        Replicas that keep it with a chance of 90 %; None where no number of them does [-].
+    sure : tuple of (Finalist, Attained)
+        Fleets that keep it with a chance of 90 %, the one of fewest GPUs last.
     asked : PromisedLoad
         What was promised.
+    refused : mapping of str to str
+        Why a way to serve was not searched, or keeps nothing.
     """
 
     chosen: Finalist
-    option: ServingOption
+    option: ServingOption | PoolOption
     finalists: tuple[Finalist, ...]
     by_score: tuple[tuple[float, Attained], ...]
     curve: tuple[Attained, ...]
-    sure_replicas: int | None
+    sure: tuple[tuple[Finalist, Attained], ...]
     asked: PromisedLoad
+    refused: Mapping[str, str]
 
     @property
-    def fleet(self) -> Fleet:
-        """Replicas as the closed form counts them."""
-        one, rate = self.chosen, self.asked.load.requests_per_s
+    def fleet(self) -> Fleet | None:
+        """Replicas of one pool as the closed form counts them."""
+        one, rate, option = self.chosen, self.asked.load.requests_per_s, self.option
+        if isinstance(option, PoolOption):
+            return None
         n = one.best.n_replicas
-        return Fleet(self.option, n, one.n_gpus, rate / (n * self.option.requests_per_s))
+        return Fleet(option, n, one.n_gpus, rate / (n * option.requests_per_s))
 
     @property
     def median(self) -> Attained:
@@ -90,76 +123,123 @@ class KeptPromise:
             return None
         return most / self.asked.load.requests_per_s - 1.0
 
+    def best_of(self, mode: str) -> Finalist | None:
+        """The best of one way to serve."""
+        return next((one for one in self.finalists if one.mode == mode), None)
 
-def keep_promise(setting: Setting, found: Sequence[ServingOption]) -> KeptPromise:
+
+def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str, str]) -> KeptPromise:
     """Find the fleet that keeps the promises of a question on the fewest GPUs.
 
     Parameters
     ----------
-    setting : Setting
-        Of a question with promises.
-    found : sequence of ServingOption
-        Every layout and batch, in closed form.
+    one : OnePool or None
+        Every layout and batch of one pool; None where only two are asked about.
+    two : TwoPools or None
+        Two pools; None where only one is asked about.
+    refused : mapping of str to str
+        Why one of them is left out.
 
     Returns
     -------
     KeptPromise
-        Of the layout that needs the fewest GPUs, and among equals the one that most likely keeps its promise.
+        Of what needs the fewest GPUs, and among equals of what most likely keeps its promise.
 
     Raises
     ------
     InputError
-        Where no layout keeps a promise even for a lone request, or the GPUs at hand do not.
+        Where nothing keeps a promise even for a lone request, or the GPUs at hand do not.
     """
-    question = setting.question
-    asked = promised_load(setting, min(one.tpot_s for one in found))
-    finalists = finalists_of(setting, found, asked)
+    either = one or two
+    if either is None:
+        raise InputError("neither one pool nor two can be searched: " + "; ".join(refused.values()))
+    question, why = either.setting.question, dict(refused)
+    asked = promised_load(either.setting, min(option.tpot_s for option in one.found) if one else 0.0)
+    finalists = finalists_of(one.setting, one.found, asked) if one else []
+    if one and not finalists:
+        why[ONE_POOL] = out_of_reach(one.setting, one.found, asked)
+    if two:
+        apart, problem = _apart(two, asked)
+        finalists += apart
+        why |= {TWO_POOLS: problem} if problem else {}
     if not finalists:
-        raise InputError(out_of_reach(setting, found, asked))
-    ranked = sorted(finalists, key=lambda one: _preference(one, asked))
+        raise InputError(why.get(ONE_POOL) or why[TWO_POOLS])
+    ranked = _ranked(finalists, asked)
     chosen = ranked[0]
     if question.gpus is not None and chosen.n_gpus > question.gpus:
         raise InputError(
             f"--gpus {question.gpus}: that promise needs {format_count(chosen.n_gpus, 'GPU')}; leave --gpus out to "
             "size the fleet"
         )
-    scores = INTERVAL_SCORES if setting.ranges else (0.0,)
+    scores = INTERVAL_SCORES if chosen.setting.ranges else (0.0,)
     known = chosen.by_score
-    by_score = [(one, known[one] if one in known else attained_at(setting, chosen, asked, one)) for one in scores]
+    by_score = [(score, known[score] if score in known else attained_at(chosen, asked, score)) for score in scores]
     return KeptPromise(
         chosen=chosen,
-        option=_loaded_option(chosen, found, asked),
+        option=_loaded_option(chosen, one.found if one else (), asked),
         finalists=tuple(ranked),
         by_score=tuple(by_score),
-        curve=tuple(_curve(chosen, asked, chosen.best)),
-        sure_replicas=_sure_replicas(setting, chosen, asked) if setting.ranges else None,
+        curve=tuple(_curve(chosen, asked)),
+        sure=tuple(_sure(ranked, asked)),
         asked=asked,
+        refused=why,
     )
+
+
+def _apart(two: TwoPools, asked: PromisedLoad) -> tuple[list[Finalist], str | None]:
+    """Finalists of two pools, or why there is none."""
+    limits = {name: one.limit for name, one in asked.promises.items()}
+    further = max(median_of(two.setting.question.output_tokens) - 1, 1.0)
+    whole_s = limits.get("end_to_end_s", math.inf)
+    tpot_s = min(limits.get("tpot_s", math.inf), whole_s / further)
+    first_s = min(limits.get("ttft_s", math.inf), whole_s)
+    rate = asked.load.requests_per_s
+    try:
+        try:
+            found = two.sized(Slo(rate, MEAN_FRACTION * first_s, tpot_s))
+        except QuantityError:
+            found = two.sized(Slo(rate, first_s, tpot_s))
+    except InputError as error:
+        return [], str(error)
+    finalists = pool_finalists_of(two.setting, found, asked)
+    return finalists, None if finalists else "no two pools keep the promise at any number of workers"
 
 
 def _preference(one: Finalist, asked: PromisedLoad) -> tuple[float, ...]:
     """Fewest GPUs first; among equals the greatest chance, then what is furthest from its limits at the medians."""
-    return one.n_gpus, -one.breaking_score, one.best.used_fraction(asked.promises)
+    chance = -math.inf if one.kept_probability is None and one.setting.ranges else one.breaking_score
+    return one.n_gpus, -chance, one.best.used_fraction(asked.promises)
 
 
-def _loaded_option(chosen: Finalist, found: Sequence[ServingOption], asked: PromisedLoad) -> ServingOption:
+def _ranked(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[Finalist]:
+    """In the order of preference; chances are found of those that may be the answer, and of the best of each mode."""
+    in_order = sorted(finalists, key=lambda one: _preference(one, asked))
+    first = {one.mode: one for one in reversed(in_order)}
+    fewest = [one for one in in_order if one.n_gpus == in_order[0].n_gpus][:MOST_COMPARED]
+    near = [*fewest, *first.values()]
+    known = [with_chance(one, asked) if any(one is other for other in near) else one for one in in_order]
+    return sorted(known, key=lambda one: _preference(one, asked))
+
+
+def _loaded_option(chosen: Finalist, found: Sequence[ServingOption], asked: PromisedLoad) -> ServingOption | PoolOption:
     """The closed form's option for a replica of the chosen fleet."""
-    if chosen.max_batch is not None:
-        return chosen.option
+    option = chosen.option
+    if chosen.max_batch is not None or isinstance(option, PoolOption):
+        return option
     share = asked.load.requests_per_s / chosen.best.n_replicas
-    of_layout = [one for one in found if str(one.layout) == str(chosen.option.layout)]
-    enough = [one for one in of_layout if one.requests_per_s >= share and one.batch >= chosen.option.batch]
+    of_layout = [one for one in found if str(one.layout) == str(option.layout)]
+    enough = [one for one in of_layout if one.requests_per_s >= share and one.batch >= option.batch]
     return min(enough, key=lambda one: one.batch) if enough else max(of_layout, key=lambda one: one.requests_per_s)
 
 
-def _curve(chosen: Finalist, asked: PromisedLoad, here: Attained) -> list[Attained]:
+def _curve(chosen: Finalist, asked: PromisedLoad) -> list[Attained]:
     """The fleet under less and more load, up to where its queue stops being stable."""
-    rate, n = asked.load.requests_per_s, chosen.best.n_replicas
-    most = n * chosen.carried.value
-    points = {1.0: here}
+    rate, counts = asked.load.requests_per_s, chosen.best.counts
+    most = chosen.unit.carried_by(counts).value
+    points = {1.0: chosen.best}
 
     def add(ratio: float) -> bool:
-        points[ratio] = attained(chosen.fleet, (n, ratio * rate), asked, chosen.carried, CONFIRMING_REQUESTS)
+        points[ratio] = attained(chosen.unit, (counts, ratio * rate), asked, CONFIRMING_REQUESTS)
         return points[ratio].keeps(asked.promises)
 
     for ratio in LOAD_CURVE:
@@ -178,10 +258,19 @@ def _curve(chosen: Finalist, asked: PromisedLoad, here: Attained) -> list[Attain
     return [points[ratio] for ratio in sorted(points)]
 
 
-def _sure_replicas(setting: Setting, chosen: Finalist, asked: PromisedLoad) -> int | None:
-    """Replicas that keep the promise where real times are slower than in nine of ten cases; None where none do."""
-    fleet, carried = one_replica(setting, chosen.option, chosen.max_batch, asked, Z_90)
-    if not alone(fleet, asked, carried).keeps(asked.promises):
-        return None
-    found = fewest_replicas(fleet, asked, carried, chosen.best.n_replicas, MOST_COUNT)
-    return None if found is None else found.n_replicas
+def _sure(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[tuple[Finalist, Attained]]:
+    """Fleets that keep the promise where real times are slower than in nine of ten cases, of the chosen layout first.
+
+    Of the other layouts only one that takes fewer GPUs than those before it.
+    """
+    out: list[tuple[Finalist, Attained]] = []
+    most_gpus = MOST_COUNT
+    for one in finalists:
+        if not one.setting.ranges or one.n_gpus > most_gpus:
+            continue
+        unit = one_unit(one.setting, one.layouts, one.max_batch, asked, Z_90)
+        found = fitting_fleet(unit, one.option, asked, most_gpus, one.best.counts)
+        if found is not None:
+            out.append((one, found))
+            most_gpus = min(most_gpus, one.gpus_of(found.counts) - 1)
+    return out

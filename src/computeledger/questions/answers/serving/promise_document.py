@@ -9,7 +9,8 @@ import numpy as np
 
 from computeledger.questions.answers.serving.finalists import KEYS, Finalist
 from computeledger.questions.answers.serving.promise import KeptPromise
-from computeledger.simulation.serving.promise import MOST_SIMULATED, Attained, Promises
+from computeledger.simulation.serving.promise import Attained, Promises
+from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS
 
 
 def promise_document(
@@ -20,27 +21,103 @@ def promise_document(
     n_gpus, rate = kept.chosen.n_gpus, kept.asked.load.requests_per_s
     good = median.good_fraction(kept.asked.slo, promises)
     return {
-        "replicas": median.n_replicas,
-        "gpus": n_gpus,
+        **_counts(kept.chosen, median.counts),
         "attained": _percentiles(median),
         "goodput_requests_per_s": good * rate,
         "usd_per_request": usd_per_request,
         "joules_per_token": facility_w * n_gpus / rate / output_tokens,
         "facility_w": facility_w * n_gpus,
+        "modes": modes_document(kept),
         "promise": {
             "limits": [_limit_document(kept, name) for name in promises],
             "kept_probability": kept.kept_probability,
             "headroom_fraction": kept.headroom_fraction,
             "replicas_with_spare": median.n_replicas + 1,
-            "replicas_at_90_percent": kept.sure_replicas,
+            "with_spare": {**_layouts(kept.chosen), **_counts(kept.chosen, tuple(n + 1 for n in median.counts))},
+            **_sure_document(kept),
             "max_batch": kept.chosen.max_batch,
             "arrival_spread": kept.asked.load.arrivals.spread_ratio,
-            "simulated_replicas": min(median.n_replicas, MOST_SIMULATED),
+            "simulated_replicas": median.n_simulated,
             "simulated_requests": len(median.steady.times_s["ttft_s"]),
             "curve": [_point_document(one, kept) for one in kept.curve],
             "finalists": [_finalist_document(one, promises) for one in kept.finalists],
         },
     }
+
+
+def _counts(one: Finalist, counts: tuple[int, ...]) -> dict[str, Any]:
+    """Replicas and GPUs; of two pools the replicas are those that decode, and those that read prompts stand beside."""
+    reading = {"prefill_replicas": counts[0]} if len(counts) > 1 else {}
+    return {"replicas": counts[-1], **reading, "gpus": one.gpus_of(counts)}
+
+
+def _layouts(one: Finalist) -> dict[str, Any]:
+    reading = {"prefill_layout": str(one.layouts[0])} if len(one.layouts) > 1 else {}
+    return {"mode": one.mode, "layout": str(one.layouts[-1]), **reading}
+
+
+def _sure_document(kept: KeptPromise) -> dict[str, Any]:
+    """Fleets that keep the promise with a chance of 90 %: of the chosen layout, and of that which takes fewest GPUs."""
+    of_chosen = next((found for one, found in kept.sure if one is kept.chosen), None)
+    counts = dict.fromkeys(("replicas",)) if of_chosen is None else _counts(kept.chosen, of_chosen.counts)
+    out = {f"{name}_at_90_percent": n for name, n in counts.items() if name != "gpus"}
+    if not kept.sure:
+        return out | {"at_90_percent": None}
+    one, found = kept.sure[-1]
+    return out | {"at_90_percent": {**_layouts(one), "max_batch": one.max_batch, **_counts(one, found.counts)}}
+
+
+def modes_document(kept: KeptPromise) -> dict[str, Any]:
+    """The best of one pool and of two, or why there is none; and a sentence on when two pools pay."""
+    promises = kept.asked.promises
+    best = {mode: kept.best_of(mode) for mode in (ONE_POOL, TWO_POOLS)}
+    out = {
+        mode: {"refused": kept.refused.get(mode)}
+        if one is None
+        else {**_finalist_document(one, promises), "gpu_time_fractions": _gpu_time(one.best)}
+        for mode, one in best.items()
+    }
+    return out | {"why": _why(best[ONE_POOL], best[TWO_POOLS], kept)}
+
+
+def _gpu_time(one: Attained) -> dict[str, float]:
+    """Shares of the paid GPU-time of the simulated fleet."""
+    parts = one.steady.result.gpu_s()
+    return {name: part / sum(parts.values()) for name, part in parts.items() if name != "lost"}
+
+
+def _why(one: Finalist | None, two: Finalist | None, kept: KeptPromise) -> str:
+    """Whether two pools pay, by how much, and where the GPU-time of both goes."""
+    if one is None or two is None:
+        missing, there = (ONE_POOL, "two pools") if one is None else (TWO_POOLS, "one pool")
+        words = {ONE_POOL: "one pool", TWO_POOLS: "two pools"}[missing]
+        return f"only {there} in the answer; {words}: {kept.refused.get(missing)}"
+    fewer = two.n_gpus - one.n_gpus
+    read, decode = (n * int(layout.n_gpus) for n, layout in zip(two.best.counts, two.layouts, strict=True))
+    sizes = f"{two.n_gpus} GPUs in two pools ({read} read prompts, {decode} decode), {one.n_gpus} in one"
+    share, apart = _gpu_time(one.best), _gpu_time(two.best)
+    if fewer < 0:
+        reason = (
+            f"on one pool prompts take {share['prefill']:.0%} of the GPU-time and every token beside them waits; "
+            "apart, decode workers hold more sequences at the same time per token"
+        )
+        return f"two pools pay: {sizes}, {-fewer / one.n_gpus:.0%} fewer; {reason}"
+    if fewer == 0:
+        surer = "two pools" if kept.chosen is two else "one pool"
+        return f"as many GPUs either way: {sizes}; {surer} more likely keeps the promise, or is further from its limits"
+    rate = kept.asked.load.requests_per_s
+    bare = sum(
+        rate / each.value * int(layout.n_gpus) for each, layout in zip(two.unit.carried, two.layouts, strict=True)
+    )
+    if bare < one.n_gpus and apart["idle"] > share["idle"]:
+        reason = (
+            f"whole workers of both pools stand idle {apart['idle']:.0%} of the time, those of one {share['idle']:.0%}"
+        )
+    else:
+        reason = (
+            f"prompts take only {share['prefill']:.0%} of one pool's GPU-time, and tokens beside them are fast enough"
+        )
+    return f"two pools do not pay: {sizes}, {fewer / one.n_gpus:.0%} more; {reason}"
 
 
 def _percentiles(one: Attained) -> dict[str, dict[str, float]]:
@@ -78,10 +155,9 @@ def _point_document(one: Attained, kept: KeptPromise) -> dict[str, Any]:
 
 def _finalist_document(one: Finalist, promises: Promises) -> dict[str, Any]:
     return {
-        "layout": str(one.option.layout),
+        **_layouts(one),
         "max_batch": one.max_batch,
-        "replicas": one.best.n_replicas,
-        "gpus": one.n_gpus,
+        **_counts(one, one.best.counts),
         "used_fraction": one.best.used_fraction(promises),
         "kept_probability": one.kept_probability,
     }

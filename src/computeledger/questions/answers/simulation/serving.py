@@ -29,7 +29,7 @@ from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload, read_workload
-from computeledger.workloads.questions.serve import serve_question
+from computeledger.workloads.questions.serve import TWO_POOLS, serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 
 #: Requests that tell the lengths of a load that lasts; most of a report's own sweep.
@@ -135,7 +135,8 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     model = load_model(question.model)
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
-    setting = read_setting(serve_question(question, workload=None, **lengths))
+    apart = {"mode": TWO_POOLS, "layout": None, "prefill_layout": None} if question.prefill_replicas is not None else {}
+    setting = read_setting(serve_question(question, workload=None, **lengths, **apart))
     fleet = fleet_of(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)

@@ -1,0 +1,150 @@
+"""Two pools among the finalists of a promise: sized by worker, simulated, and compared with one pool."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.fields import Promise
+from computeledger.interfaces.cli import cli
+from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad
+from computeledger.simulation.serving.clock import ServingClock
+from computeledger.simulation.serving.promise import PromisedLoad, Unit, attained, fewest_workers, simulated_part
+from computeledger.simulation.serving.steady import capacities
+from computeledger.simulation.state import Limits, Pool, constant_step_times
+from computeledger.workloads.questions.serve import ServeQuestion
+
+SHAPE = {"model": "llama-3.1-8b", "system": "h100-nvl8", "input_tokens": 2048, "output_tokens": 128}
+STATED = {"mode": "disaggregated", "prefill_layout": "tp1", "layout": "tp2"}
+
+
+@functools.cache
+def promised(**given: Any) -> dict[str, Any]:
+    """The document of a promise on one small model; every answer is made once."""
+    asked = {"requests_per_s": 40.0, "ttft": "p95:0.5s", "tpot": "p95:15ms"} | given
+    return cl.serve(**SHAPE, **asked).to_dict()  # type: ignore[arg-type]
+
+
+def test_the_command_sizes_both_pools() -> None:
+    """One JSON document with the workers of both, their launch commands, and whether two pools pay."""
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in SHAPE.items()]
+    asked = ["--requests-per-s", "40", "--ttft", "p95:0.5s", "--tpot", "p95:15ms", "--emit", "vllm"]
+    ran = CliRunner().invoke(cli, ["serve", *options, *asked, "--mode", "disaggregated", "--json"])
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.stdout)
+    pools, fleet = found["pools"], found["fleet"]
+    assert (pools["prefill"]["n_workers"], pools["decode"]["n_workers"]) == (
+        found["prefill_replicas"],
+        found["replicas"],
+    )
+    assert (
+        found["gpus"] == fleet["n_gpus"] == sum(one["n_workers"] * one["n_gpus_per_worker"] for one in pools.values())
+    )
+    assert found["attained"]["ttft_s"]["p95"] <= 0.5
+    assert found["attained"]["tpot_s"]["p95"] <= 0.015
+    assert found["usd_per_request"] == pytest.approx(fleet["usd_per_request"])
+    assert 0 < found["promise"]["kept_probability"] < 1
+    assert f"start {pools['prefill']['n_workers']} of these" in found["launch"]["text"]
+    assert found["launch"]["text"].count("--kv-transfer-config") == 2
+    assert found["modes"]["aggregated"]["refused"]
+
+
+def test_the_fleet_is_the_one_that_the_simulation_simulates() -> None:
+    """``simulate serve`` of both pools attains the same; one worker fewer of either breaks the promise."""
+    found = promised(**STATED)
+    counts = {"replicas": found["replicas"], "prefill_replicas": found["prefill_replicas"]}
+    same = {**SHAPE, "layout": "tp2", "prefill_layout": "tp1", "arrivals": "poisson:40"}
+    again = cl.simulate_serve(**same, **counts)  # type: ignore[arg-type]
+    for name, key in (("ttft_s", "ttft_s"), ("tpot_s", "tpot_s"), ("end_to_end_s", "e2e_s")):
+        assert again.percentiles[name]["p50"] == pytest.approx(found["attained"][key]["p50"], rel=0.03)
+        assert again.percentiles[name]["p95"] == pytest.approx(found["attained"][key]["p95"], rel=0.08)
+    for name, n in counts.items():
+        if n > 1:
+            fewer = cl.simulate_serve(**same, **(counts | {name: n - 1}))  # type: ignore[arg-type]
+            late = fewer.percentiles["ttft_s"]["p95"] > 0.5 or fewer.percentiles["tpot_s"]["p95"] > 0.015
+            assert fewer.is_saturated or late
+
+
+def test_the_answer_is_the_mode_of_fewer_gpus() -> None:
+    """Two pools are never chosen where they need more; each mode is what it is when asked for alone."""
+    both = promised()
+    alone = {mode: promised(mode=mode)["gpus"] for mode in ("aggregated", "disaggregated")}
+    assert {mode: both["modes"][mode]["gpus"] for mode in alone} == alone
+    assert both["gpus"] == min(alone.values())
+    assert both["mode"] == both["promise"]["finalists"][0]["mode"]
+    short = promised(tpot="p95:60ms", requests_per_s=4.0)  # one GPU does it all: a second worker cannot pay
+    assert (short["gpus"], short["mode"]) == (1, "aggregated")
+    assert "do not pay" in short["modes"]["why"]
+
+
+def test_more_load_takes_no_fewer_gpus() -> None:
+    """Of both pools together, and of a harder promise."""
+    sizes = [promised(mode="disaggregated", requests_per_s=rate)["gpus"] for rate in (10.0, 40.0, 120.0)]
+    assert sizes == sorted(sizes)
+    assert promised(mode="disaggregated", tpot="p95:10ms")["gpus"] >= sizes[1]
+
+
+def test_the_sizes_are_the_best_of_all() -> None:
+    """Every pair of counts tried by hand keeps nothing on fewer GPUs, also where a limit couples both pools."""
+    reading = Pool(1, constant_step_times(1, 0.1, 0.2), Limits(1, 1000, 0, 0, 512))
+    decoding = Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512))
+    fleet = ServingClock((reading, decoding), (1, 1))
+    load = DrawnLoad(Arrivals("poisson", 6.0), ("100", "11"))
+    limits = {"ttft_s": Promise(0.9, 0.8), "end_to_end_s": Promise(0.9, 2.4)}
+    asked, unit, gpus = PromisedLoad(load, limits), Unit(fleet, capacities(fleet, load)), (2, 1)
+    found = fewest_workers(unit, asked, (2, 2), gpus, 40)
+    assert found is not None
+    kept = [
+        2 * n + m
+        for n, m in itertools.product(range(1, 5), range(1, 7))
+        if attained(unit, ((n, m), 6.0), asked).keeps(limits)
+    ]
+    assert 2 * found.counts[0] + found.counts[1] == min(kept)
+    assert fewest_workers(unit, asked, (2, 2), gpus, min(kept) - 1) is None
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (3, 100), (100, 3), (1, 200), (64, 64), (17, 23)])
+def test_the_part_that_is_simulated_keeps_the_ratio(counts: tuple[int, int]) -> None:
+    """No pool of it has less than its share of the load, nor much more; small fleets are simulated whole."""
+    part, share = simulated_part(counts)
+    for n, whole in zip(part, counts, strict=True):
+        assert 1.0 - 1e-9 <= share * whole / n <= 1.031
+    assert sum(counts) > 16 or part == counts
+
+
+def test_plain_limits_size_both_pools_too() -> None:
+    """Medians at even arrivals: fewer GPUs than a promise of the same limits, more for more load, none too many."""
+    sizes = []
+    for rate in (40.0, 160.0):
+        asked = {**SHAPE, "requests_per_s": rate, "ttft": 0.5, "tpot": 0.015, "mode": "disaggregated"}
+        found = cl.serve(**asked).to_dict()  # type: ignore[arg-type]
+        sizes.append(found["fleet"]["n_gpus"])
+        assert found["ttft_s"]["p50"] <= 0.5
+        assert found["requests_per_s_per_replica"]["p50"] == pytest.approx(rate, rel=0.01)
+        assert 0 < found["fleet"]["load_fraction"] <= 1
+    assert sizes[0] <= promised(mode="disaggregated")["gpus"]
+    assert sizes == sorted(sizes)
+    with pytest.raises(InputError, match=r"gpus 2: that load needs \d+ GPUs in two pools"):
+        cl.serve(**asked, gpus=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"mode": "both"}, "add --requests-per-s"),
+        ({"mode": "both", "requests_per_s": 5, "layout": "tp1"}, "--layout is of one pool"),
+        ({"mode": "aggregated", "requests_per_s": 5, "ttft": "p95:2s", "prefill_layout": "tp1"}, "prefill-layout"),
+        ({"mode": "two"}, "aggregated"),
+    ],
+)
+def test_ways_that_contradict_one_another_are_refused(given: dict[str, Any], said: str) -> None:
+    """One line that names what to leave out."""
+    with pytest.raises(InputError, match=said):
+        ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **given)
