@@ -164,7 +164,19 @@ def capacity(fleet: ServingClock, draw: Draw, seed: int = 0) -> Estimate:
 def capacities(fleet: ServingClock, draw: Draw, seed: int = 0) -> tuple[Estimate, ...]:
     """Find the largest rate at which the queue before one replica is stable, by pool.
 
-    Parameters and limits are those of :func:`capacity`.
+    Parameters
+    ----------
+    fleet : ServingClock
+        Its numbers of replicas are set aside.
+    draw : callable
+        Gives so many requests at a rate; their arrivals are set aside.
+    seed : int
+        Of the progress of what is in flight at the beginning [-].
+
+    Returns
+    -------
+    tuple of Estimate
+        Of one replica of each pool [1/s].
 
     Examples
     --------
