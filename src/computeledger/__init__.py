@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.rl.returns import rl_returns
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serving.answer import serve
+    from computeledger.questions.answers.serving.compare import compare
     from computeledger.questions.answers.serving.memory import memory
     from computeledger.questions.answers.serving.sweep import sweep
     from computeledger.questions.answers.simulation.rl import simulate_rl
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.validate import validate
     from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.claims import ClaimsQuestion
+    from computeledger.questions.compare import CompareQuestion
     from computeledger.questions.cost import CostQuestion
     from computeledger.questions.fit import FitQuestion
     from computeledger.questions.frontier import (
@@ -106,6 +108,7 @@ _HOMES = {
     "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl.answer": ("rl",),
     "questions.answers.serving.answer": ("serve",),
+    "questions.answers.serving.compare": ("compare",),
     "questions.answers.serving.memory": ("memory",),
     "questions.answers.serving.sweep": ("sweep",),
     "questions.answers.validate": ("validate",),
@@ -145,6 +148,7 @@ _HOMES = {
     "questions.claims": ("ClaimsQuestion",),
     "questions.calibrate": ("CalibrateQuestion",),
     "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
+    "questions.compare": ("CompareQuestion",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
@@ -178,6 +182,7 @@ __all__ = [
     "BillQuestion",
     "CalibrateQuestion",
     "ClaimsQuestion",
+    "CompareQuestion",
     "ComputeLedgerError",
     "CostQuestion",
     "Efficiency",
@@ -230,6 +235,7 @@ __all__ = [
     "bill",
     "calibrate",
     "claims",
+    "compare",
     "cost",
     "diff_facts",
     "efficiency",

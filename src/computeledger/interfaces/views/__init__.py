@@ -20,6 +20,7 @@ _MODULES = {
     "BooksAnswer": "books",
     "CalibrateAnswer": "calibrate",
     "ClaimAnswer": "frontier",
+    "CompareAnswer": "compare",
     "CostAnswer": "cost",
     "FitAnswer": "fit",
     "CoverageAnswer": "rl_returns",

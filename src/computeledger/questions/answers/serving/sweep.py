@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.offers import combinations
 from computeledger.questions.answers.serving.setting import Setting, cost_ratio, interval_document, read_setting
 from computeledger.questions.executors import local_workers, open_executor, open_parquet
 from computeledger.questions.sweep import SweepQuestion
@@ -169,7 +169,7 @@ def _questions(settings: Sequence[Setting], question: SweepQuestion) -> list[Ser
 def _asked(question: SweepQuestion) -> list[ServeQuestion]:
     """Every combination as ``serve`` would be asked."""
     lists = {name: getattr(question, name) or (None,) for name in _LISTS}
-    return [serve_question(question, **dict(zip(lists, one, strict=True))) for one in product(*lists.values())]
+    return [serve_question(question, **one) for one in combinations(lists)]
 
 
 def _priced(setting: Setting, option: ServingOption) -> ServingOption:

@@ -1,0 +1,177 @@
+"""The view of a comparison: offers by cost with how sure their order is, what each takes, and where it turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.view import Cell, Plot, Table, View
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import percent, span, words
+from computeledger.units import format_count
+
+_NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
+_COLOR = "#0072B2"
+#: A chance beyond which an order is called clear, and below which it is called open (assumptions).
+_CLEAR, _OPEN = 0.9, 0.65
+_NONE = "–"
+
+
+def view(answer: Answer, working: bool) -> View:
+    """Offers of one workload; each one's working is that of ``serve``."""
+    document = answer.to_dict(working=working)
+    known = [one for one in document["offers"] if one["rank"]]
+    refused = [one for one in document["offers"] if not one["rank"]]
+    title = f"{format_count(len(document['offers']), 'offer')} for one workload, the cheapest request first"
+    if not known:
+        return View("No offer serves this workload.", title=title, tables=(_refused(refused),), overline="compare")
+    tables = [_costs(known), *_systems(known), *_break_even(document["break_even"])]
+    return View(
+        headline=_headline(known),
+        title=title,
+        plots=(_plot(known),),
+        tables=(*tables, *([_refused(refused)] if refused else [])),
+        grounds=(
+            "cheaper than the next: errors that two offers share do not change their order; different chips, engines "
+            "and formats do not share theirs, by pairs of measured deployments",
+            "figures are those of `serve` for each offer; --json has them all, --csv a row for each",
+        ),
+        notes=tuple(f"{one['name']}: {one['why']}" for one in known if one["why"]),
+        overline="compare",
+    )
+
+
+def _headline(known: Sequence[Mapping[str, Any]]) -> str:
+    """The cheapest offer, how surely it is, and whether its speed is known."""
+    first = known[0]
+    cost = f"{words(first['usd_per_request'], 'USD')} per request"
+    month = first["usd_per_month"]
+    month_words = f", {words(month, 'USD')} a month" if month is not None else ""
+    fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
+    said = f"{first['name']} is the cheapest{fleet}: {cost}{month_words}."
+    if len(known) > 1:
+        said = f"{said} {_sureness(first['cheaper_than_next_probability'], known[1]['name'])}"
+    if first["kind"] == "api":
+        own = next((one for one in known if one["kind"] != "api"), None)
+        return f"{said} {_own(own)}" if own else said
+    return said
+
+
+def _sureness(chance: float, other: str) -> str:
+    """How surely the first comes before the second, in words."""
+    if chance < _OPEN:
+        return f"It cannot be told apart from {other}: the chance that it is cheaper is {_chance(chance)}."
+    return f"It is {'clearly' if chance >= _CLEAR else 'likely'} cheaper than {other} ({_chance(chance)})."
+
+
+def _own(one: Mapping[str, Any]) -> str:
+    cost = words(one["usd_per_request"], "USD")
+    return f"An API's speed is not known; of the systems {one['name']} is the cheapest ({cost} per request)."
+
+
+def _chance(chance: float | None) -> str:
+    if chance is None:
+        return _NONE
+    return f"{100 * min(max(chance, 0.01), 0.99):.0f} %" if 0.01 <= chance <= 0.99 else ("> 99 %" if chance else "< 1 %")
+
+
+def _or_none(value: float | None, unit: str) -> str:
+    return _NONE if value is None else words(value, unit)
+
+
+def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
+    has_month = any(one["usd_per_month"] is not None for one in known)
+    rows: list[list[str | Cell]] = []
+    for one in known:
+        low, high = one["usd_per_request_p05"], one["usd_per_request_p95"]
+        band = "" if low == high else span(low, high, "USD") if high is not None else f"{words(low, 'USD')} – not kept"
+        month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
+        each = Cell(words(one["usd_per_request"], "USD"), below=band)
+        chance = _chance(one["cheaper_than_next_probability"])
+        rows.append([one["name"], *month, each, words(one["usd_per_mtok"], "USD"), chance])
+    month = ["a month #"] if has_month else []
+    columns = ("offer", *month, "a request, 90 % interval #", "a Mtok #", "cheaper than the next #")
+    return Table("What each costs", columns, rows, "usd_per_request", strong=(0,), is_stacked=True)
+
+
+def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """What each offer takes, and what it attains of the promise; prices by the token say nothing of either."""
+    own = [one for one in known if one["kind"] != "api"]
+    if not own:
+        return []
+    has_fleet = any(one["gpus"] for one in own)
+    columns = ["offer", "layout", *(["GPUs #", "one spare #", "power #"] if has_fleet else []), "J/token #", "bound"]
+    rows = []
+    for one in own:
+        row = [one["name"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
+        row += [f"{one['gpus']:,}", f"{one['gpus_with_spare']:,}", words(one["w"], "W")] if has_fleet else []
+        rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
+    takes = Table("What each takes", tuple(columns), rows)
+    return [takes, *([_kept(own)] if has_fleet else [])]
+
+
+def _kept(own: Sequence[Mapping[str, Any]]) -> Table:
+    """What is attained, how near it is to the limits, and the chance that it holds."""
+    limits = list(next((one["attained"] for one in own if one["attained"]), {}))
+    columns = ("offer", *(f"p95 {_NAMES[name]} #" for name in limits), *(["tightest limit"] if limits else []), "kept #")
+    rows = [
+        [one["name"], *(_attained(one, name) for name in limits), *([_tightest(one)] if limits else []),
+         _chance(one["kept_probability"])]
+        for one in own
+    ]  # fmt: skip
+    return Table("The promise, or else the load, and the chance that it holds", columns, rows)
+
+
+def _attained(one: Mapping[str, Any], name: str) -> str:
+    return words(one["attained"][name]["p95"], "s") if one["attained"] else _NONE
+
+
+def _tightest(one: Mapping[str, Any]) -> str:
+    if one["tightest_limit"] is None:
+        return _NONE
+    share, _, name = one["tightest_limit"].partition(" ")
+    return f"{share} {_NAMES[name]}, {percent(one['tightest_used_fraction'])}"
+
+
+def _break_even(found: Sequence[Mapping[str, Any]]) -> list[Table]:
+    tables = []
+    prices = [one for one in found if one["kind"] == "price"]
+    if prices:
+        rows = [
+            [one["offer"], words(one["usd_per_gpu_hour"], "USD"), words(one["equal_usd_per_gpu_hour"], "USD")]
+            for one in prices
+        ]
+        note = "below it the offer is the cheapest of all."
+        tables.append(Table("A GPU-hour at which it breaks even", ("offer", "now #", "even #"), rows, note=note))
+    volumes = [one for one in found if one["kind"] == "volume"]
+    if volumes:
+        rows = [
+            [one["offer"], one["api"], words(one["requests_per_month"], ""), percent(one["of_the_load_ratio"]),
+             words(one["one_replica_requests_per_month"], "")]
+            for one in volumes
+        ]  # fmt: skip
+        columns = ("offer", "API", "requests a month #", "of the load #", "with one replica #")
+        note = (
+            "from so many requests a month the fleet costs less than the API; beyond 100 % of the load it does not at "
+            "this load. One replica: a fleet of that size alone, where the load is as small."
+        )
+        tables.append(Table("Where a fleet costs what the API does", columns, rows, note=note))
+    return tables
+
+
+def _refused(refused: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [[one["name"], one["why"]] for one in refused]
+    return Table("Without an answer", ("offer", "why"), rows)
+
+
+def _plot(known: Sequence[Mapping[str, Any]]) -> Plot:
+    values = {one["name"]: _quantity(one) for one in known}
+    caption = "Cost of a request with its 90 % interval, over times and prices; one that is open reaches the median."
+    return Plot("cost", "Cost of a request", caption, bars_figure(values, "USD", _COLOR), "usd_per_request")
+
+
+def _quantity(one: Mapping[str, Any]) -> dict[str, Any]:
+    median, high = one["usd_per_request"], one["usd_per_request_p95"]
+    ends = min(one["usd_per_request_p05"], median), max(high if high is not None else median, median)
+    return {"p05": ends[0], "p10": ends[0], "p50": median, "p90": ends[1], "p95": ends[1], "unit": "USD"}

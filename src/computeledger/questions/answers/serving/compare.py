@@ -1,0 +1,364 @@
+"""Answer a comparison of offers: each as ``serve`` answers it, in the order of cost, with how sure the order is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from typing import Any
+
+from computeledger.arrays import Range, median
+from computeledger.errors import ComputeLedgerError, InputError, UnknownIdError
+from computeledger.fields import Given
+from computeledger.physics.parallelism import Layout
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.prices.sheets import answer_bill
+from computeledger.questions.answers.serving.answer import ServeAnswer, answer_serve
+from computeledger.questions.answers.serving.offers import Offer, Offers, price_spread, read_offers
+from computeledger.questions.answers.serving.pools import PoolsAnswer
+from computeledger.questions.answers.serving.setting import Setting, read_setting
+from computeledger.questions.compare import CompareQuestion
+from computeledger.questions.executors import open_executor
+from computeledger.questions.prices import BillQuestion
+from computeledger.units import HOUR_S, HOURS_PER_MONTH, MEGA, MONTH_S
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.offers import Deployed, Priced, chances, fleet_priced, spread_of
+from computeledger.workloads.sweep import sweep as in_order
+from computeledger.writing import write_bytes
+
+#: What is said of an offer that nothing is known of but its price sheet.
+_API_SPEED = "no fact states the speed of an API: that it keeps a promise is not checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What an offer takes and costs; None where it was not asked about or is not known."""
+
+    usd_per_request: float
+    usd_per_mtok: float
+    usd_per_month: float | None = None
+    usd_per_month_with_spare: float | None = None
+    usd_per_gpu_hour: float | None = None
+    replicas: int | None = None
+    gpus: int | None = None
+    gpus_with_spare: int | None = None
+    layout: str | None = None
+    w: float | None = None
+    joules_per_token: float | None = None
+    attained: Mapping[str, Mapping[str, float]] | None = None
+    kept_probability: float | None = None
+    bound: str | None = None
+    tightest_limit: str | None = None
+    tightest_used_fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An offer with its answer, or why it has none."""
+
+    offer: Offer
+    served: Served | None
+    priced: Priced | None
+    why: str = ""
+
+    @property
+    def system(self) -> str | None:
+        """What it runs on; None of an API."""
+        return self.offer.question.system if self.offer.question else None
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class CompareAnswer(Answer):
+    """Offers in the order of their cost per request; those without an answer last."""
+
+    question: CompareQuestion
+    offers: tuple[Compared, ...]
+    without_answer: tuple[Compared, ...]
+    cheaper: tuple[tuple[float, ...], ...]
+
+    @property
+    def cheapest(self) -> Compared | None:
+        """The offer of the least cost per request; None where none has an answer."""
+        return self.offers[0] if self.offers else None
+
+    @property
+    def has_working(self) -> bool:
+        """Each offer's own answer has it."""
+        return False
+
+    @property
+    def read_from(self) -> tuple[str, ...]:
+        """The file of offers, and what its offers name."""
+        named = [self.question.offers] if isinstance(self.question.offers, str) else []
+        return tuple([*named, *(one.offer.terms.api for one in self.offers if one.offer.terms.api)])
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+        """As ``computeledger compare --json`` prints it; an offer's working is that of ``serve``."""
+        del working
+        rows = [self._row(place) for place in range(len(self.offers))]
+        refused = [_asked_document(one.offer) | {"rank": None, "why": one.why} for one in self.without_answer]
+        return {"offers": [*rows, *refused], "break_even": self._break_even()}
+
+    def _row(self, place: int) -> dict[str, Any]:
+        """An offer with what it takes, and how it stands to the others."""
+        one = self.offers[place]
+        assert one.served is not None and one.priced is not None  # noqa: S101 (those without are elsewhere)
+        low, high = one.priced.interval_usd
+        names = [each.offer.name for each in self.offers]
+        is_last = place + 1 == len(self.offers)
+        return {
+            **_asked_document(one.offer),
+            "rank": place + 1,
+            **asdict(one.served),
+            "usd_per_request_p05": low,
+            "usd_per_request_p95": high if math.isfinite(high) else None,
+            "cheaper_than_next_probability": None if is_last else self.cheaper[place][place + 1],
+            "cheaper_probability": {
+                name: chance for name, chance in zip(names, self.cheaper[place], strict=True) if name != names[place]
+            },
+            "why": one.why,
+        }
+
+    def _break_even(self) -> list[dict[str, Any]]:
+        """Prices at which others become the cheapest, and volumes at which the fleets cost what an API does."""
+        return [*self._prices(), *self._volumes()]
+
+    def _prices(self) -> Iterator[dict[str, Any]]:
+        for place, one in enumerate(self.offers):
+            others = [each.served for at, each in enumerate(self.offers) if at != place and each.served]
+            if one.served is None or one.served.usd_per_gpu_hour is None or not others or place > 1:
+                continue
+            least = min(each.usd_per_request for each in others)
+            price = one.served.usd_per_gpu_hour
+            if one.served.usd_per_request > 0:
+                yield {
+                    "kind": "price",
+                    "offer": one.offer.name,
+                    "usd_per_gpu_hour": price,
+                    "equal_usd_per_gpu_hour": price * least / one.served.usd_per_request,
+                }
+
+    def _volumes(self) -> Iterator[dict[str, Any]]:
+        apis = [one for one in self.offers if one.offer.terms.api and one.served and one.served.usd_per_request > 0]
+        for api in apis:
+            for one in self.offers:
+                if one.served is None or one.served.usd_per_month is None or one.served.replicas is None:
+                    continue
+                asked = one.served.usd_per_month / one.served.usd_per_request
+                assert api.served is not None  # noqa: S101 (chosen so above)
+                equal = one.served.usd_per_month / api.served.usd_per_request
+                yield {
+                    "kind": "volume",
+                    "offer": one.offer.name,
+                    "api": api.offer.name,
+                    "requests_per_month": equal,
+                    "of_the_load_ratio": equal / asked,
+                    "one_replica_requests_per_month": equal / one.served.replicas,
+                }
+
+    def csv_text(self) -> str:
+        """The offers as CSV, a row each; what is not known is empty."""
+        rows = [dict(_flat(one)) for one in self.to_dict()["offers"]]
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        out = io.StringIO()
+        writer = csv.DictWriter(out, columns, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue()
+
+    def write_csv(self) -> None:
+        """Write the offers where ``--csv`` says; nothing without it."""
+        if self.question.csv is not None:
+            write_bytes(self.question.csv, self.csv_text().encode(), "--csv", self.read_from)
+
+
+def compare(
+    offers: str | PathLike[str] | Mapping[str, Any] | CompareQuestion | None = None, /, **given: Given
+) -> CompareAnswer:
+    """Offers for one workload and one promise: what each takes and costs, and which is the cheapest, how surely.
+
+    Parameters
+    ----------
+    offers : str, path, mapping or CompareQuestion
+        A file of offers, its tables as the file would have them, or a question made before.
+    **given : str or int
+        Fields of :class:`~computeledger.questions.compare.CompareQuestion`: ``workers``, ``cluster``, ``csv``.
+
+    Returns
+    -------
+    CompareAnswer
+        Offers in the order of their cost per request [USD], those that cannot keep the promise apart, with reasons.
+
+    Raises
+    ------
+    InputError
+        For bad input; errors of a file name its line.
+
+    Examples
+    --------
+    >>> shared = {"model": "llama-3.1-8b", "backend": "vllm", "input_tokens": 1024, "output_tokens": 256}
+    >>> answer = compare(
+    ...     {"workload": shared, "offer": [{"system": ["a100-nvl8", "h100-nvl8"], "gpus": 1, "price": 2}]}
+    ... )
+    >>> answer.cheapest.offer.name, answer.cheaper[0][1] > 0.6
+    ('h100-nvl8', True)
+    """
+    if isinstance(offers, Mapping):
+        return from_python(CompareQuestion, answer_compare, CompareQuestion(offers=read_offers(offers)), given)
+    if isinstance(offers, str | PathLike):
+        return from_python(CompareQuestion, answer_compare, None, {"offers": str(offers), **given})
+    return from_python(CompareQuestion, answer_compare, offers, given)
+
+
+def answer_compare(question: CompareQuestion) -> CompareAnswer:
+    """Answer ``computeledger compare``."""
+    read = question.offers if isinstance(question.offers, Offers) else read_offers(question.offers)
+    with open_executor(question.workers, question.cluster) as executor:
+        found = list(in_order(compared, read.each, executor))
+    known = sorted((one for one in found if one.served), key=_usd)
+    priced = [one.priced for one in known if one.priced]
+    cheaper = tuple(tuple(row) for row in chances(priced).tolist())
+    answer = CompareAnswer(question, tuple(known), tuple(one for one in found if not one.served), cheaper)
+    answer.write_csv()
+    return answer
+
+
+def _usd(one: Compared) -> tuple[float, str]:
+    return (one.served.usd_per_request if one.served else math.inf, one.offer.name)
+
+
+def compared(offer: Offer) -> Compared:
+    """An offer as ``serve`` answers it, or as its price sheet bills it; an offer that cannot serve says why."""
+    if offer.question is None:
+        return _billed(offer)
+    question = offer.question
+    try:
+        answer = answer_serve(question)
+    except UnknownIdError:
+        raise
+    except InputError as error:
+        return Compared(offer, None, None, str(error))
+    try:
+        return _served(offer, answer)
+    except KeyError as error:
+        raise ComputeLedgerError(f"{offer.name}: its answer lacks {error}") from None
+
+
+def _billed(offer: Offer) -> Compared:
+    """A request at a price sheet, and a month of them."""
+    rate = offer.requests_per_s
+    tokens = {name: float(round(value)) for name, value in offer.lengths.items()}
+    sheet, mode = offer.terms.api or "", offer.terms.api_mode
+    usd = answer_bill(BillQuestion(names=(sheet,), mode=mode, **tokens)).bills[0].usd
+    month = None if rate is None else usd * rate * MONTH_S
+    served = Served(usd, usd / sum(tokens.values()) * MEGA, month, month)
+    return Compared(offer, served, Priced(usd), _API_SPEED)
+
+
+def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
+    """The figures of a serving answer, per request of the workload and per month of its load."""
+    document, setting, question = answer.to_dict(), answer.setting, answer.question
+    price = median(setting.scenario.usd_per_gpu_hour)
+    fleet, kept = document.get("fleet"), document.get("promise")
+    tokens = {name: _median(document[name]) for name in ("input_tokens", "cached_tokens", "output_tokens")}
+    if fleet is None:
+        costs = [document.get(f"usd_per_mtok_{kind}", 0.0) for kind in ("input", "cached_read", "output")]
+        usd = sum(_median(cost) * n for cost, n in zip(costs, tokens.values(), strict=True)) / MEGA
+    else:
+        usd = fleet["usd_per_request"]
+    w_per_gpu = float(setting.system.facility_w_per_chip.value)
+    served = Served(
+        usd_per_request=usd,
+        usd_per_mtok=usd / sum(tokens.values()) * MEGA,
+        usd_per_gpu_hour=price,
+        layout=document["layout"],
+        joules_per_token=document.get(
+            "joules_per_token", w_per_gpu / _median(document["output_tokens_per_s_per_gpu"])
+        ),
+        bound=document["bound"],
+    )
+    deployed = _deployed(setting, document, question)
+    spread = price_spread(setting.scenario.usd_per_gpu_hour)
+    of_price = f"{offer.terms.term} {setting.system.accelerator.id} {question.price}"
+    if fleet is None:
+        priced = Priced(usd, deployed=deployed)
+    else:
+        served = _fleet_served(served, document, w_per_gpu)
+        if kept is None:
+            priced = Priced(usd, fleet["load_fraction"] * fleet["n_replicas"], deployed=deployed)
+        else:
+            size = fleet["n_replicas"], kept["headroom_fraction"], kept["replicas_at_90_percent"]
+            priced = fleet_priced(usd, size, deployed)
+    return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price))
+
+
+def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float) -> Served:
+    """A fleet that is sized for a load: GPUs, power and the cost of a month, with one replica to spare beside it."""
+    fleet, kept = document["fleet"], document.get("promise")
+    n, gpus = fleet["n_replicas"], fleet["n_gpus"]
+    month = fleet["usd_per_hour"] * HOURS_PER_MONTH
+    rate = fleet["usd_per_hour"] / HOUR_S / fleet["usd_per_request"] if fleet["usd_per_request"] else math.inf
+    tightest = max(kept["limits"], key=lambda one: one["attained_s"] / one["limit_s"]) if kept else None
+    return replace(
+        served,
+        usd_per_month=month,
+        usd_per_month_with_spare=month * (n + 1) / n,
+        replicas=n,
+        gpus=gpus,
+        gpus_with_spare=gpus // n * (n + 1),
+        w=w_per_gpu * gpus,
+        joules_per_token=document.get("joules_per_token", w_per_gpu * gpus / rate / _median(document["output_tokens"])),
+        attained=document.get("attained"),
+        kept_probability=kept["kept_probability"] if kept else fleet.get("carries_probability"),
+        tightest_limit=f"p{100 * tightest['share_fraction']:g} {tightest['quantity']}" if tightest else None,
+        tightest_used_fraction=tightest["attained_s"] / tightest["limit_s"] if tightest else None,
+    )
+
+
+def _deployed(setting: Setting, document: Mapping[str, Any], question: ServeQuestion) -> Deployed:
+    """Which errors the answer shares with others."""
+    ratio = setting.ranges.get("efficiency.serving_ratio")
+    return Deployed(
+        model=setting.at_median.model.id,
+        chip=setting.system.accelerator.id,
+        engine=question.engine,
+        weights=setting.at_median.precision.name,
+        tuning=question.tuning,
+        layout=setting.at_median.layout if document["mode"] == "aggregated" else Layout(),
+        batch=max(_median(document["batch"]), 1.0),
+        spread=spread_of(ratio.low, ratio.high) if isinstance(ratio, Range) else 0.0,
+    )
+
+
+def _median(value: Any) -> float:
+    return float(value["p50"]) if isinstance(value, Mapping) else float(value or 0.0)
+
+
+def _asked_document(offer: Offer) -> dict[str, Any]:
+    """What an offer is, as it was asked."""
+    question, terms = offer.question, offer.terms
+    return {
+        "name": offer.name,
+        "kind": "api" if question is None else "gpus",
+        "model": question.model if question else None,
+        "system": question.system if question else None,
+        "precision": question.precision if question else None,
+        "backend": question.engine if question else None,
+        "term": terms.term if question else None,
+        "region": terms.region,
+        "api": terms.api,
+    }
+
+
+def _flat(document: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Values of a document with dotted names; the chances against each other one stay out of a table."""
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            if key != "cheaper_probability":  # an offer's chances against all others are no row's
+                yield from _flat(value, f"{at}{key}.")
+        elif key != "attained":
+            yield f"{at}{key}", value
+

@@ -1,0 +1,215 @@
+"""Questions with lists become questions, and a file of offers becomes offers: one for each combination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import Range, Uncertain
+from computeledger.errors import InputError, nearest, shown
+from computeledger.facts.reading import Document, read_file
+from computeledger.fields import TEXTS, Field, fields_of, python_spelling, question_from, read_value
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.questions.answers.cost import answer_cost
+from computeledger.questions.compare import OF_HOLDING, OfferTerms
+from computeledger.questions.cost import CostQuestion
+from computeledger.workloads.questions.serve import ServeQuestion
+
+#: Fields of a serving question that size no fleet.
+_NOT_OF_AN_OFFER = ("emit", "kv_tiers", "cache_discount")
+#: Fields of a serving question that decide what an API bills.
+LENGTHS = ("input_tokens", "cached_tokens", "output_tokens")
+_SHARED, _OFFERS = ("workload", "promise"), "offer"
+#: Offers of one file at most.
+MOST_OFFERS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One way to serve a workload: a question about a system, or a price sheet with the lengths that it bills."""
+
+    name: str
+    terms: OfferTerms
+    question: ServeQuestion | None
+    lengths: Mapping[str, float]
+    requests_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Offers for one workload, as they were read."""
+
+    each: tuple[Offer, ...]
+
+
+def combinations(lists: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of lists, the last one changing first.
+
+    Examples
+    --------
+    >>> combinations({"model": ["a"], "system": ["x", "y"]})
+    [{'model': 'a', 'system': 'x'}, {'model': 'a', 'system': 'y'}]
+    """
+    return [dict(zip(lists, one, strict=True)) for one in product(*lists.values())]
+
+
+def read_offers(source: str | Mapping[str, Any]) -> Offers:
+    """Read a file of offers, or its tables.
+
+    Examples
+    --------
+    >>> both = read_offers(
+    ...     {"workload": {"model": "llama-3.1-8b"}, "offer": [{"system": ["h100-nvl8", "b200-nvl8"], "gpus": 1}]}
+    ... )
+    >>> [one.name for one in both.each], both.each[0].question.gpus
+    (['h100-nvl8', 'b200-nvl8'], 1)
+    """
+    file = Document("offers", "", dict(source), shipped=False) if isinstance(source, Mapping) else _file(source)
+    known = [*_SHARED, _OFFERS]
+    for key in file.table:
+        if key not in known:
+            raise file.error(key, f"no table of a file of offers; {nearest(key, known)}")
+    tables = file.table.get(_OFFERS, [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(one, Mapping) for one in tables):
+        raise file.error(_OFFERS, "at least one is needed: write [[offer]] with what it is")
+    shared = {key: value for name in _SHARED for key, value in _shared(file, name).items()}
+    found = [one for place, table in enumerate(tables) for one in _offers(file, place, table, shared)]
+    if len(found) > MOST_OFFERS:
+        raise file.error(_OFFERS, f"{len(found):,} offers: at most {MOST_OFFERS:,}")
+    return Offers(tuple(_named_apart(file, found)))
+
+
+def _file(path: str) -> Document:
+    if not Path(path).is_file():
+        raise InputError(f"{shown(path)}: no such file of offers (TOML)")
+    return read_file(Path(path))
+
+
+def _serve_fields() -> dict[str, Field]:
+    return {name: one for name, one in fields_of(ServeQuestion).items() if name not in _NOT_OF_AN_OFFER}
+
+
+def _shared(file: Document, name: str) -> dict[str, Any]:
+    """What all offers share: limits on times in ``promise``, any other field in ``workload``."""
+    table = file.table.get(name, {})
+    if not isinstance(table, Mapping):
+        raise file.error(name, f"expected a table [{name}]")
+    fields = {key: one for key, one in _serve_fields().items() if one.takes_quantile == (name == "promise")}
+    return {_checked(file, name, key, fields): _single(file, f"{name}.{key}", one) for key, one in table.items()}
+
+
+def _checked(file: Document, path: str, key: str, fields: Mapping[str, Field]) -> str:
+    """The name of a field as its question has it."""
+    aliases = {alias: name for name, one in fields.items() for alias in one.aliases}
+    name = aliases.get(key, key)
+    if name not in fields:
+        raise file.error(f"{path}.{key}", f"no field of [{path}]; {nearest(key, fields)}")
+    return name
+
+
+def _single(file: Document, path: str, value: Any) -> Any:
+    if isinstance(value, list) and not path.endswith(".anchor"):
+        raise file.error(path, "one workload is compared: a list stands in an [[offer]], which it multiplies")
+    return value
+
+
+def _offers(file: Document, place: int, table: Mapping[str, Any], shared: Mapping[str, Any]) -> list[Offer]:
+    """Offers of one table: one for each combination of its lists."""
+    terms, fields = fields_of(OfferTerms), _serve_fields()
+    known = terms | fields
+    given = {_checked(file, _OFFERS, key, known): value for key, value in table.items()}
+    lists = {
+        key: value
+        for key, value in given.items()
+        if isinstance(value, list) and not (known[key].dimension == TEXTS or known[key].is_list)
+    }
+    empty = next((key for key, value in lists.items() if not value), None)
+    if empty:
+        raise file.error(f"{_OFFERS}.{empty}", "at least one is needed")
+    out = []
+    for chosen in combinations(lists):
+        label = f"offer {place + 1}"
+        try:
+            out.append(_offer({**given, **chosen}, shared, _said(given, lists, chosen)))
+        except InputError as error:
+            raise file.error(_OFFERS, python_spelling(f"{label}: {error}"), type(error)) from None
+    return out
+
+
+def _said(given: Mapping[str, Any], lists: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+    """What an offer is called: its name with what its lists chose, else what it runs on."""
+    several = [str(chosen[key]) for key, values in lists.items() if len(values) > 1 and key != "name"]
+    if "name" in chosen or "name" in given:
+        return ", ".join([str(chosen.get("name", given.get("name"))), *several])
+    own = [str(given[key]) for key in ("api", "system") if key in given and key not in lists]
+    singles = [str(values[0]) for key, values in lists.items() if len(values) == 1 and key == "system"]
+    return ", ".join([*own, *singles, *several])
+
+
+def _offer(given: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Offer:
+    """One offer of one combination."""
+    of_terms, of_serve = fields_of(OfferTerms), _serve_fields()
+    terms = question_from(OfferTerms, {key: value for key, value in given.items() if key in of_terms} | {"name": name})
+    asked = {**shared, **{key: value for key, value in given.items() if key in of_serve}}
+    lengths = {one: read_value(of_serve[one], asked.get(one), one) for one in LENGTHS}
+    if terms.api is not None:
+        useless = [key for key in given if key not in (*LENGTHS, "name", "api", "api_mode", "region")]
+        if useless:
+            raise InputError(f"{useless[0]}: an API has name, region, api, api_mode and lengths: leave it out")
+        uncertain = next((one for one, value in lengths.items() if isinstance(value, Range)), None)
+        if uncertain:
+            raise InputError(f"{uncertain}: a price sheet bills one length: write its mean in this offer")
+        rate = read_value(of_serve["requests_per_s"], asked.get("requests_per_s"), "requests_per_s")
+        return Offer(name or terms.api, terms, None, lengths, None if rate is None else median_of(rate))
+    question = question_from(ServeQuestion, asked)
+    return Offer(name or question.system, terms, replace(question, price=_price(terms, question)), lengths)
+
+
+def _price(terms: OfferTerms, question: ServeQuestion) -> Uncertain | None:
+    """Price of a GPU-hour: as stated, else that of the term; None where the answer takes the rent of the edition."""
+    held = {name: value for name in OF_HOLDING if (value := getattr(terms, name)) is not None}
+    if question.price is not None:
+        if held:
+            raise InputError(f"{next(iter(held))}: the price is stated: leave out one of the two")
+        return question.price
+    if terms.term == "rent":
+        return None
+    asked = {"occupancy": 1.0, **held}
+    found = answer_cost(CostQuestion(system=question.system, kind=(terms.term,), **asked)).usd_per_gpu_hour
+    one = found[terms.term]
+    return one.p50 if one.p05 >= one.p95 else Range(one.p05, one.p95, mid=one.p50, inner=(one.p10, one.p90))
+
+
+def _named_apart(file: Document, offers: Sequence[Offer]) -> list[Offer]:
+    """Offers of different names; without names of their own those that are alike are told by engine, format and term."""
+    out = list(offers)
+    for part in ("backend", "precision", "term", "region"):
+        names = [one.name for one in out]
+        for place, one in enumerate(out):
+            said = getattr(one.terms, part, None) or getattr(one.question, part, None)
+            if names.count(one.name) > 1 and said:
+                out[place] = replace(one, name=f"{one.name}, {said}")
+    names = [one.name for one in out]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise file.error(_OFFERS, f"{shown(twice)}: two offers of one name; give each a name")
+    return out
+
+
+def price_spread(samples: Any) -> float:
+    """Standard deviation of the logarithm of sampled prices, from their 5 and 95 % quantiles; 0 of one price [-].
+
+    Examples
+    --------
+    >>> price_spread(2.0)
+    0.0
+    """
+    from computeledger.workloads.serving.offers import spread_of
+
+    low, high = np.quantile(np.asarray(samples, float), (0.05, 0.95))
+    return spread_of(float(low), float(high)) if 0 < low < high else 0.0

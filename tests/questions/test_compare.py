@@ -1,0 +1,264 @@
+"""Offers for one workload: figures are those of serve, the order is that of cost, and how sure it is is measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import computeledger as cl
+from computeledger.arrays import Range
+from computeledger.errors import InputError
+from computeledger.interfaces.cli import main
+from computeledger.interfaces.fitting import Page
+from computeledger.interfaces.tables import new_table
+from computeledger.questions.answers.serving.offers import read_offers
+from computeledger.physics.parallelism import Layout
+from computeledger.validation.serving.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
+from computeledger.workloads.serving.offers import Deployed, Priced, chances, cheaper_probability, load_offer_errors
+
+LOAD = {"model": "llama-3.1-8b", "input_tokens": 1024, "output_tokens": 256, "requests_per_s": 30}
+PROMISE = {"ttft": "p95:1s", "tpot": "p95:30ms"}
+SHEET = """
+name = "a sheet"
+currency = "EUR"
+usd_per_unit = 1.25
+rate_date = 2026-11-20
+[price]
+input = 2.0
+output = 8.0
+"""
+
+
+def deployed(chip: str = "h100", engine: str = "vllm", weights: str = "fp8", spread: float = 0.3) -> Deployed:
+    return Deployed("llama", chip, engine, weights, "usual", Layout(tp=8), 64.0, spread)
+
+
+@pytest.fixture(scope="module")
+def sheet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("sheets") / "sheet.toml"
+    path.write_text(SHEET)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def tables(sheet: str) -> dict[str, Any]:
+    """Two systems with a promise, one that cannot keep it, and a price sheet."""
+    offers = [
+        {"system": "h100-nvl8", "price": 2.5},
+        {"name": "H200", "system": "h200-nvl8", "price": Range(2.0, 4.0)},
+        {"name": "L4", "system": "8xl4", "tpot": "p95:5ms"},
+        {"name": "sheet", "api": sheet},
+    ]
+    return {"workload": LOAD, "promise": PROMISE, "offer": offers}
+
+
+@pytest.fixture(scope="module")
+def answer(tables: dict[str, Any]) -> Any:
+    return cl.compare(tables)
+
+
+# --- the figures ------------------------------------------------------------------------------------------------------
+
+
+def test_an_offer_is_what_serve_answers(answer: Any) -> None:
+    found = next(one for one in answer.to_dict()["offers"] if one["name"] == "h100-nvl8")
+    alone = cl.serve(**LOAD, **PROMISE, system="h100-nvl8", price=2.5).to_dict()
+    for name in ("usd_per_request", "replicas", "gpus", "attained", "layout", "joules_per_token"):
+        assert found[name] == alone[name], name
+    assert found["kept_probability"] == alone["promise"]["kept_probability"]
+    assert found["w"] == alone["facility_w"]
+
+
+def test_a_month_and_a_currency_by_hand(answer: Any) -> None:
+    by_name = {one["name"]: one for one in answer.to_dict()["offers"]}
+    own, api = by_name["h100-nvl8"], by_name["sheet"]
+    month_h = 365.25 * 24 / 12
+    assert own["usd_per_month"] == pytest.approx(2.5 * own["gpus"] * month_h)
+    assert own["usd_per_request"] == pytest.approx(2.5 * own["gpus"] / 3600 / 30)
+    assert own["gpus_with_spare"] == own["gpus"] // own["replicas"] * (own["replicas"] + 1)
+    a_request = 1.25 * (1024 * 2.0 + 256 * 8.0) / 1e6
+    assert api["usd_per_request"] == pytest.approx(a_request)
+    assert api["usd_per_month"] == pytest.approx(a_request * 30 * month_h * 3600)
+    assert api["usd_per_mtok"] == pytest.approx(1e6 * a_request / 1280)
+    volume = next(one for one in answer.to_dict()["break_even"] if one.get("offer") == "h100-nvl8" and "api" in one)
+    assert volume["requests_per_month"] * a_request == pytest.approx(own["usd_per_month"])
+
+
+def test_at_the_price_that_breaks_even_two_offers_cost_the_same(answer: Any) -> None:
+    found = [one for one in answer.to_dict()["break_even"] if one["kind"] == "price"]
+    first, second = ([one for one in answer.to_dict()["offers"] if one["kind"] == "gpus" and one["rank"]])
+    even = next(one for one in found if one["offer"] == second["name"])
+    at_even = even["equal_usd_per_gpu_hour"] * second["gpus"] / second["replicas"] * second["replicas"] / 3600 / 30
+    assert at_even == pytest.approx(first["usd_per_request"])
+
+
+def test_offers_come_by_cost_and_those_without_an_answer_last(answer: Any, tables: dict[str, Any]) -> None:
+    found = answer.to_dict()["offers"]
+    ranked = [one for one in found if one["rank"]]
+    assert [one["usd_per_request"] for one in ranked] == sorted(one["usd_per_request"] for one in ranked)
+    assert found[-1]["name"] == "L4" and "no layout" in found[-1]["why"] and len(found) == len(tables["offer"])
+
+
+def test_the_order_of_a_file_does_not_matter() -> None:
+    offers = [{"system": one, "gpus": 8, "price": 2} for one in ("h100-nvl8", "a100-nvl8", "h200-nvl8")]
+    one, other = (
+        cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": each}) for each in (offers, offers[::-1])
+    )
+    assert one.to_dict() == other.to_dict()
+
+
+def test_a_dominated_offer_never_wins() -> None:
+    """The same deployment at a higher price is never the cheaper one; lists multiply an offer."""
+    offers = [{"system": "h100-nvl8", "backend": ["vllm", "sglang"], "price": [2, 3], "gpus": 8}]
+    found = cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": offers})
+    rows = {one["name"]: one for one in found.to_dict()["offers"]}
+    assert len(rows) == 4
+    assert rows["h100-nvl8, vllm, 2"]["cheaper_probability"]["h100-nvl8, vllm, 3"] == 1.0
+    assert 0.5 < rows["h100-nvl8, sglang, 2"]["cheaper_probability"]["h100-nvl8, vllm, 3"] < 1.0
+
+
+def test_owning_is_the_hosting_economics_of_cost() -> None:
+    terms = {"term": "own", "electricity": 0.05, "occupancy": 0.8}
+    (offer,) = read_offers(
+        {"workload": {"model": "qwen3-8b"}, "offer": [{"system": "h100-nvl8", **terms}]}
+    ).each
+    cost = cl.cost(system="h100-nvl8", kind="own", electricity=0.05, occupancy=0.8).usd_per_gpu_hour["own"]
+    assert offer.question is not None and isinstance(offer.question.price, Range)
+    assert (offer.question.price.low, offer.question.price.high) == (cost.p05, cost.p95)
+
+
+# --- how sure an order is ---------------------------------------------------------------------------------------------
+
+
+def test_chances_add_up_to_one_and_equals_are_open() -> None:
+    offers = [
+        Priced(1.0, 2.3, deployed=deployed()),
+        Priced(1.1, 4.7, 1.5, deployed=deployed("b200"), price_spread=0.2, price_of="b200"),
+        Priced(0.9, deployed=deployed(engine="sglang")),
+        Priced(1.2, 3.2, 1.0, 1.28, deployed(weights="fp4")),
+        Priced(1.05),
+    ]
+    for one in offers:
+        assert cheaper_probability(one, one) == 0.5
+        for other in offers:
+            both = cheaper_probability(one, other) + cheaper_probability(other, one)
+            assert both == pytest.approx(1.0, abs=1e-12)
+    table = chances(offers)
+    assert np.allclose(table + table.T, 1.0)
+
+
+def test_what_is_shared_moves_no_order() -> None:
+    """However uncertain times are, of one deployment only prices differ; the less two share, the less is certain."""
+    for spread in (0.05, 1.0):
+        same = (Priced(usd, deployed=deployed(spread=spread)) for usd in (1.0, 1.01))
+        assert cheaper_probability(*same) == 1.0
+    others = [deployed(weights="fp4"), deployed("b200"), deployed("b200", "sglang"), deployed("b200", "sglang", "fp4")]
+    sure = [cheaper_probability(Priced(1.0, deployed=deployed()), Priced(1.3, deployed=one)) for one in others]
+    assert sure == sorted(sure, reverse=True) and sure[0] > sure[-1] > 0.5
+    own = Priced(1.0, deployed=deployed(spread=0.3))
+    assert cheaper_probability(own, Priced(1.0)) == pytest.approx(0.5, abs=0.01), "an API shares no error"
+    assert cheaper_probability(own, Priced(np.exp(0.3))) == pytest.approx(0.841, abs=0.01)
+    ranges = [Priced(usd, deployed=deployed(), price_spread=0.3, price_of=of) for usd, of in ((1.0, "a"), (1.1, "a"))]
+    assert cheaper_probability(*ranges) == 1.0, "one price list moves both"
+
+
+def test_offers_of_the_law_itself_are_ranked_as_often_as_it_says() -> None:
+    """Simulated truths: of pairs that are ranked with a chance, that share is ranked rightly."""
+    rng = np.random.default_rng(0)
+    one, other = deployed(spread=0.5), deployed("b200", spread=0.5)
+    log_ratio = rng.normal(0.0, 0.4, 400)
+    said = np.array([cheaper_probability(Priced(1.0, deployed=one), Priced(np.exp(x), deployed=other)) for x in log_ratio])
+    true = log_ratio + one.apart(other) * rng.standard_t(2, log_ratio.size) > 0
+    for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.01)):
+        within = (said >= low) & (said < high)
+        assert np.mean(true[within]) == pytest.approx(np.mean(said[within]), abs=0.1)
+
+
+@pytest.mark.parametrize(("tuning", "pairs", "least"), [("recipe", recipe_pairs, (0.74, 0.87)), ("usual", usual_pairs, (0.77, 0.86))])
+def test_the_law_is_the_fit_of_measured_pairs_and_covers_those_left_out(tuning, pairs, least) -> None:
+    measured = pairs()
+    fitted, shipped = fit_offer_errors(measured), load_offer_errors(tuning)
+    assert shipped.chip_square == pytest.approx(fitted.chip_square, rel=0.02)
+    assert shipped.engine_square == pytest.approx(fitted.engine_square, rel=0.02)
+    recipe = load_offer_errors("recipe")
+    of_format = fitted.format_square or recipe.format_square * shipped.chip_square / recipe.chip_square
+    assert shipped.format_square == pytest.approx(of_format, rel=0.02)
+    for level, share in zip((0.8, 0.9), least, strict=True):
+        assert share <= offer_coverage(measured, level) <= level + 0.05
+
+
+# --- files, the command, and what it shows ----------------------------------------------------------------------------
+
+
+GOOD = '[workload]\nmodel = "llama-3.1-8b"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "at least one is needed"),
+        (GOOD + "[[offers]]\n", "did you mean 'offer'"),
+        ("[workload]\nmodl = 'x'\n[[offer]]\n", "did you mean 'model'"),
+        ("[promise]\nmodel = 'x'\n[[offer]]\n", "no field of [promise]"),
+        (GOOD + "[[offer]]\n", "system: needed"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl8'\nprecison = 'fp8'\n", "did you mean 'precision'"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl9'\n", "did you mean 'h100-nvl8'"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl8'\nterm = 'lease'\n", "term 'lease'"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl8'\nlife = 4\n", "add term"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl8'\nterm = 'own'\nlife = 4\nprice = 2\n", "the price is stated"),
+        (GOOD + "[[offer]]\nsystem = []\n", "at least one is needed"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl8'\n[[offer]]\nsystem = 'h100-nvl8'\n", "two offers of one name"),
+        (GOOD + "[[offer]]\nsystem = 'h100-nvl8'\n[promise]\ntpot = 'p95:9ms'\n", "add requests_per_s"),
+        (GOOD + "input_tokens = [1, 2]\n[[offer]]\nsystem = 'h100-nvl8'\n", "a list stands in an [[offer]]"),
+        (GOOD + "[[offer]]\napi = 'x.toml'\nsystem = 'h100-nvl8'\n", "leave it out"),
+        (GOOD + "[[offer]]\napi = 'nowhere.toml'\n", "nowhere.toml"),
+        ("offer = 3\n", "at least one is needed"),
+        ("[[offer\n", "offers.toml:1"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "offers.toml"
+    path.write_text(text)
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", str(path)])
+    printed = capsys.readouterr()
+    assert stopped.value.code == 2 and message in printed.err and printed.err.count("\n") == 1, printed.err
+    assert "--" not in printed.err, "fields are spelt as the file has them"
+
+
+def test_the_command_writes_json_csv_and_a_report(tmp_path: Path, sheet: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "offers.toml"
+    offers = f"[[offer]]\nsystem = ['h100-nvl8', 'a100-nvl8']\ngpus = 8\n[[offer]]\nname = 'sheet'\napi = '{sheet}'\n"
+    path.write_text(GOOD + offers)
+    table, page = tmp_path / "out.csv", tmp_path / "out.html"
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", str(path), "--json", "--csv", str(table), "--html", str(page)])
+    assert stopped.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["name"] for row in rows] == [one["name"] for one in found["offers"]]
+    assert float(rows[0]["usd_per_request"]) == found["offers"][0]["usd_per_request"]
+    assert found == cl.compare(path).to_dict() and "Cost of a request" in page.read_text()
+    with pytest.raises(InputError, match="was read"):
+        cl.compare(path, csv=str(path))
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    view = answer.view()
+    assert view.headline.startswith("h") or view.headline.startswith("H200")
+    assert "Without an answer" in [one.title for one in view.tables]
+    for one in view.tables:
+        out = Page()
+        with out.capture() as printed:
+            drawn = new_table(one.title, *one.columns)
+            for row in one.rows:
+                drawn.add_row(*(cell if isinstance(cell, str) else cell.text for cell in row))
+            out.print(drawn)
+        assert max(map(len, printed.get().splitlines())) <= columns
