@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.allocate import allocate
     from computeledger.questions.answers.calibrate import calibrate
     from computeledger.questions.answers.claims import claims
+    from computeledger.questions.answers.compare import compare
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.fit import fit
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.rl.returns import rl_returns
     from computeledger.questions.answers.route import route
     from computeledger.questions.answers.serving.answer import serve
-    from computeledger.questions.answers.serving.compare import compare
     from computeledger.questions.answers.serving.memory import memory
     from computeledger.questions.answers.serving.sweep import sweep
     from computeledger.questions.answers.simulation.rl import simulate_rl
@@ -108,7 +108,7 @@ _HOMES = {
     "questions.answers.reconcile": ("reconcile",),
     "questions.answers.rl.answer": ("rl",),
     "questions.answers.serving.answer": ("serve",),
-    "questions.answers.serving.compare": ("compare",),
+    "questions.answers.compare": ("compare",),
     "questions.answers.serving.memory": ("memory",),
     "questions.answers.serving.sweep": ("sweep",),
     "questions.answers.validate": ("validate",),

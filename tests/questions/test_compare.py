@@ -16,13 +16,13 @@ from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.tables import new_table
-from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.physics.parallelism import Layout
-from computeledger.validation.serving.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
+from computeledger.questions.answers.serving.offers import read_offers
+from computeledger.validation.accuracy.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
 from computeledger.workloads.serving.offers import Deployed, Priced, chances, cheaper_probability, load_offer_errors
 
-LOAD = {"model": "llama-3.1-8b", "input_tokens": 1024, "output_tokens": 256, "requests_per_s": 30}
-PROMISE = {"ttft": "p95:1s", "tpot": "p95:30ms"}
+LOAD: dict[str, Any] = {"model": "llama-3.1-8b", "input_tokens": 1024, "output_tokens": 256, "requests_per_s": 30}
+PROMISE: dict[str, Any] = {"ttft": "p95:1s", "tpot": "p95:30ms"}
 SHEET = """
 name = "a sheet"
 currency = "EUR"
@@ -91,9 +91,9 @@ def test_a_month_and_a_currency_by_hand(answer: Any) -> None:
 
 def test_at_the_price_that_breaks_even_two_offers_cost_the_same(answer: Any) -> None:
     found = [one for one in answer.to_dict()["break_even"] if one["kind"] == "price"]
-    first, second = ([one for one in answer.to_dict()["offers"] if one["kind"] == "gpus" and one["rank"]])
+    first, second = [one for one in answer.to_dict()["offers"] if one["kind"] == "gpus" and one["rank"]]
     even = next(one for one in found if one["offer"] == second["name"])
-    at_even = even["equal_usd_per_gpu_hour"] * second["gpus"] / second["replicas"] * second["replicas"] / 3600 / 30
+    at_even = even["equal_usd_per_gpu_hour"] * second["gpus"] / 3600 / 30
     assert at_even == pytest.approx(first["usd_per_request"])
 
 
@@ -106,9 +106,7 @@ def test_offers_come_by_cost_and_those_without_an_answer_last(answer: Any, table
 
 def test_the_order_of_a_file_does_not_matter() -> None:
     offers = [{"system": one, "gpus": 8, "price": 2} for one in ("h100-nvl8", "a100-nvl8", "h200-nvl8")]
-    one, other = (
-        cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": each}) for each in (offers, offers[::-1])
-    )
+    one, other = (cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": each}) for each in (offers, offers[::-1]))
     assert one.to_dict() == other.to_dict()
 
 
@@ -124,9 +122,7 @@ def test_a_dominated_offer_never_wins() -> None:
 
 def test_owning_is_the_hosting_economics_of_cost() -> None:
     terms = {"term": "own", "electricity": 0.05, "occupancy": 0.8}
-    (offer,) = read_offers(
-        {"workload": {"model": "qwen3-8b"}, "offer": [{"system": "h100-nvl8", **terms}]}
-    ).each
+    (offer,) = read_offers({"workload": {"model": "qwen3-8b"}, "offer": [{"system": "h100-nvl8", **terms}]}).each
     cost = cl.cost(system="h100-nvl8", kind="own", electricity=0.05, occupancy=0.8).usd_per_gpu_hour["own"]
     assert offer.question is not None and isinstance(offer.question.price, Range)
     assert (offer.question.price.low, offer.question.price.high) == (cost.p05, cost.p95)
@@ -172,14 +168,18 @@ def test_offers_of_the_law_itself_are_ranked_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     one, other = deployed(spread=0.5), deployed("b200", spread=0.5)
     log_ratio = rng.normal(0.0, 0.4, 400)
-    said = np.array([cheaper_probability(Priced(1.0, deployed=one), Priced(np.exp(x), deployed=other)) for x in log_ratio])
+    said = np.array(
+        [cheaper_probability(Priced(1.0, deployed=one), Priced(np.exp(x), deployed=other)) for x in log_ratio]
+    )
     true = log_ratio + one.apart(other) * rng.standard_t(2, log_ratio.size) > 0
     for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.01)):
         within = (said >= low) & (said < high)
         assert np.mean(true[within]) == pytest.approx(np.mean(said[within]), abs=0.1)
 
 
-@pytest.mark.parametrize(("tuning", "pairs", "least"), [("recipe", recipe_pairs, (0.74, 0.87)), ("usual", usual_pairs, (0.77, 0.86))])
+@pytest.mark.parametrize(
+    ("tuning", "pairs", "least"), [("recipe", recipe_pairs, (0.74, 0.87)), ("usual", usual_pairs, (0.77, 0.86))]
+)
 def test_the_law_is_the_fit_of_measured_pairs_and_covers_those_left_out(tuning, pairs, least) -> None:
     measured = pairs()
     fitted, shipped = fit_offer_errors(measured), load_offer_errors(tuning)
@@ -231,7 +231,9 @@ def test_a_bad_file_is_one_line(text: str, message: str, tmp_path: Path, capsys:
     assert "--" not in printed.err, "fields are spelt as the file has them"
 
 
-def test_the_command_writes_json_csv_and_a_report(tmp_path: Path, sheet: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_json_csv_and_a_report(
+    tmp_path: Path, sheet: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "offers.toml"
     offers = f"[[offer]]\nsystem = ['h100-nvl8', 'a100-nvl8']\ngpus = 8\n[[offer]]\nname = 'sheet'\napi = '{sheet}'\n"
     path.write_text(GOOD + offers)

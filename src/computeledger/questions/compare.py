@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from computeledger.questions.sweep import SweepQuestion
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
-    from computeledger.questions.answers.serving.offers import Offers
+    from computeledger.workloads.questions.serve import ServeQuestion
 
 #: Terms that say what owning or reserving takes; a price that is stated leaves nothing to be worked out of them.
 OF_HOLDING = ("occupancy", "electricity", "life", "cost_of_capital", "capex", "operation")
@@ -49,6 +50,24 @@ class OfferTerms(Asked):
             raise InputError(f"{held[0]}: is of GPUs that are held: add term = 'reserve' or 'own'")
         if self.api is None and self.api_mode != "standard":
             raise InputError("api_mode: is of a price sheet: add api")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One way to serve a workload: a question about a system, or a price sheet with the lengths that it bills."""
+
+    name: str
+    terms: OfferTerms
+    question: ServeQuestion | None
+    lengths: Mapping[str, float]
+    requests_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Offers for one workload, as they were read."""
+
+    each: tuple[Offer, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ COMMANDS = {
     "serve": (f"{_HOME}.serving:serve", "Serve a model: TTFT, TPOT, memory, cost, the best layout"),
     "memory": (f"{_HOME}.memory:memory", "Will it fit: formats over systems, on how few GPUs"),
     "sweep": (f"{_HOME}.sweep:sweep", "Serving over lists of models, systems, formats and layouts"),
-    "compare": (f"{_HOME}.compare:compare", "Offers for one workload and promise: GPUs, cost, which is cheapest"),
+    "compare": (f"{_HOME}.compare:compare", "Offers for one workload: GPUs, cost, how surely the cheapest"),
     "pretrain": (f"{_HOME}.training:pretrain", "Pretrain: step time, MFU, memory, the best layout"),
     "rl": (f"{_HOME}.rl:rl", "An RL run: generation, training, weight sync, beta"),
     "simulate": (f"{_HOME}.simulate:simulate", "Serving and RL through time: queues, tails, idle GPUs"),

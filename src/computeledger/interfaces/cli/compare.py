@@ -22,6 +22,6 @@ def compare(**options: Any) -> None:
     OFFERS.toml has a [workload] and a [promise] in the fields of `serve`, and an [[offer]] for each system or price
     sheet; a list in an offer makes one of each of its values.
     """
-    from computeledger.questions.answers.serving.compare import answer_compare
+    from computeledger.questions.answers.compare import answer_compare
 
     show_answer(answer_compare(asked_by(CompareQuestion, options)), options)

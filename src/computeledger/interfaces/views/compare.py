@@ -33,8 +33,7 @@ def view(answer: Answer, working: bool) -> View:
         plots=(_plot(known),),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
-            "cheaper than the next: errors that two offers share do not change their order; different chips, engines "
-            "and formats do not share theirs, by pairs of measured deployments",
+            "cheaper than the next: errors that two offers share do not change their order (fitted to measured pairs)",
             "figures are those of `serve` for each offer; --json has them all, --csv a row for each",
         ),
         notes=tuple(f"{one['name']}: {one['why']}" for one in known if one["why"]),
@@ -73,7 +72,9 @@ def _own(one: Mapping[str, Any]) -> str:
 def _chance(chance: float | None) -> str:
     if chance is None:
         return _NONE
-    return f"{100 * min(max(chance, 0.01), 0.99):.0f} %" if 0.01 <= chance <= 0.99 else ("> 99 %" if chance else "< 1 %")
+    return (
+        f"{100 * min(max(chance, 0.01), 0.99):.0f} %" if 0.01 <= chance <= 0.99 else ("> 99 %" if chance else "< 1 %")
+    )
 
 
 def _or_none(value: float | None, unit: str) -> str:
@@ -114,7 +115,12 @@ def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
 def _kept(own: Sequence[Mapping[str, Any]]) -> Table:
     """What is attained, how near it is to the limits, and the chance that it holds."""
     limits = list(next((one["attained"] for one in own if one["attained"]), {}))
-    columns = ("offer", *(f"p95 {_NAMES[name]} #" for name in limits), *(["tightest limit"] if limits else []), "kept #")
+    columns = (
+        "offer",
+        *(f"p95 {_NAMES[name]} #" for name in limits),
+        *(["tightest limit"] if limits else []),
+        "kept #",
+    )
     rows = [
         [one["name"], *(_attained(one, name) for name in limits), *([_tightest(one)] if limits else []),
          _chance(one["kept_probability"])]

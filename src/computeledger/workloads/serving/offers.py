@@ -60,7 +60,8 @@ class OfferErrors:
             0 where nothing differs [-].
         """
         parts = np.array([self.chip_square, self.engine_square, self.format_square])
-        return np.asarray(differs, float) @ parts
+        found: Num = np.asarray(differs, float) @ parts
+        return found
 
 
 @functools.cache
@@ -176,7 +177,7 @@ class Priced:
     price_spread: float = 0.0
     price_of: str = ""
 
-    def costs(self, log_time: Num) -> Num:
+    def costs(self, log_time: Num) -> NDArray[np.float64]:
         """Cost where real times differ from the predicted ones; infinite where no fleet keeps the promise.
 
         Parameters
@@ -186,7 +187,7 @@ class Priced:
 
         Returns
         -------
-        float or ndarray
+        ndarray
             Per request [USD].
 
         Examples

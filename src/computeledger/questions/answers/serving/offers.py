@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from computeledger.facts.reading import Document, read_file
 from computeledger.fields import TEXTS, Field, fields_of, python_spelling, question_from, read_value
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answers.cost import answer_cost
-from computeledger.questions.compare import OF_HOLDING, OfferTerms
+from computeledger.questions.compare import OF_HOLDING, Offer, Offers, OfferTerms
 from computeledger.questions.cost import CostQuestion
 from computeledger.workloads.questions.serve import ServeQuestion
 
@@ -27,24 +27,6 @@ LENGTHS = ("input_tokens", "cached_tokens", "output_tokens")
 _SHARED, _OFFERS = ("workload", "promise"), "offer"
 #: Offers of one file at most.
 MOST_OFFERS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One way to serve a workload: a question about a system, or a price sheet with the lengths that it bills."""
-
-    name: str
-    terms: OfferTerms
-    question: ServeQuestion | None
-    lengths: Mapping[str, float]
-    requests_per_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Offers:
-    """Offers for one workload, as they were read."""
-
-    each: tuple[Offer, ...]
 
 
 def combinations(lists: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -186,7 +168,7 @@ def _price(terms: OfferTerms, question: ServeQuestion) -> Uncertain | None:
 
 
 def _named_apart(file: Document, offers: Sequence[Offer]) -> list[Offer]:
-    """Offers of different names; without names of their own those that are alike are told by engine, format and term."""
+    """Offers of different names; those named alike are told apart by engine, format and term."""
     out = list(offers)
     for part in ("backend", "precision", "term", "region"):
         names = [one.name for one in out]

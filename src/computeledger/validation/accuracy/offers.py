@@ -1,7 +1,7 @@
 """Errors of predicted ratios of two offers: pairs of measured deployments, and the law fitted to them.
 
-The pairs are those of the shipped table of accuracy: predictions with the model, or with the source, left out. Two of one
-model in one pair of hands differ in chip, engine or format, as offers of one buyer do.
+The pairs are those of the shipped table of accuracy: predictions with the model, or with the source, left out. Two of
+one model in one pair of hands differ in chip, engine or format, as offers of one buyer do.
 """
 
 from __future__ import annotations

@@ -11,16 +11,16 @@ from os import PathLike
 from typing import Any
 
 from computeledger.arrays import Range, median
-from computeledger.errors import ComputeLedgerError, InputError, UnknownIdError
-from computeledger.fields import Given
+from computeledger.errors import InputError, UnknownIdError
+from computeledger.fields import Given, python_spelling
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.prices.sheets import answer_bill
 from computeledger.questions.answers.serving.answer import ServeAnswer, answer_serve
-from computeledger.questions.answers.serving.offers import Offer, Offers, price_spread, read_offers
+from computeledger.questions.answers.serving.offers import price_spread, read_offers
 from computeledger.questions.answers.serving.pools import PoolsAnswer
-from computeledger.questions.answers.serving.setting import Setting, read_setting
-from computeledger.questions.compare import CompareQuestion
+from computeledger.questions.answers.serving.setting import Setting
+from computeledger.questions.compare import CompareQuestion, Offer, Offers
 from computeledger.questions.executors import open_executor
 from computeledger.questions.prices import BillQuestion
 from computeledger.units import HOUR_S, HOURS_PER_MONTH, MEGA, MONTH_S
@@ -31,6 +31,8 @@ from computeledger.writing import write_bytes
 
 #: What is said of an offer that nothing is known of but its price sheet.
 _API_SPEED = "no fact states the speed of an API: that it keeps a promise is not checked"
+#: Names of figures in documents where attributes have others.
+_KEYS = {"j_per_token": "joules_per_token"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,14 @@ class Served:
     usd_per_request: float
     usd_per_mtok: float
     usd_per_month: float | None = None
-    usd_per_month_with_spare: float | None = None
+    spare_usd_per_month: float | None = None
     usd_per_gpu_hour: float | None = None
     replicas: int | None = None
     gpus: int | None = None
     gpus_with_spare: int | None = None
     layout: str | None = None
     w: float | None = None
-    joules_per_token: float | None = None
+    j_per_token: float | None = None
     attained: Mapping[str, Mapping[str, float]] | None = None
     kept_probability: float | None = None
     bound: str | None = None
@@ -57,17 +59,20 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An offer with its answer, or why it has none."""
+    """An offer with its answer, how its cost moves with what is uncertain, and what is not known of it."""
 
     offer: Offer
-    served: Served | None
-    priced: Priced | None
-    why: str = ""
+    served: Served
+    priced: Priced
+    remark: str = ""
 
-    @property
-    def system(self) -> str | None:
-        """What it runs on; None of an API."""
-        return self.offer.question.system if self.offer.question else None
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An offer that cannot serve the workload, and why."""
+
+    offer: Offer
+    why: str
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -76,7 +81,7 @@ class CompareAnswer(Answer):
 
     question: CompareQuestion
     offers: tuple[Compared, ...]
-    without_answer: tuple[Compared, ...]
+    without_answer: tuple[Refused, ...]
     cheaper: tuple[tuple[float, ...], ...]
 
     @property
@@ -93,7 +98,7 @@ class CompareAnswer(Answer):
     def read_from(self) -> tuple[str, ...]:
         """The file of offers, and what its offers name."""
         named = [self.question.offers] if isinstance(self.question.offers, str) else []
-        return tuple([*named, *(one.offer.terms.api for one in self.offers if one.offer.terms.api)])
+        return (*named, *(one.offer.terms.api for one in self.offers if one.offer.terms.api))
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger compare --json`` prints it; an offer's working is that of ``serve``."""
@@ -105,21 +110,20 @@ class CompareAnswer(Answer):
     def _row(self, place: int) -> dict[str, Any]:
         """An offer with what it takes, and how it stands to the others."""
         one = self.offers[place]
-        assert one.served is not None and one.priced is not None  # noqa: S101 (those without are elsewhere)
         low, high = one.priced.interval_usd
         names = [each.offer.name for each in self.offers]
         is_last = place + 1 == len(self.offers)
         return {
             **_asked_document(one.offer),
             "rank": place + 1,
-            **asdict(one.served),
+            **{_KEYS.get(name, name): value for name, value in asdict(one.served).items()},
             "usd_per_request_p05": low,
             "usd_per_request_p95": high if math.isfinite(high) else None,
             "cheaper_than_next_probability": None if is_last else self.cheaper[place][place + 1],
             "cheaper_probability": {
                 name: chance for name, chance in zip(names, self.cheaper[place], strict=True) if name != names[place]
             },
-            "why": one.why,
+            "why": one.remark,
         }
 
     def _break_even(self) -> list[dict[str, Any]]:
@@ -128,27 +132,24 @@ class CompareAnswer(Answer):
 
     def _prices(self) -> Iterator[dict[str, Any]]:
         for place, one in enumerate(self.offers):
-            others = [each.served for at, each in enumerate(self.offers) if at != place and each.served]
-            if one.served is None or one.served.usd_per_gpu_hour is None or not others or place > 1:
-                continue
-            least = min(each.usd_per_request for each in others)
-            price = one.served.usd_per_gpu_hour
-            if one.served.usd_per_request > 0:
+            others = [each.served.usd_per_request for at, each in enumerate(self.offers) if at != place]
+            price, each = one.served.usd_per_gpu_hour, one.served.usd_per_request
+            if price and each and others:
+                even = price * min(others) / each
                 yield {
                     "kind": "price",
                     "offer": one.offer.name,
                     "usd_per_gpu_hour": price,
-                    "equal_usd_per_gpu_hour": price * least / one.served.usd_per_request,
+                    "equal_usd_per_gpu_hour": even,
                 }
 
     def _volumes(self) -> Iterator[dict[str, Any]]:
-        apis = [one for one in self.offers if one.offer.terms.api and one.served and one.served.usd_per_request > 0]
+        apis = [one for one in self.offers if one.offer.terms.api and one.served.usd_per_request > 0]
         for api in apis:
             for one in self.offers:
-                if one.served is None or one.served.usd_per_month is None or one.served.replicas is None:
+                if not one.served.usd_per_month or not one.served.replicas:
                     continue
                 asked = one.served.usd_per_month / one.served.usd_per_request
-                assert api.served is not None  # noqa: S101 (chosen so above)
                 equal = one.served.usd_per_month / api.served.usd_per_request
                 yield {
                     "kind": "volume",
@@ -218,19 +219,19 @@ def answer_compare(question: CompareQuestion) -> CompareAnswer:
     read = question.offers if isinstance(question.offers, Offers) else read_offers(question.offers)
     with open_executor(question.workers, question.cluster) as executor:
         found = list(in_order(compared, read.each, executor))
-    known = sorted((one for one in found if one.served), key=_usd)
-    priced = [one.priced for one in known if one.priced]
-    cheaper = tuple(tuple(row) for row in chances(priced).tolist())
-    answer = CompareAnswer(question, tuple(known), tuple(one for one in found if not one.served), cheaper)
+    known = sorted((one for one in found if isinstance(one, Compared)), key=_usd)
+    refused = sorted((one for one in found if isinstance(one, Refused)), key=lambda one: one.offer.name)
+    cheaper = tuple(tuple(row) for row in chances([one.priced for one in known]).tolist())
+    answer = CompareAnswer(question, tuple(known), tuple(refused), cheaper)
     answer.write_csv()
     return answer
 
 
 def _usd(one: Compared) -> tuple[float, str]:
-    return (one.served.usd_per_request if one.served else math.inf, one.offer.name)
+    return one.served.usd_per_request, one.offer.name
 
 
-def compared(offer: Offer) -> Compared:
+def compared(offer: Offer) -> Compared | Refused:
     """An offer as ``serve`` answers it, or as its price sheet bills it; an offer that cannot serve says why."""
     if offer.question is None:
         return _billed(offer)
@@ -240,11 +241,8 @@ def compared(offer: Offer) -> Compared:
     except UnknownIdError:
         raise
     except InputError as error:
-        return Compared(offer, None, None, str(error))
-    try:
-        return _served(offer, answer)
-    except KeyError as error:
-        raise ComputeLedgerError(f"{offer.name}: its answer lacks {error}") from None
+        return Refused(offer, python_spelling(str(error)))
+    return _served(offer, answer)
 
 
 def _billed(offer: Offer) -> Compared:
@@ -252,9 +250,10 @@ def _billed(offer: Offer) -> Compared:
     rate = offer.requests_per_s
     tokens = {name: float(round(value)) for name, value in offer.lengths.items()}
     sheet, mode = offer.terms.api or "", offer.terms.api_mode
-    usd = answer_bill(BillQuestion(names=(sheet,), mode=mode, **tokens)).bills[0].usd
+    given: dict[str, Any] = {"names": (sheet,), "mode": mode, **tokens}
+    usd = answer_bill(BillQuestion(**given)).bills[0].usd
     month = None if rate is None else usd * rate * MONTH_S
-    served = Served(usd, usd / sum(tokens.values()) * MEGA, month, month)
+    served = Served(usd, usd / sum(tokens.values()) * MEGA, month)
     return Compared(offer, served, Priced(usd), _API_SPEED)
 
 
@@ -275,9 +274,7 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         usd_per_mtok=usd / sum(tokens.values()) * MEGA,
         usd_per_gpu_hour=price,
         layout=document["layout"],
-        joules_per_token=document.get(
-            "joules_per_token", w_per_gpu / _median(document["output_tokens_per_s_per_gpu"])
-        ),
+        j_per_token=document.get("joules_per_token", w_per_gpu / _median(document["output_tokens_per_s_per_gpu"])),
         bound=document["bound"],
     )
     deployed = _deployed(setting, document, question)
@@ -305,12 +302,12 @@ def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float)
     return replace(
         served,
         usd_per_month=month,
-        usd_per_month_with_spare=month * (n + 1) / n,
+        spare_usd_per_month=month / n,
         replicas=n,
         gpus=gpus,
         gpus_with_spare=gpus // n * (n + 1),
         w=w_per_gpu * gpus,
-        joules_per_token=document.get("joules_per_token", w_per_gpu * gpus / rate / _median(document["output_tokens"])),
+        j_per_token=document.get("joules_per_token", w_per_gpu * gpus / rate / _median(document["output_tokens"])),
         attained=document.get("attained"),
         kept_probability=kept["kept_probability"] if kept else fleet.get("carries_probability"),
         tightest_limit=f"p{100 * tightest['share_fraction']:g} {tightest['quantity']}" if tightest else None,
@@ -361,4 +358,3 @@ def _flat(document: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
                 yield from _flat(value, f"{at}{key}.")
         elif key != "attained":
             yield f"{at}{key}", value
-
