@@ -38,6 +38,8 @@ MOST_OF: Mapping[str, float] = {
     "usd_per_year": 1e17, "usd_per_hour": 1e8, "usd_per_kwh": 1e5, "usd_per_mtok": 1e8, "usd_per_w": 1e8,
     "usd_per_byte": 1e5, "kg_per_kwh": 1e2, "fraction": 1.0, "ratio": 1e8, "count": 1e17, WHOLE: MOST_COUNT,
 }  # fmt: skip
+#: Name of the promise that a share of requests keeps all limits at once.
+WITHIN_ALL = "within_all"
 #: Percentiles of requests that a limit may be promised to.
 LEAST_PERCENTILE, MOST_PERCENTILE = 50.0, 99.9
 _QUANTILE = re.compile(r"\s*p([^:]*):(.*)", re.DOTALL)

@@ -106,6 +106,9 @@ def test_the_curve_rises_to_where_the_promise_breaks() -> None:
         ({"ttft": "95:2s", "requests_per_s": 5}, "such as p95:2s"),
         ({"ttft": "p95:1s..2s", "requests_per_s": 5}, "not a range"),
         ({"ttft": Promise(0.2, 2.0), "requests_per_s": 5}, "p50 to p99.9"),
+        ({"goodput": "95%", "requests_per_s": 5}, "within which limits"),
+        ({"goodput": "95%", "ttft": "2s"}, "add --requests-per-s"),
+        ({"goodput": "100%", "ttft": "2s", "requests_per_s": 5}, "at most 0.999"),
     ],
 )
 def test_a_promise_that_says_nothing_is_refused(given: dict[str, Any], said: str) -> None:
@@ -148,3 +151,35 @@ def test_what_no_layout_keeps_names_the_best_that_one_does() -> None:
         promised(tpot="p95:1ms")
     with pytest.raises(InputError, match=r"gpus 1: that promise needs \d+ GPUs"):
         promised(gpus=1)
+
+
+def test_a_goodput_is_the_share_within_all_limits() -> None:
+    """Sized so that enough requests keep all limits at once: each limit alone is kept at least as often."""
+    found = promised(goodput=0.95, ttft="0.5s", tpot="25ms", e2e="2.5s")
+    good = found["promise"]["goodput"]
+    assert good["attained_fraction"] >= good["share_fraction"] == 0.95
+    assert good["attained_p05_fraction"] <= good["attained_fraction"] <= good["attained_p95_fraction"]
+    assert found["goodput_requests_per_s"] == pytest.approx(60 * good["attained_fraction"])
+    kept = [one for one in found["promise"]["curve"] if one["keeps"]]
+    assert all(one["good_fraction"] >= 0.95 for one in kept)
+    apart = promised(ttft="p95:0.5s", tpot="p95:25ms", e2e="p95:2.5s")
+    assert found["gpus"] >= apart["gpus"]
+    assert promised(goodput=0.99, ttft="0.5s", tpot="25ms", e2e="2.5s")["gpus"] >= found["gpus"]
+
+
+def test_a_goodput_of_one_limit_is_that_percentile() -> None:
+    """With one limit, the share within all limits and the percentile are the same promise."""
+    first = promised(goodput=0.95, ttft="0.4s", tpot="0.5s")
+    second = promised(ttft="p95:0.4s", tpot="p95:0.5s")
+    assert first["gpus"] == second["gpus"]
+    assert first["attained"] == second["attained"]
+
+
+def test_simulated_and_promised_goodput_agree() -> None:
+    """``simulate serve`` of the fleet counts as many requests within the same limits."""
+    found = promised(goodput=0.95, ttft="0.5s", tpot="25ms", e2e="2.5s")
+    again = cl.simulate_serve(
+        **SHAPE, layout="tp1", arrivals="poisson:60", max_batch=found["promise"]["max_batch"],  # type: ignore[arg-type]
+        replicas=found["replicas"], ttft="0.5s", tpot="25ms", e2e="2.5s", goodput="95%",
+    ).to_dict()  # fmt: skip
+    assert again["good_fraction"] == pytest.approx(found["promise"]["goodput"]["attained_fraction"], abs=0.02)

@@ -87,9 +87,13 @@ class SimulateServeQuestion(EngineRun, Simulated):
         blank="none",
         takes_quantile=False,
     )
-    good_fraction: float = asked(
-        "fraction", "Share of requests that must be good.", 0.9, is_open=True, most=1.0, is_single=True, metavar="F",
-        aliases=("good",),
+    e2e: Uncertain | None = shared(
+        ServeQuestion, "e2e", help="Time of a whole request that a good one may take, such as 30s.",
+        takes_quantile=False,
+    )  # fmt: skip
+    goodput: float = shared(
+        ServeQuestion, "goodput", default=0.9, help="Share of requests that must be good: within all limits at once.",
+        least=0.0, most=1.0, is_open=True, aliases=("good", "good_fraction"),
     )  # fmt: skip
     find_load: bool = asked("switch", "Find the largest stable load, within --ttft and --tpot.", False)
     sweep: int | None = asked(

@@ -39,11 +39,14 @@ class Slo:
         Longest time to first token, and per further token, of a request that counts as good [s].
     share_fraction : float
         Share of requests that must be good [-].
+    end_to_end_s : float
+        Longest time of a whole request [s].
     """
 
     ttft_s: float = math.inf
     tpot_s: float = math.inf
     share_fraction: float = 0.9
+    end_to_end_s: float = math.inf
 
 
 def latencies(world: World, arrival_s: Times) -> dict[str, Times]:
@@ -156,7 +159,10 @@ def is_good(times_s: Mapping[str, Times], slo: Slo) -> NDArray[np.bool_]:
     array([ True, False])
     """
     tpot = np.nan_to_num(times_s["tpot_s"], nan=0.0)
-    return np.asarray((times_s["ttft_s"] <= slo.ttft_s) & (tpot <= slo.tpot_s))
+    good = (times_s["ttft_s"] <= slo.ttft_s) & (tpot <= slo.tpot_s)
+    if math.isfinite(slo.end_to_end_s):
+        good = good & (times_s["end_to_end_s"] <= slo.end_to_end_s)
+    return np.asarray(good)
 
 
 def is_saturated(world: World, arrival_s: Times) -> bool:

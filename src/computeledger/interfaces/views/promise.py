@@ -19,6 +19,9 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     parts = [
         f"{_limit_name(one)} {words(one['attained_s'], 's')} of {words(one['limit_s'], 's')}" for one in kept["limits"]
     ]
+    if kept["goodput"] is not None:
+        attained = percent(kept["goodput"]["attained_fraction"])
+        parts.insert(0, f"{attained} of the requests within all limits ({percent(kept['goodput']['share_fraction'])})")
     layout = {"layout": document["layout"]} if "pools" not in document else {}
     fleet = _fleet({**kept["finalists"][0], **layout})
     fleet += f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
@@ -76,6 +79,9 @@ def _headroom(fraction: float | None) -> str:
 
 def _limits(document: Mapping[str, Any]) -> Table:
     rows: list[Sequence[str | Cell]] = []
+    if (good := document["promise"]["goodput"]) is not None:
+        ends = [percent(good[f"attained_{key}fraction"]) for key in ("", "p05_", "p95_")]
+        rows.append(["goodput: all limits at once", percent(good["share_fraction"]), *ends])
     for one in document["promise"]["limits"]:
         high = one["attained_p95_s"]
         ends = [words(one["attained_p05_s"], "s"), words(high, "s") if high is not None else "queue grows"]
@@ -104,12 +110,14 @@ def _curve(kept: Mapping[str, Any]) -> Table:
         [
             f"{percent(one['load_ratio'])}",
             words(one["requests_per_s"], "requests/s"),
+            *([] if kept["goodput"] is None else [percent(one["good_fraction"])]),
             *(words(one[name], "s") if one[name] is not None else "queue grows" for name in names),
             "yes" if one["keeps"] else "no, queue grows" if one["is_saturated"] else "no",
         ]
         for one in kept["curve"]
     ]
-    columns = ("load", "requests/s #", *(f"{_limit_name(one)} #" for one in kept["limits"]), "kept")
+    good = [] if kept["goodput"] is None else ["within all #"]
+    columns = ("load", "requests/s #", *good, *(f"{_limit_name(one)} #" for one in kept["limits"]), "kept")
     return Table("How the promise breaks as the load grows", columns, rows)
 
 

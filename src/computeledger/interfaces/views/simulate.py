@@ -90,7 +90,7 @@ def _serving_tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
     times, throughput = document["percentiles"], document["throughput"]
     goal = [
         f"{name} {words(document['slo'][key], 's')}"
-        for key, name in (("ttft_s", "TTFT"), ("tpot_s", "TPOT"))
+        for key, name in (("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("e2e_s", "whole request"))
         if document["slo"][key] is not None
     ]
     label = f"Goodput within {' and '.join(goal)}" if goal else "Requests completed"
@@ -116,7 +116,7 @@ def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         share = percent(capacity["load_fraction"])
         out.append(("Largest stable load", f"{capacity['p50']:.3g} requests/s; this load is {share} of it"))
     if best is not None:
-        goal = any(document["slo"][key] is not None for key in ("ttft_s", "tpot_s"))
+        goal = any(document["slo"][key] is not None for key in ("ttft_s", "tpot_s", "e2e_s"))
         label = "Largest load within the objective" if goal else "Largest stable load found, to one percent"
         good = f"; {percent(best['good_fraction'])} are good" if goal else ""
         out.append((label, f"{best['requests_per_s']:.3g} requests/s, {format_times(best['ratio'])} this one{good}"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from computeledger.fields import Promise
+from computeledger.fields import WITHIN_ALL, Promise
 from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.serving.arrivals import DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock
@@ -40,7 +40,7 @@ class PromisedLoad:
     load : DrawnLoad
         Arrivals and lengths.
     promises : mapping of str to Promise
-        Limits by ``ttft_s``, ``tpot_s`` and ``end_to_end_s``.
+        Limits by ``ttft_s``, ``tpot_s`` and ``end_to_end_s``; ``within_all`` has the share that keeps all at once.
     seed : int
         Of the simulation [-].
     """
@@ -51,9 +51,22 @@ class PromisedLoad:
 
     @property
     def slo(self) -> Slo:
-        """What counts as a good request: one within the limits on first tokens and tokens."""
-        limits = {name: one.limit for name, one in self.promises.items()}
-        return Slo(limits.get("ttft_s", math.inf), limits.get("tpot_s", math.inf))
+        """What counts as a good request: one within all limits."""
+        return slo_of(self.promises)
+
+
+def slo_of(promises: Promises) -> Slo:
+    """What counts as a good request: one within all limits.
+
+    Examples
+    --------
+    >>> slo_of({"ttft_s": Promise(0.9, 2.0)}).ttft_s
+    2.0
+    """
+    names = ("ttft_s", "tpot_s", "end_to_end_s")
+    limits = {name: promises[name].limit if name in promises else math.inf for name in names}
+    share = promises[WITHIN_ALL].share_fraction if WITHIN_ALL in promises else Slo().share_fraction
+    return Slo(share_fraction=share, **limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +149,21 @@ class Attained:
 
     def used_fraction(self, promises: Promises) -> float:
         """Attained time over the limit of the promise that is nearest to break, or furthest broken [-]."""
-        return max(self.quantile_s(name, one.share_fraction) / one.limit for name, one in promises.items())
+        each = {name: one for name, one in promises.items() if name != WITHIN_ALL}
+        used = [self.quantile_s(name, one.share_fraction) / one.limit for name, one in each.items()]
+        if WITHIN_ALL in promises:  # of each request by the limit that it is nearest to, or furthest beyond
+            times = self.steady.times_s
+            most = np.max([np.nan_to_num(times[name], nan=0.0) / one.limit for name, one in each.items()], axis=0)
+            used.append(float(np.quantile(most, promises[WITHIN_ALL].share_fraction, method="higher")))
+        return max(used)
 
     def keeps(self, promises: Promises) -> bool:
         """Whether every promise holds and the queue does not grow."""
         return not self.steady.is_saturated and self.used_fraction(promises) <= 1.0
 
-    def good_fraction(self, slo: Slo, promises: Promises) -> float:
+    def good_fraction(self, promises: Promises) -> float:
         """Share of requests within all limits at once [-]."""
-        times = self.steady.times_s
-        good = is_good(times, slo)
-        if "end_to_end_s" in promises:
-            good = good & (times["end_to_end_s"] <= promises["end_to_end_s"].limit)
+        good = is_good(self.steady.times_s, slo_of(promises))
         return float(np.mean(good)) if len(good) else 0.0
 
 

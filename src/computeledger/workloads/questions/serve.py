@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from computeledger.errors import InputError
-from computeledger.fields import Given, Promise, Record, asked, fields_of
+from computeledger.fields import WITHIN_ALL, Given, Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.spread import Spread
 from computeledger.workloads.engines import default_engine
@@ -134,6 +134,11 @@ class ServeQuestion(EngineRun, OnSystem):
         is_open=True, metavar="T", takes_quantile=True, is_single=True, label="Slowest request", group="More",
         blank="none",
     )  # fmt: skip
+    goodput: float | None = asked(
+        "fraction", "Share of requests that keep all limits (--ttft, --tpot, --e2e) at once; a limit without a "
+        "percentile is then one of each request.", least=0.5, most=0.999, is_single=True, metavar="F",
+        label="Goodput", group="More", blank="none",
+    )  # fmt: skip
     mode: str | None = asked(
         "text", "One pool of replicas, prefill and decode apart, or whichever takes fewer GPUs for a load.",
         choices=(ONE_POOL, TWO_POOLS, BOTH), label="Pools", group="More",
@@ -206,7 +211,12 @@ class ServeQuestion(EngineRun, OnSystem):
     def promises(self) -> dict[str, Promise]:
         """Limits that a share of requests keeps, by the quantity of a request."""
         given = {"ttft_s": self.ttft, "tpot_s": self.tpot, "end_to_end_s": self.e2e}
-        return {name: one for name, one in given.items() if isinstance(one, Promise)}
+        stated = {name: one for name, one in given.items() if isinstance(one, Promise)}
+        if self.goodput is None:
+            return stated
+        # where so many keep all limits at once, at least as many keep each
+        plain = {name: Promise(self.goodput, limit_s(one)) for name, one in given.items() if one is not None}
+        return plain | stated | {WITHIN_ALL: Promise(self.goodput, 1.0)}
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -273,7 +283,9 @@ class ServeQuestion(EngineRun, OnSystem):
         """Percentiles are those of a load on a fleet that is sized for it."""
         if self.no_prefix_cache and self.cached_tokens and isinstance(self.input_tokens, Spread):
             raise InputError("--no-prefix-cache: write the prefix into the distribution of --input-tokens")
-        if self.e2e is not None and not isinstance(self.e2e, Promise):
+        if self.goodput is not None and self.ttft is None and self.tpot is None and self.e2e is None:
+            raise InputError(f"--goodput {self.goodput:g}: within which limits? such as --ttft 2s --tpot 50ms")
+        if self.e2e is not None and not isinstance(self.e2e, Promise) and self.goodput is None:
             raise InputError(f"--e2e {limit_s(self.e2e):g}s: of how many requests? write for example p99:30s")
         if not self.promises:
             if self.arrival_spread is not None:
@@ -281,6 +293,7 @@ class ServeQuestion(EngineRun, OnSystem):
             return
         name, one = next(iter(self.promises.items()))
         option = f"--{'e2e' if name == 'end_to_end_s' else name.removesuffix('_s')} p{100 * one.share_fraction:g}"
+        option = option if self.goodput is None else f"--goodput {self.goodput:g}"
         if self.requests_per_s is None:
             raise InputError(f"{option}: a percentile is that of a load: add --requests-per-s")
         if self.batch is not None:

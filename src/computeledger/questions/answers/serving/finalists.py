@@ -12,7 +12,7 @@ import numpy as np
 
 from computeledger.arrays import Z_95
 from computeledger.errors import DoesNotFitError
-from computeledger.fields import MOST_COUNT, Promise, fields_of
+from computeledger.fields import MOST_COUNT, WITHIN_ALL, Promise, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, fleet_of, within_context
@@ -132,15 +132,27 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     load = within_context(setting.at_median.model, workload.load(rate, spread, question.seed), DEFAULT_REQUESTS)
     # a plain limit holds at the median; a search that was told no speed keeps to the one of every search
     default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S else {}
-    plain = {f"{name}_s": Promise(0.5, limit) for name, limit in {**default, **question.limits}.items()}
+    share = 0.5 if question.goodput is None else question.goodput
+    plain = {f"{name}_s": Promise(share, limit) for name, limit in {**default, **question.limits}.items()}
     both = plain | question.promises
-    return PromisedLoad(load, {name: both[name] for name in KEYS if name in both}, question.seed)
+    return PromisedLoad(load, {name: both[name] for name in (*KEYS, WITHIN_ALL) if name in both}, question.seed)
 
 
 def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | None) -> SimulateServeQuestion:
     """The same deployment as a question of simulation; without a prefix cache its prompts hold the prefix."""
     question, scenario = setting.question, setting.at_median
-    taken = ("ttft", "tpot", "workload", "input_tokens", "output_tokens", "layout", "prefill_layout", "max_batch")
+    taken = (
+        "ttft",
+        "tpot",
+        "e2e",
+        "goodput",
+        "workload",
+        "input_tokens",
+        "output_tokens",
+        "layout",
+        "prefill_layout",
+        "max_batch",
+    )
     both = fields_of(ServeQuestion).keys() & fields_of(SimulateServeQuestion).keys() - set(taken)
     given: dict[str, Any] = {name: getattr(question, name) for name in both}
     for name in ("input_tokens", "output_tokens"):
@@ -300,7 +312,7 @@ def out_of_reach(setting: Setting, found: Sequence[ServingOption], asked: Promis
         "tpot_s": min(option.tpot_s for option in found),
         "end_to_end_s": min(option.ttft_s + further * option.tpot_s for option in found),
     }
-    broken = [key for key, promise in asked.promises.items() if reached[key] > promise.limit]
+    broken = [key for key, limit in reached.items() if key in asked.promises and limit > asked.promises[key].limit]
     name = broken[0] if broken else name
     one = asked.promises[name]
     said = f"{_OPTIONS[name]} p{100 * one.share_fraction:g}:{format_si(one.limit, 's')}"

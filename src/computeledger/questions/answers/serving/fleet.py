@@ -79,7 +79,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         machine = replace(machine, efficiency=of_class)
     of_one = None
     if question.prefill_replicas is None:
-        lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=None)
+        lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=None, goodput=None)
         of_one = interval_asked(lone, model, machine.system)
     alone = None if of_one is None else median_of(of_one.ttft) * longer
     layout = _layout(scenario, machine, question)

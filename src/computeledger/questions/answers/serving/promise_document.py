@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.fields import WITHIN_ALL
 from computeledger.questions.answers.serving.finalists import KEYS, Finalist
 from computeledger.questions.answers.serving.promise import KeptPromise
 from computeledger.simulation.serving.promise import Attained, Promises
@@ -19,7 +20,7 @@ def promise_document(
     """What a kept promise adds to an answer; ``facility_w`` is the power per GPU [W]."""
     median, promises = kept.median, kept.asked.promises
     n_gpus, rate = kept.chosen.n_gpus, kept.asked.load.requests_per_s
-    good = median.good_fraction(kept.asked.slo, promises)
+    good = median.good_fraction(promises)
     return {
         **_counts(kept.chosen, median.counts),
         "attained": _percentiles(median),
@@ -29,7 +30,8 @@ def promise_document(
         "facility_w": facility_w * n_gpus,
         "modes": modes_document(kept),
         "promise": {
-            "limits": [_limit_document(kept, name) for name in promises],
+            "limits": [_limit_document(kept, name) for name in promises if name in KEYS],
+            "goodput": _goodput_document(kept),
             "kept_probability": kept.kept_probability,
             "headroom_fraction": kept.headroom_fraction,
             "replicas_with_spare": median.n_replicas + 1,
@@ -140,14 +142,30 @@ def _limit_document(kept: KeptPromise, name: str) -> dict[str, Any]:
     }
 
 
+def _goodput_document(kept: KeptPromise) -> dict[str, Any] | None:
+    """The share of requests that is to keep all limits at once, and the one that does; None where none is promised."""
+    asked = kept.asked.promises
+    if WITHIN_ALL not in asked:
+        return None
+    by_score = {score: point.good_fraction(asked) for score, point in kept.by_score}
+    return {
+        "share_fraction": asked[WITHIN_ALL].share_fraction,
+        "attained_fraction": by_score[0.0],
+        "attained_p05_fraction": by_score[max(by_score)],
+        "attained_p95_fraction": by_score[min(by_score)],
+    }
+
+
 def _point_document(one: Attained, kept: KeptPromise) -> dict[str, Any]:
     """One load of the curve; times that a growing queue makes are null."""
     promises = kept.asked.promises
-    times = {f"{KEYS[name]}": one.quantile_s(name, promise.share_fraction) for name, promise in promises.items()}
+    shares = {name: promise.share_fraction for name, promise in promises.items() if name in KEYS}
+    times = {KEYS[name]: one.quantile_s(name, share) for name, share in shares.items()}
     return {
         "requests_per_s": one.requests_per_s,
         "load_ratio": one.requests_per_s / kept.asked.load.requests_per_s,
         **{name: value if np.isfinite(value) else None for name, value in times.items()},
+        "good_fraction": one.good_fraction(promises),
         "keeps": one.keeps(promises),
         "is_saturated": one.steady.is_saturated,
     }

@@ -83,7 +83,12 @@ def serving_document(
         "percentiles": {
             name: {key: _finite(value) for key, value in one.items()} for name, one in told.percentiles.items()
         },
-        "slo": {"ttft_s": _finite(slo.ttft_s), "tpot_s": _finite(slo.tpot_s), "share_fraction": slo.share_fraction},
+        "slo": {
+            "ttft_s": _finite(slo.ttft_s),
+            "tpot_s": _finite(slo.tpot_s),
+            "e2e_s": _finite(slo.end_to_end_s),
+            "share_fraction": slo.share_fraction,
+        },
         "goodput_requests_per_s": good * done,
         "good_fraction": good,
         "utilization_fraction": result.flop(n_params_active(model)) / (peak_flop_per_s * paid),

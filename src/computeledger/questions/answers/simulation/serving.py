@@ -136,7 +136,7 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
     apart = {"mode": TWO_POOLS, "layout": None, "prefill_layout": None} if question.prefill_replicas is not None else {}
-    setting = read_setting(serve_question(question, workload=None, **lengths, **apart))
+    setting = read_setting(serve_question(question, workload=None, goodput=None, e2e=None, **lengths, **apart))
     fleet = fleet_of(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
@@ -186,8 +186,9 @@ def _simulated(search: _Search) -> tuple[ServingClockResult, Steady | None, bool
 
 def _slo(question: SimulateServeQuestion) -> Slo:
     """The objective, as far as it is given."""
-    ttft_s, tpot_s = (np.inf if one is None else median_of(one) for one in (question.ttft, question.tpot))
-    return Slo(ttft_s, tpot_s, question.good_fraction)
+    given = (question.ttft, question.tpot, question.e2e)
+    ttft_s, tpot_s, end_to_end_s = (np.inf if one is None else median_of(one) for one in given)
+    return Slo(ttft_s, tpot_s, question.goodput, end_to_end_s)
 
 
 def _loads(search: _Search, is_reported: bool, pool: Executor | None) -> tuple[LoadPoint | None, list[LoadPoint]]:
