@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from computeledger.facts.load import load_model, load_system
+from computeledger.physics.calibration.efficiency import efficiency
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine, Precision
+from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.measures import Slo
 from computeledger.simulation.serving.clock import Autoscale, ServingClock, simulate_serving
 from computeledger.simulation.serving.search import most_load
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Limits, Pool, plain_step_times
+from computeledger.workloads.serving.estimate import ServingScenario
 
 TOKEN_S = 1e-3
 
@@ -127,3 +133,16 @@ def test_a_prefix_cache_saves_reading_and_never_serves_what_was_not_read() -> No
     assert 0.3 < warm.cached_fraction <= 192 / 300
     assert warm.world.req[0, 6] == 0, "the first prompt finds nothing"
     assert warm.gpu_s()["prefill"] < cold.gpu_s()["prefill"]
+
+
+def test_engines_look_at_their_queue_in_every_step() -> None:
+    """What usual runs show beyond that are clients that move in rounds; recipes that stream several tokens wait."""
+    one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+    system = load_system("h100-nvl8")
+    waits_of = {}
+    for tuning in ("usual", "recipe"):
+        constants = efficiency("trtllm", tuning=tuning)
+        waits_of[tuning] = timed_pool(one, Machine(system, constants), Engine(live=8)).pool.times.admission_steps
+    recipe = efficiency("trtllm", tuning="recipe")
+    more = float(recipe.first_token_ratio * (recipe.admission_steps - recipe.usual_admission_steps))
+    assert waits_of == {"usual": 0.0, "recipe": pytest.approx(more - 0.5)}

@@ -13,7 +13,7 @@ from computeledger.validation.measured_table import curated_rows, read_rows, shi
 from computeledger.validation.published import points as published_points
 from computeledger.validation.rl import points as rl_points
 from computeledger.validation.rl import rows as rl_rows
-from computeledger.validation.serving import memory_runs, open_points
+from computeledger.validation.serving import memory_runs, open_points, tails
 from computeledger.validation.serving import points as serving_points
 from computeledger.validation.serving import predictions as serving_predictions
 from computeledger.validation.suspects import marked
@@ -42,6 +42,7 @@ def _compare_serving(rows: Rows, n_samples: int, seed: int) -> Comparison:
 #: The first whose columns a file has is taken: a new kind of table is one more entry.
 TABLES = (
     Table("serving points", serving_points.NEEDED, _compare_serving),
+    Table("percentiles of serving", tails.NEEDED, tails.compare_tails),
     Table("gathered serving figures", open_points.NEEDED, open_points.compare_open),
     Table("published serving figures", published_points.NEEDED, published_points.compare_published),
     Table("memory of a GPU", memory_runs.NEEDED, memory_runs.compare_memory),

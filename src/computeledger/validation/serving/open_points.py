@@ -209,10 +209,10 @@ def _scenario(row: Row, system: str) -> ServingScenario:
     chip = load_system(system).accelerator
     if fits > BINARY * chip.hbm_bytes.value:
         raise Unpredictable("weights do not fit the GPUs as recorded")
-    told = _told(row)
-    cached = 0.0 if told.no_prefix_cache else _number(row, "cached_fraction") * _number(row, "input_tokens")
+    engine_run = told(row)
+    cached = 0.0 if engine_run.no_prefix_cache else _number(row, "cached_fraction") * _number(row, "input_tokens")
     engine = row["engine"] if row["engine"] in engines() else GENERIC
-    kept = HostMemory(buffers=buffers_asked(told, engine)) if told.memory_fraction else ON_CHIP
+    kept = HostMemory(buffers=buffers_asked(engine_run, engine)) if engine_run.memory_fraction else ON_CHIP
     one = ServingScenario(
         model=model,
         layout=layout,
@@ -225,12 +225,12 @@ def _scenario(row: Row, system: str) -> ServingScenario:
         tokens_per_step=accepted or float(tokens_of_step(drafts, float(ACCEPTANCE.quantile(0.0)))),
         rounds=_rounds(row),
         host=kept,
-        settings=settings_asked(told),
+        settings=settings_asked(engine_run),
     )
     return held_by_memory(one, system)
 
 
-def _told(row: Row) -> EngineRun:
+def told(row: Row) -> EngineRun:
     """Settings of the engine that the note states; sequences at once where it does not are the release's own."""
     note = row.get("note", "")
     batch, chunk, fraction = (_told_number(name, note) for name in ("max_batch", "chunk_tokens", "memory_fraction"))
