@@ -47,7 +47,7 @@ ARRIVALS = ("burst", "clients", "even", "poisson")
 QUANTITIES = {"ttft": "ttft_s", "tpot": "tpot_s", "itl": "itl_s", "request_latency": "end_to_end_s"}
 STATISTICS = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 #: Scores of real over predicted times at which a run is simulated: the ends and the middle of a 90 % interval.
-INTERVAL_SCORES = (-Z_95, 0.0, Z_95)
+RUN_SCORES = (-Z_95, 0.0, Z_95)
 #: Requests over all seeds of a run whose times are drawn, and most seeds: one run's p99 is of a few requests.
 DRAWN_REQUESTS, MOST_SEEDS = 3_000, 8
 #: Load over the simulated capacity from which a rate counts as near saturation, or beyond.
@@ -299,7 +299,7 @@ def compare_tails(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> C
     skipped: Counter[str] = Counter()
     kept: list[Row] = []
     found: list[tuple[str, float, NDArray[np.float64]]] = []
-    scores, at = _scores(n_samples), INTERVAL_SCORES if n_samples > 1 else (0.0,)
+    scores, at = _scores(n_samples), RUN_SCORES if n_samples > 1 else (0.0,)
     for row in rows:
         try:
             name, statistic = _asked(row)
@@ -340,6 +340,6 @@ def _cloud(times_s: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray
         return np.full(len(scores), times_s[0])
     levels = np.log(np.maximum(times_s, np.finfo(float).tiny))
     low, middle, high = levels
-    below = np.minimum(scores - INTERVAL_SCORES[0], 0.0) * (middle - low) / Z_95
-    above = np.maximum(scores - INTERVAL_SCORES[2], 0.0) * (high - middle) / Z_95
-    return np.asarray(np.exp(np.interp(scores, INTERVAL_SCORES, levels) + below + above))
+    below = np.minimum(scores - RUN_SCORES[0], 0.0) * (middle - low) / Z_95
+    above = np.maximum(scores - RUN_SCORES[2], 0.0) * (high - middle) / Z_95
+    return np.asarray(np.exp(np.interp(scores, RUN_SCORES, levels) + below + above))
