@@ -14,6 +14,7 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.fields import Promise
 from computeledger.interfaces.cli import cli
+from computeledger.questions.wording import point
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.promise import PromisedLoad, Unit, attained, fewest_workers, simulated_part
@@ -135,9 +136,29 @@ def test_plain_limits_size_both_pools_too() -> None:
         cl.serve(**asked, gpus=2)  # type: ignore[arg-type]
 
 
+def test_pools_of_different_chips_are_sized_by_cost() -> None:
+    """The same chips named twice are the same answer; cheaper prefill workers cost less and leave decoding as it is."""
+    alike, named = promised(**STATED), promised(**STATED, prefill_system="h100-nvl8")
+    for key in ("gpus", "replicas", "prefill_replicas", "attained", "usd_per_request", "joules_per_token"):
+        assert named[key] == alike[key]
+    other = promised(**STATED, prefill_system="a100-nvl8", prefill_price=1.0)
+    assert other["prefill_replicas"] > alike["prefill_replicas"]  # fewer FLOP/s for every prompt
+    assert other["replicas"] == alike["replicas"]
+    workers = [
+        other["pools"][name]["n_workers"] * other["pools"][name]["n_gpus_per_worker"] for name in ("prefill", "decode")
+    ]
+    price = alike["fleet"]["usd_per_hour"] / alike["fleet"]["n_gpus"]
+    assert other["fleet"]["usd_per_hour"] == pytest.approx(workers[0] * 1.0 + workers[1] * price, rel=1e-6)
+    per_request = sum(point(other[f"usd_per_mtok_{kind}"]) * n / 1e6 for kind, n in (("input", 2048), ("output", 128)))
+    assert per_request == pytest.approx(other["usd_per_request"], rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"prefill_system": "h200-nvl8"}, "add --requests-per-s"),
+        ({"prefill_system": "h200-nvl8", "requests_per_s": 5, "mode": "both"}, "--mode disaggregated"),
+        ({"prefill_price": 2.0, "requests_per_s": 5}, "--prefill-system"),
         ({"mode": "both"}, "add --requests-per-s"),
         ({"mode": "both", "requests_per_s": 5, "layout": "tp1"}, "--layout is of one pool"),
         ({"mode": "aggregated", "requests_per_s": 5, "ttft": "p95:2s", "prefill_layout": "tp1"}, "prefill-layout"),

@@ -203,7 +203,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _pools(document: Mapping[str, Any]) -> str:
     parts = [
-        f"{name}: {one['n_workers']} x {one['layout']} ({format_count(one['n_gpus_per_worker'], 'GPU')} each)"
+        f"{name}: {one['n_workers']} x {one['layout']} ({format_count(one['n_gpus_per_worker'], 'GPU')} each"
+        f"{', ' + one['system'] if 'system' in one else ''})"
         for name, one in document["pools"].items()
     ]
     busy = percent(point(document["prefill_busy_fraction"]))

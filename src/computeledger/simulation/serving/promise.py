@@ -277,8 +277,10 @@ def _fewest(at: Callable[[int], Attained], promises: Promises, between: tuple[in
     return best
 
 
-def fewest_workers(unit: Unit, asked: PromisedLoad, start: Counts, gpus: Counts, most_gpus: int) -> Attained | None:
-    """Find the prefill and decode workers that keep every promise on the fewest GPUs.
+def fewest_workers(
+    unit: Unit, asked: PromisedLoad, start: Counts, prices: tuple[float, ...], most: float
+) -> Attained | None:
+    """Find the prefill and decode workers that keep every promise on the fewest GPUs, or for the least money.
 
     More of either never harms, so what keeps a promise is bounded by a staircase: it is followed from the fewest
     decode workers on, as long as fewer prefill workers may make up for one more of them.
@@ -291,15 +293,15 @@ def fewest_workers(unit: Unit, asked: PromisedLoad, start: Counts, gpus: Counts,
         The load and what is promised.
     start : tuple of int
         Workers of each pool that are expected to be enough [-].
-    gpus : tuple of int
-        GPUs of a worker of each pool [-].
-    most_gpus : int
-        Of both pools [-].
+    prices : tuple of float
+        GPUs of a worker of each pool, or what it costs.
+    most : float
+        Of both pools.
 
     Returns
     -------
     Attained or None
-        None where no fleet on so many GPUs keeps them.
+        None where no fleet for so much keeps them.
 
     Examples
     --------
@@ -320,25 +322,23 @@ def fewest_workers(unit: Unit, asked: PromisedLoad, start: Counts, gpus: Counts,
             seen[counts] = attained(unit, (counts, rate), asked)
         return seen[counts]
 
-    def room(n_decode: int) -> int:
-        return (most_gpus - n_decode * gpus[1]) // gpus[0]
-
     plenty = PLENTY_RATIO * max(start[0], least[0])
-    most = (most_gpus - least[0] * gpus[0]) // gpus[1]
-    fewest = _fewest(lambda n: at(plenty, n), asked.promises, (least[1], start[1], most))
+    most_decode = int((most - least[0] * prices[0]) // prices[1])
+    fewest = _fewest(lambda n: at(plenty, n), asked.promises, (least[1], start[1], most_decode))
     if fewest is None:
         return None
     best: Attained | None = None
-    for n_decode in range(fewest.counts[1], min(fewest.counts[1] + MOST_TRADES, most) + 1):
-        left = most_gpus if best is None else _n_gpus(best, gpus) - 1
-        limit = (left - n_decode * gpus[1]) // gpus[0]
+    for n_decode in range(fewest.counts[1], min(fewest.counts[1] + MOST_TRADES, most_decode) + 1):
+        limit = int((most - n_decode * prices[1]) // prices[0])
+        if best is not None:  # it has to be cheaper than what is known
+            limit = math.ceil((_price(best, prices) - n_decode * prices[1]) / prices[0]) - 1
         begin = min(max(start[0], least[0]), limit)
         best = _fewest(lambda n, d=n_decode: at(n, d), asked.promises, (least[0], begin, limit)) or best  # type: ignore[misc]
     return best
 
 
-def _n_gpus(one: Attained, gpus: Counts) -> int:
-    return sum(n * each for n, each in zip(one.counts, gpus, strict=True))
+def _price(one: Attained, prices: tuple[float, ...]) -> float:
+    return sum(n * each for n, each in zip(one.counts, prices, strict=True))
 
 
 def alone(unit: Unit, asked: PromisedLoad) -> Attained:

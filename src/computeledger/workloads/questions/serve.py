@@ -148,6 +148,14 @@ class ServeQuestion(EngineRun, OnSystem):
         "text", "Layout of the workers that read prompts, where those that decode have one of their own.",
         metavar="tp1-pp1-dp32-ep32", label="Prefill layout", group="More", blank="searched, or one pool for both",
     )  # fmt: skip
+    prefill_system: str | None = asked(
+        "text", "System of the workers that read prompts, where those that decode run on another.", metavar="ID",
+        label="Prefill system", group="More", blank="that of the other workers",
+    )  # fmt: skip
+    prefill_price: Uncertain | None = asked(
+        "usd_per_hour", "Price of a GPU-hour of --prefill-system.", unit="$/h", metavar="$/h", blank="rent",
+        label="Prefill price", group="More",
+    )  # fmt: skip
     two_batches: bool = asked(
         "switch", "Run every pass as two batches in turn: one computes while the other's tokens travel to their "
         "experts.", False, label="Two batches in turn", group="More",
@@ -223,7 +231,7 @@ class ServeQuestion(EngineRun, OnSystem):
         """Ways to serve that are searched."""
         if self.mode in (ONE_POOL, TWO_POOLS):
             return (self.mode,)
-        if self.prefill_layout is not None:
+        if self.prefill_layout is not None or self.prefill_system is not None:
             return (TWO_POOLS,)
         if (self.mode is None and not self.promises) or self.bound_to_one_pool:
             return (ONE_POOL,)
@@ -302,6 +310,12 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError(f"{option}: requests arrive one by one, not in --rounds: leave out one of the two")
 
     def _check_pools(self) -> None:
+        if self.prefill_price is not None and self.prefill_system is None:
+            raise InputError("--prefill-price is of --prefill-system: add that")
+        if self.prefill_system is not None and (self.requests_per_s is None or self.mode not in (None, TWO_POOLS)):
+            raise InputError(
+                "--prefill-system is of two pools for a load: add --requests-per-s, and --mode disaggregated or none"
+            )
         if self.prefill_layout is not None and (self.mode == ONE_POOL or not (self.mode or self.promises)):
             raise InputError("--prefill-layout is of workers that only read prompts: add --mode disaggregated")
         if self.mode == BOTH and self.requests_per_s is None:

@@ -28,6 +28,7 @@ from computeledger.workloads.serving.columns import (
 )
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.pools import (
+    Chips,
     DisaggregatedResult,
     DisaggregatedScenario,
     at_rate,
@@ -73,6 +74,11 @@ class PoolOption:
         """GPUs of both pools [-]."""
         return self.n_prefill * int(self.prefill_layout.n_gpus) + self.n_decode * int(self.decode_layout.n_gpus)
 
+    def weight(self, prices: tuple[Num, Num]) -> Num:
+        """GPUs of both pools, those that read prompts and those that decode each times a price."""
+        reading, decoding = self.n_prefill * int(self.prefill_layout.n_gpus), self.n_decode * int(self.layout.n_gpus)
+        return prices[0] * reading + prices[1] * decoding
+
     @property
     def layout(self) -> Layout:
         """Layout of a decode worker, where the answer's time per token is made."""
@@ -83,10 +89,27 @@ class PoolOption:
         """Sequences decoding on one worker [-]."""
         return self.decode_batch
 
-    def scenario(self, one: ServingScenario) -> DisaggregatedScenario:
+    def scenario(self, one: ServingScenario, prefill_on: Chips | None = None) -> DisaggregatedScenario:
         """What this option serves."""
         decode = replace(one, layout=self.decode_layout, batch=self.decode_batch)
-        return DisaggregatedScenario(decode, self.prefill_layout, self.n_prefill, self.n_decode, self.concurrency)
+        counts = self.n_prefill, self.n_decode, self.concurrency
+        return DisaggregatedScenario(decode, self.prefill_layout, *counts, prefill_on)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Prefill workers that may be chosen, where they are not those that may decode.
+
+    Attributes
+    ----------
+    layouts : sequence of Layout
+        Of a worker.
+    chips : Chips or None
+        What they run on; None where both pools are alike.
+    """
+
+    layouts: Sequence[Layout]
+    chips: Chips | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +149,10 @@ def pools_usd_per_mtok(result: DisaggregatedResult, requests_per_s: Num | None =
     True
     """
     asked, one = result.scenario, result.scenario.decode
-    price = (
-        one.usd_per_gpu_hour
-        / HOUR_S
-        * TOKENS_PER_MTOK
-        / (result.requests_per_s if requests_per_s is None else requests_per_s)
-    )
-    decode, prefill = asked.n_decode * one.layout.n_gpus, asked.n_prefill * asked.prefill_layout.n_gpus
-    return price * decode / one.output_tokens, price * prefill / one.input_tokens
+    per_hour = TOKENS_PER_MTOK / HOUR_S / (result.requests_per_s if requests_per_s is None else requests_per_s)
+    decode = asked.n_decode * one.layout.n_gpus * one.usd_per_gpu_hour
+    prefill = asked.n_prefill * asked.prefill_layout.n_gpus * asked.prefill_usd_per_gpu_hour
+    return per_hour * decode / one.output_tokens, per_hour * prefill / one.input_tokens
 
 
 def search_pools(
@@ -153,7 +172,11 @@ def search_pools(
     >>> {one.n_gpus <= 8 for one in found}
     {True}
     """
-    prefill, columns = _workers(scenario, layouts, machine, stated, f"at most {format_count(n_gpus, 'GPU')}")
+    sizes = f"at most {format_count(n_gpus, 'GPU')}"
+    prefill = _prefill_pool(scenario, [stated[0]] if stated else layouts, machine)
+    columns = _decode_workers(scenario, layouts, machine, stated, sizes)
+    if not prefill.layouts:
+        raise _no_room(scenario, sizes)
     matches = _matches(scenario, prefill, columns, layouts, n_gpus)
     if not matches:
         raise DoesNotFitError(
@@ -171,12 +194,13 @@ def search_pools(
 
 def size_pools(
     scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, slo: Slo,
-    stated: tuple[Layout, int | None] | None = None,
+    stated: tuple[Layout, int | None] | None = None, reading: Reading | None = None,
 ) -> list[PoolOption]:  # fmt: skip
     """Size both pools for a load within its limits, fewest GPUs first; the figures are those at that load.
 
-    Workers of the two pools are counted apart: prefill workers are busy for at most a share of the time, decode workers
-    as many as hold the sequences at a batch that is fast enough. Arrivals are even.
+    Where prefill runs on other chips (``reading``) the cheapest come first instead. Workers of the two pools are
+    counted apart: prefill workers are busy for at most a share of the time, decode workers as many as hold the
+    sequences at a batch that is fast enough. Arrivals are even.
 
     Examples
     --------
@@ -188,24 +212,40 @@ def size_pools(
     >>> few.n_gpus, few.n_gpus < more.n_gpus, round(more.requests_per_s, 1)
     (8, True, 40.0)
     """
-    able = [one for one, is_able in zip(layouts, _keeps_busy(scenario, layouts, machine), strict=True) if is_able]
-    prefill, columns = _workers(scenario, layouts, machine, stated, "these sizes", able)
+    reading = reading or Reading(layouts)
+    chips = reading.chips
+    reads = machine if chips is None else chips.machine
+    held = _keeps_busy(scenario, reading.layouts, reads)
+    able = [one for one, is_able in zip(reading.layouts, held, strict=True) if is_able] or reading.layouts
+    prefill = _prefill_pool(scenario, [stated[0]] if stated else able, reads)
+    columns = _decode_workers(scenario, layouts, machine, stated, "these sizes")
+    if not prefill.layouts:
+        raise _no_room(scenario, "these sizes")
     decoding = _decoding_sides(scenario, columns, layouts, slo)
     if not decoding:
         raise QuantityError(
             f"no two pools meet TPOT {format_si(slo.tpot_s, 's')}: the best is "
             f"{format_si(float(np.min(columns['tpot_s'])), 's')}"
         )
-    reading = _prefill_sides(prefill, slo)
-    pairs = [_Match(one, layout, n, m, batch) for one, n, _ in reading for layout, m, batch, _ in decoding]
-    found = _at_load(scenario, machine, pairs, slo.requests_per_s)
+    pairs = [
+        _Match(one, layout, n, m, batch)
+        for one, n, _ in _prefill_sides(prefill, slo)
+        for layout, m, batch, _ in decoding
+    ]
+    asked = at_rate(replace(_stacked(scenario, pairs), prefill_on=chips), machine, slo.requests_per_s)
+    found = _options(pairs, asked, estimate_disaggregated(asked, machine))
     within = [one for one in found if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
     if not within:
         raise QuantityError(
             f"no two pools meet TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: the best TTFT "
             f"is {format_si(min(one.ttft_s for one in found), 's')}"
         )
-    return sorted(within, key=lambda one: (one.n_gpus, one.ttft_s))
+    prices = (1.0, 1.0) if chips is None else (_one(chips.usd_per_gpu_hour), _one(scenario.usd_per_gpu_hour))
+    return sorted(within, key=lambda one: (_one(one.weight(prices)), one.ttft_s))
+
+
+def _one(value: Num) -> float:
+    return float(np.asarray(value))
 
 
 def _keeps_busy(scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine) -> NDArray[np.bool_]:
@@ -239,14 +279,6 @@ def _decoding_sides(
     return sorted(best.values(), key=lambda one: one[3])[:_MOST_SIDES]
 
 
-def _at_load(
-    scenario: ServingScenario, machine: Machine, matches: list[_Match], requests_per_s: float
-) -> list[PoolOption]:
-    """Each match under a load that arrives evenly."""
-    asked = at_rate(_stacked(scenario, matches), machine, requests_per_s)
-    return _options(matches, asked, estimate_disaggregated(asked, machine))
-
-
 def _stacked(scenario: ServingScenario, matches: list[_Match]) -> DisaggregatedScenario:
     """Every match, one row each; the decode batch stands for the requests in flight."""
     prefill, decode = stack_layouts([one.prefill for one in matches]), stack_layouts([one.decode for one in matches])
@@ -257,23 +289,26 @@ def _stacked(scenario: ServingScenario, matches: list[_Match]) -> DisaggregatedS
     return DisaggregatedScenario(asked, prefill, n_prefill, n_decode, n_decode * batch)
 
 
-def _workers(
+def _decode_workers(
     scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, stated: tuple[Layout, int | None] | None,
-    sizes: str, reading: Sequence[Layout] = (),
-) -> tuple[_Prefill, Columns]:  # fmt: skip
-    """Prefill workers of every layout, or of those for ``reading``, and decode workers of every layout and batch."""
-    prefill = _prefill_pool(scenario, [stated[0]] if stated else reading or layouts, machine)
+    sizes: str,
+) -> Columns:  # fmt: skip
+    """Decode workers of every layout at every batch."""
     apart = without_prompts(machine)
     most = min(float(np.max(room(scenario, layouts, machine))), LARGEST_BATCH)
     batches = [stated[1]] if stated and stated[1] else batches_to_try(most, _PER_DOUBLING)
     cut = list(serving_blocks(scenario, layouts, apart, batches))
     parts = [_with_index(block, evaluate_block(block), layouts) for block in cut]
-    if not parts or not prefill.layouts:
-        raise DoesNotFitError(f"{scenario.model.id}: no layout of {sizes} holds it and one sequence")
+    if not parts:
+        raise _no_room(scenario, sizes)
     columns = join_columns(parts)
     if not columns["batch"].size:
         raise DoesNotFitError(f"--batch {batches[0]}: does not fit; the largest batch that fits is {most:,.0f}")
-    return prefill, columns
+    return columns
+
+
+def _no_room(scenario: ServingScenario, sizes: str) -> DoesNotFitError:
+    return DoesNotFitError(f"{scenario.model.id}: no layout of {sizes} holds it and one sequence")
 
 
 def _with_index(block: ServingBlock, columns: Columns, layouts: Sequence[Layout]) -> Columns:

@@ -34,6 +34,14 @@ _FULL_FRACTION = 0.9999
 
 
 @dataclass(frozen=True, slots=True)
+class Chips:
+    """What the workers that read prompts run on, where those that decode run on others."""
+
+    machine: Machine
+    usd_per_gpu_hour: Num
+
+
+@dataclass(frozen=True, slots=True)
 class DisaggregatedScenario:
     """Two pools that serve one load.
 
@@ -47,6 +55,8 @@ class DisaggregatedScenario:
         Workers of each pool [-].
     concurrency : float or ndarray
         Requests in flight over both pools [-].
+    prefill_on : Chips or None
+        What prefill workers run on, where it is not what decode workers do.
     """
 
     decode: ServingScenario
@@ -54,6 +64,16 @@ class DisaggregatedScenario:
     n_prefill: Num
     n_decode: Num
     concurrency: Num
+    prefill_on: Chips | None = None
+
+    def prefill_machine(self, machine: Machine) -> Machine:
+        """What prefill workers run on; ``machine`` where both pools are alike."""
+        return machine if self.prefill_on is None else self.prefill_on.machine
+
+    @property
+    def prefill_usd_per_gpu_hour(self) -> Num:
+        """Of the prefill pool."""
+        return self.decode.usd_per_gpu_hour if self.prefill_on is None else self.prefill_on.usd_per_gpu_hour
 
     @property
     def n_gpus(self) -> Num:
@@ -145,7 +165,7 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     scenario : DisaggregatedScenario
         Whose numbers may be arrays that broadcast.
     machine : Machine
-        One GPU, its links, and what they reach; the same in both pools.
+        One GPU, its links, and what they reach; of the decode pool where prefill runs on other chips.
 
     Returns
     -------
@@ -163,11 +183,11 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     True
     """
     ratio = machine.efficiency.serving_ratio
-    eff = replace(machine.efficiency, serving_ratio=1.0)
-    machine = replace(machine, efficiency=eff)
+    reads = _central(scenario.prefill_machine(machine))
+    machine, eff = _central(machine), reads.efficiency
     apart = without_prompts(machine)
     layout, load = scenario.prefill_layout, scenario.concurrency
-    prefill = prefill_worker(scenario.decode, layout, machine)
+    prefill = prefill_worker(scenario.decode, layout, reads)
     pool = _PrefillPool(prefill.prefill_s, prefill.prefill_busy_s / scenario.n_prefill, scenario.n_prefill)
     batch = _batch_of(scenario, pool, apart)
     decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
@@ -180,7 +200,8 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     cache = sequence_bytes_per_gpu(
         scenario.decode.model, scenario.decode.input_tokens, layout, PRECISION_BYTES[scenario.decode.precision.kv]
     )
-    handed_s = eff.transfer_s + cache / machine.scale_out_bytes_per_s
+    # the cache crosses the NICs of both pools: the slower ones decide
+    handed_s = eff.transfer_s + cache / np.minimum(machine.scale_out_bytes_per_s, reads.scale_out_bytes_per_s)
     own_s = eff.prefill_host_s + alone_s + queue_s + handed_s + decode.step_s
     limits = (prefill.first.own_limit_s, longest_s, 0.0 * longest_s)
     first = FirstToken(own_s, *limits, scenario.decode.rounds, eff.first_token_ratio)
@@ -226,10 +247,9 @@ def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: N
     >>> round(float(estimate_disaggregated(asked, machine).requests_per_s), 2)
     3.0
     """
-    central = replace(machine, efficiency=replace(machine.efficiency, serving_ratio=1.0))
-    apart, decode = without_prompts(central), scenario.decode
+    apart, decode = without_prompts(_central(machine)), scenario.decode
     real = without_prompts(machine)
-    prefill = prefill_worker(decode, scenario.prefill_layout, central)
+    prefill = prefill_worker(decode, scenario.prefill_layout, _central(scenario.prefill_machine(machine)))
     pool = _PrefillPool(prefill.prefill_s, prefill.prefill_busy_s / scenario.n_prefill, scenario.n_prefill)
 
     def decode_s(batch: Num, at: Machine) -> Num:
@@ -249,6 +269,11 @@ def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: N
     rate = np.minimum(scenario.n_decode * batch / taken_s, _FULL_FRACTION / pool.service_s)
     load = rate * (pool.alone_s + pool.wait_s(rate, np.inf) + taken_s)
     return replace(scenario, concurrency=rate * (pool.alone_s + pool.wait_s(rate, load) + taken_s))
+
+
+def _central(machine: Machine) -> Machine:
+    """A machine whose steps take as long as modelled."""
+    return replace(machine, efficiency=replace(machine.efficiency, serving_ratio=1.0))
 
 
 def without_prompts(machine: Machine) -> Machine:

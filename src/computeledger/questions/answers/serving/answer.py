@@ -199,8 +199,8 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if (apart := _two_pools(answer)) is not None:
         out["two_pools"] = apart
     if answer.kept is not None:
-        power_w, each = float(setting.system.facility_w_per_chip.value), document["fleet"]["usd_per_request"]
-        out |= promise_document(answer.kept, each, power_w, median_of(question.output_tokens))
+        power_w = answer.kept.chosen.n_gpus * float(setting.system.facility_w_per_chip.value)
+        out |= promise_document(answer.kept, document["fleet"]["usd_per_request"], power_w)
         # the promise has a chance of its own, and that of an even load says less
         out["fleet"] = {key: one for key, one in document["fleet"].items() if key != "carries_probability"}
     if question.kv_tiers:

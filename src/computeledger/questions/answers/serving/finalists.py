@@ -109,12 +109,26 @@ class Finalist:
         return _gpus_of(self.layouts, counts)
 
     @property
+    def price(self) -> float:
+        """What fleets are compared by: GPUs, or where the pools' chips differ what an hour of them costs."""
+        return price_of_counts(prices_of(self.setting, self.layouts), self.best.counts)
+
+    @property
     def kept_probability(self) -> float | None:
         """Chance that every promise holds: that real times lie below the score at which the first one breaks [-].
 
         None where times have no interval: at the physical limit, and with a machine's own profile.
         """
         return None if math.isinf(self.breaking_score) else float(_CDF(self.breaking_score))
+
+
+def prices_of(setting: Setting, layouts: tuple[Layout, ...]) -> tuple[float, ...]:
+    """What a replica of each pool counts: its GPUs, or where the pools' chips differ what an hour of them costs."""
+    gpus = tuple(float(one.n_gpus) for one in layouts)
+    if setting.reading is None or len(layouts) < 2:
+        return gpus
+    prices = [float(np.asarray(one.at_median.usd_per_gpu_hour)) for one in (setting.reading, setting)]
+    return tuple(n * price for n, price in zip(gpus, prices, strict=True)) if min(prices) > 0 else gpus
 
 
 def layouts_of(option: ServingOption | PoolOption) -> tuple[Layout, ...]:
@@ -184,16 +198,15 @@ def finalists_of(setting: Setting, found: Sequence[ServingOption], asked: Promis
     return out
 
 
-def pool_finalists_of(
-    setting: Setting, found: Sequence[PoolOption], asked: PromisedLoad, most_gpus: int = MOST_COUNT
-) -> list[Finalist]:
+def pool_finalists_of(setting: Setting, found: Sequence[PoolOption], asked: PromisedLoad) -> list[Finalist]:
     """Pairs of pools as :func:`finalists_of`: of each pair of layouts the workers that the closed form needs first."""
     out: list[Finalist] = []
     seen: set[tuple[str, ...]] = set()
     for option in found:
         name = tuple(map(str, layouts_of(option)))
-        fewest = min((one.n_gpus for one in out), default=most_gpus)
-        if name in seen or len(seen) >= MOST_PAIRS or option.n_gpus > HOPELESS * fewest:
+        fewest = min((one.price for one in out), default=float(MOST_COUNT))
+        counted = price_of_counts(prices_of(setting, layouts_of(option)), (option.n_prefill, option.n_decode))
+        if name in seen or len(seen) >= MOST_PAIRS or counted > HOPELESS * fewest:
             continue
         seen.add(name)
         one = _finalist(setting, option, setting.question.max_batch, asked, fewest)
@@ -230,7 +243,7 @@ def _candidates(setting: Setting, found: Sequence[ServingOption], asked: Promise
 
 
 def _finalist(
-    setting: Setting, option: ServingOption | PoolOption, max_batch: int | None, asked: PromisedLoad, most_gpus: int
+    setting: Setting, option: ServingOption | PoolOption, max_batch: int | None, asked: PromisedLoad, most: float
 ) -> Finalist | None:
     """One layout with a limit on its batch: its fewest replicas, none where those of so many GPUs are too few."""
     layouts, rate = layouts_of(option), asked.load.requests_per_s
@@ -238,28 +251,36 @@ def _finalist(
         unit = one_unit(setting, layouts, max_batch, asked)
     except DoesNotFitError:
         return None
-    best = fitting_fleet(unit, option, asked, most_gpus)
+    prices = prices_of(setting, layouts)
+    best = fitting_fleet(unit, option, asked, (prices, most))
     while best is not None and not (final := attained(unit, (best.counts, rate), asked, CONFIRMING_REQUESTS)).keeps(
         asked.promises
     ):
         more = _one_more(unit, best, asked)  # a longer run shows what a short one missed
-        best = more if _gpus_of(layouts, more.counts) <= most_gpus else None
+        best = more if price_of_counts(prices, more.counts) <= most else None
     return None if best is None else Finalist(setting, option, max_batch, unit, final, {0.0: final}, math.inf)
 
 
 def fitting_fleet(
-    unit: Unit, option: ServingOption | PoolOption, asked: PromisedLoad, most_gpus: int,
+    unit: Unit, option: ServingOption | PoolOption, asked: PromisedLoad, priced: tuple[tuple[float, ...], float],
     start: tuple[int, ...] | None = None,
 ) -> Attained | None:  # fmt: skip
-    """The fewest replicas of each pool, beginning with those of the closed form; none where so many GPUs do not."""
-    layouts, rate = layouts_of(option), asked.load.requests_per_s
-    if _gpus_of(layouts, unit.fewest(rate)) > most_gpus or not alone(unit, asked).keeps(asked.promises):
+    """The fewest replicas of each pool, beginning with those of the closed form.
+
+    ``priced`` is what a replica of each counts, and what all may count at most; none where that is not enough.
+    """
+    rate, (prices, most) = asked.load.requests_per_s, priced
+    if price_of_counts(prices, unit.fewest(rate)) > most or not alone(unit, asked).keeps(asked.promises):
         return None
-    each = tuple(int(one.n_gpus) for one in layouts)
     if isinstance(option, PoolOption):
-        return fewest_workers(unit, asked, start or (option.n_prefill, option.n_decode), each, most_gpus)
+        return fewest_workers(unit, asked, start or (option.n_prefill, option.n_decode), prices, most)
     begin = start[0] if start else max(math.ceil(rate / option.requests_per_s), 1)
-    return fewest_replicas(unit, asked, begin, most_gpus // each[0])
+    return fewest_replicas(unit, asked, begin, int(most // prices[0]))
+
+
+def price_of_counts(prices: tuple[float, ...], counts: tuple[int, ...]) -> float:
+    """GPUs, or cost, of so many replicas of each pool."""
+    return sum(n * each for n, each in zip(counts, prices, strict=True))
 
 
 def _gpus_of(layouts: tuple[Layout, ...], counts: tuple[int, ...]) -> int:

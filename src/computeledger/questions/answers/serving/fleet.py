@@ -92,18 +92,20 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
     prefix = round(float(np.asarray(scenario.cached_tokens)))
     contexts = (near + prefix, max(float(total.max()), near + 2.0) + prefix)
+    reads = machine if setting.reading is None else _at_score(setting.reading, score)[0]
     timed = [
         timed_pool(
-            replace(scenario, layout=one), machine,
+            replace(scenario, layout=one), reads if place < len(sizes) - 1 else machine,
             Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone, prefix),
         )
-        for n, one in sizes
+        for place, (n, one) in enumerate(sizes)
     ]  # fmt: skip
+    slower = min(machine, reads, key=lambda one: float(np.mean(one.scale_out_bytes_per_s)))
     rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
     clock = ServingClock(
         tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), question.routing,
-        timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(machine.efficiency.transfer_s)),
-        handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), machine, rate),
+        timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(reads.efficiency.transfer_s)),
+        handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), slower, rate),
         uses_prefixes=not question.no_prefix_cache, autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),
         repair_s=median_of(question.repair),

@@ -49,7 +49,8 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
         pool = pools[role]
         lines += [
             "",
-            f"# {role}: start {pool['n_workers']} of these, {format_count(pool['n_gpus_per_worker'], 'GPU')} each",
+            f"# {role}: start {pool['n_workers']} of these, {format_count(pool['n_gpus_per_worker'], 'GPU')} each"
+            + (f" of {pool['system']}" if "system" in pool else ""),
         ]
         lines += _commands(engine, document, pool, role)
     return "\n".join(lines)

@@ -34,11 +34,12 @@ from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import (
     MOST_BUSY_FRACTION,
     PoolOption,
+    Reading,
     pools_usd_per_mtok,
     search_pools,
     size_pools,
 )
-from computeledger.workloads.serving.pools import DisaggregatedResult, at_rate, estimate_disaggregated
+from computeledger.workloads.serving.pools import Chips, DisaggregatedResult, at_rate, estimate_disaggregated
 from computeledger.workloads.serving.reading import (
     check_request,
     layouts_of_engine,
@@ -92,6 +93,9 @@ class PoolsAnswer(ServingAnswer):
             document["pareto"] = [documents.pool_option_document(one) for one in pareto_front(list(self.options))]
         else:
             document["fleet"] = self._fleet(self.requests_per_s)
+            if setting.reading is not None:
+                own = setting.reading
+                document["pools"]["prefill"] |= {"system": own.system.id, "price": dict(own.price)}
             for name, most in self._most_sequences().items():
                 document["pools"][name]["max_sequences"] = most
         single = self.aggregated
@@ -115,8 +119,7 @@ class PoolsAnswer(ServingAnswer):
         document |= speculation(question)
         document |= settings_document(question, system.accelerator)
         if self.kept is not None:
-            power_w, each = float(system.facility_w_per_chip.value), document["fleet"]["usd_per_request"]
-            document |= promise_document(self.kept, each, power_w, median_of(question.output_tokens))
+            document |= promise_document(self.kept, document["fleet"]["usd_per_request"], self._facility_w())
             del document["fleet"]["carries_probability"]  # the promise has a chance of its own
         if question.emit is not None:
             document["launch"] = {"engine": question.emit, "text": launch_text(question.emit, document)}
@@ -132,6 +135,12 @@ class PoolsAnswer(ServingAnswer):
             return np.array(True)
         return np.asarray(self.full_load.requests_per_s >= self.requests_per_s)
 
+    def _facility_w(self) -> float:
+        """Power of both pools [W]."""
+        setting = self.setting
+        chips = [(one or setting).system.facility_w_per_chip.value for one in (setting.reading, setting)]
+        return float(self.chosen.weight((float(chips[0]), float(chips[1]))))
+
     def _most_sequences(self) -> dict[str, int]:
         """Sequences that a worker of each pool takes at once under a load: what is simulated, or what memory holds."""
         if self.kept is not None:
@@ -145,7 +154,8 @@ class PoolsAnswer(ServingAnswer):
 
     def _fleet(self, requests_per_s: float) -> dict[str, Any]:
         """Workers that carry a load, and what they cost."""
-        usd_per_hour = median(self.result.scenario.decode.usd_per_gpu_hour) * self.chosen.n_gpus
+        prices = self.result.scenario.prefill_usd_per_gpu_hour, self.result.scenario.decode.usd_per_gpu_hour
+        usd_per_hour = median(np.asarray(self.chosen.weight(prices)))
         full = self.full_load
         return {
             "n_gpus": self.chosen.n_gpus,
@@ -174,13 +184,24 @@ def pools_to_search(setting: Setting) -> tuple[list[Layout], tuple[Layout, int |
     return layouts_to_search(question, fitting), None
 
 
+def prefill_workers(setting: Setting, layouts: list[Layout]) -> Reading:
+    """Prefill workers that may be chosen, on the chips of their own where they have some."""
+    own = setting.reading
+    if own is None:
+        return Reading(layouts)
+    chips = Chips(own.typical, own.at_median.usd_per_gpu_hour)
+    return Reading(pools_to_search(own)[0] if setting.question.prefill_layout is None else layouts, chips)
+
+
 def two_pools(setting: Setting) -> TwoPools:
     """Two pools of a question that can be sized for a load."""
 
     def sized(slo: Slo) -> list[PoolOption]:
         layouts, stated = pools_to_search(setting)
         with with_remedies(setting.at_median, setting.system, setting.question.engine, setting.question.gpus):
-            return size_pools(setting.at_median, layouts, setting.typical, slo, stated)
+            return size_pools(
+                setting.at_median, layouts, setting.typical, slo, stated, prefill_workers(setting, layouts)
+            )
 
     return TwoPools(setting, sized)
 
@@ -194,13 +215,23 @@ def answer_sized_pools(setting: Setting, kept: KeptPromise | None = None) -> Poo
     if kept is not None and isinstance(kept.option, PoolOption):
         n_prefill, n_decode = kept.chosen.best.counts
         chosen = replace(kept.option, n_prefill=n_prefill, n_decode=n_decode)
-    pools = chosen.scenario(setting.scenario)
+    own = setting.reading
+    chips = None if own is None else Chips(own.machine, own.scenario.usd_per_gpu_hour)
+    pools = chosen.scenario(setting.scenario, chips)
     most = largest_batch(pools.decode, setting.machine)
     full = replace(pools, decode=replace(pools.decode, batch=np.minimum(most, setting.scenario.settings.max_batch)))
     ideal = replace(setting.machine, efficiency=IDEAL)
+    bound = full
+    if own is not None:
+        fastest = Chips(replace(own.machine, efficiency=IDEAL), own.scenario.usd_per_gpu_hour)
+        bound = replace(full, prefill_on=fastest)
     result, at_full, limit = (
-        estimate_disaggregated(at_rate(full, machine, at), machine)
-        for machine, at in ((setting.machine, rate), (setting.machine, np.inf), (ideal, rate))
+        estimate_disaggregated(at_rate(asked, machine, at), machine)
+        for asked, machine, at in (
+            (full, setting.machine, rate),
+            (full, setting.machine, np.inf),
+            (bound, ideal, rate),
+        )
     )
     chosen = replace(
         chosen,

@@ -19,6 +19,8 @@ from computeledger.questions.answers.serving.finalists import (
     one_unit,
     out_of_reach,
     pool_finalists_of,
+    price_of_counts,
+    prices_of,
     promised_load,
     with_chance,
 )
@@ -163,7 +165,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         finalists += apart
         why |= {TWO_POOLS: problem} if problem else {}
     if not finalists:
-        raise InputError(why.get(ONE_POOL) or why[TWO_POOLS])
+        raise InputError(why[ONE_POOL] if one else why[TWO_POOLS])
     ranked = _ranked(finalists, asked)
     chosen = ranked[0]
     if question.gpus is not None and chosen.n_gpus > question.gpus:
@@ -208,14 +210,14 @@ def _apart(two: TwoPools, asked: PromisedLoad) -> tuple[list[Finalist], str | No
 def _preference(one: Finalist, asked: PromisedLoad) -> tuple[float, ...]:
     """Fewest GPUs first; among equals the greatest chance, then what is furthest from its limits at the medians."""
     chance = -math.inf if one.kept_probability is None and one.setting.ranges else one.breaking_score
-    return one.n_gpus, -chance, one.best.used_fraction(asked.promises)
+    return one.price, -chance, one.best.used_fraction(asked.promises)
 
 
 def _ranked(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[Finalist]:
     """In the order of preference; chances are found of those that may be the answer, and of the best of each mode."""
     in_order = sorted(finalists, key=lambda one: _preference(one, asked))
     first = {one.mode: one for one in reversed(in_order)}
-    fewest = [one for one in in_order if one.n_gpus == in_order[0].n_gpus][:MOST_COMPARED]
+    fewest = [one for one in in_order if one.price == in_order[0].price][:MOST_COMPARED]
     near = [*fewest, *first.values()]
     known = [with_chance(one, asked) if any(one is other for other in near) else one for one in in_order]
     return sorted(known, key=lambda one: _preference(one, asked))
@@ -264,13 +266,14 @@ def _sure(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[tuple[Fina
     Of the other layouts only one that takes fewer GPUs than those before it.
     """
     out: list[tuple[Finalist, Attained]] = []
-    most_gpus = MOST_COUNT
+    most = float(MOST_COUNT)
     for one in finalists:
-        if not one.setting.ranges or one.n_gpus > most_gpus:
+        if not one.setting.ranges or one.price > most:
             continue
         unit = one_unit(one.setting, one.layouts, one.max_batch, asked, Z_90)
-        found = fitting_fleet(unit, one.option, asked, most_gpus, one.best.counts)
+        prices = prices_of(one.setting, one.layouts)
+        found = fitting_fleet(unit, one.option, asked, (prices, most), one.best.counts)
         if found is not None:
             out.append((one, found))
-            most_gpus = min(most_gpus, one.gpus_of(found.counts) - 1)
+            most = (1 - 1e-9) * price_of_counts(prices, found.counts)
     return out

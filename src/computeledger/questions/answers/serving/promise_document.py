@@ -8,26 +8,25 @@ from typing import Any
 import numpy as np
 
 from computeledger.fields import WITHIN_ALL
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answers.serving.finalists import KEYS, Finalist
 from computeledger.questions.answers.serving.promise import KeptPromise
 from computeledger.simulation.serving.promise import Attained, Promises
 from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS
 
 
-def promise_document(
-    kept: KeptPromise, usd_per_request: float, facility_w: float, output_tokens: float
-) -> dict[str, Any]:
-    """What a kept promise adds to an answer; ``facility_w`` is the power per GPU [W]."""
+def promise_document(kept: KeptPromise, usd_per_request: float, facility_w: float) -> dict[str, Any]:
+    """What a kept promise adds to an answer; ``facility_w`` is the power of the whole fleet [W]."""
     median, promises = kept.median, kept.asked.promises
-    n_gpus, rate = kept.chosen.n_gpus, kept.asked.load.requests_per_s
+    rate, output_tokens = kept.asked.load.requests_per_s, median_of(kept.chosen.setting.question.output_tokens)
     good = median.good_fraction(promises)
     return {
         **_counts(kept.chosen, median.counts),
         "attained": _percentiles(median),
         "goodput_requests_per_s": good * rate,
         "usd_per_request": usd_per_request,
-        "joules_per_token": facility_w * n_gpus / rate / output_tokens,
-        "facility_w": facility_w * n_gpus,
+        "joules_per_token": facility_w / rate / output_tokens,
+        "facility_w": facility_w,
         "modes": modes_document(kept),
         "promise": {
             "limits": [_limit_document(kept, name) for name in promises if name in KEYS],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, median
@@ -31,7 +31,7 @@ from computeledger.units import format_count, format_si
 from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of, reads_prompts_first
 from computeledger.workloads.engines.releases import release_at
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import TWO_POOLS, ServeQuestion
 from computeledger.workloads.serving.anchor import ANCHORED, Anchoring, anchoring_of
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario
 from computeledger.workloads.serving.intervals import BURST, CHIP, Interval, is_measured_chip
@@ -60,6 +60,7 @@ class Setting:
     interval: Interval | None
     anchoring: Anchoring | None
     workload: Workload | None = None
+    reading: Setting | None = None
 
     @property
     def system(self) -> System:
@@ -95,7 +96,16 @@ def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting
     draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
     scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
     at_median = read_serving(question, median_lengths(question), median_of(price))
-    return Setting(question, scenario, at_median, machine, typical, ground, interval, anchoring, workload)
+    parts = machine, typical, ground, interval, anchoring, workload
+    return Setting(question, scenario, at_median, *parts, _reading(question))
+
+
+def _reading(question: ServeQuestion) -> Setting | None:
+    """The same question on the chips of the workers that read prompts, where they have their own."""
+    if question.prefill_system is None:
+        return None
+    alike = replace(question, prefill_system=None, prefill_price=None)
+    return read_setting(replace(alike, system=question.prefill_system, price=question.prefill_price, mode=TWO_POOLS))
 
 
 def cost_ratio(found: ServingResult, option: ServingOption) -> float:
