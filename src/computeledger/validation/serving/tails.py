@@ -311,7 +311,9 @@ def compare_tails(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> C
         cloud = _cloud(times[QUANTITIES[name], statistic], scores)
         kept.append({**row, "class": kind, "load": load})
         found.append((f"{name}_{statistic}", float(row["value"]), cloud))
-    names = list(dict.fromkeys(name for name, _, _ in found))
+    seen = {name for name, _, _ in found}
+    tails_first = [f"{one}_{statistic}" for one in QUANTITIES for statistic in reversed(STATISTICS)]
+    names = [name for name in tails_first if name in seen]
     measured = {name: np.array([value if one == name else np.nan for one, value, _ in found]) for name in names}
     blank = np.full(n_samples, np.nan)
     predicted = {name: np.array([cloud if one == name else blank for one, _, cloud in found]) for name in names}
