@@ -153,9 +153,32 @@ def test_pools_of_different_chips_are_sized_by_cost() -> None:
     assert per_request == pytest.approx(other["usd_per_request"], rel=0.02)
 
 
+def test_a_cache_that_moves_slowly_makes_requests_longer() -> None:
+    """A stated rate is that of ``simulate serve``: twice the time to move takes twice as long beyond the rest."""
+    whole_s = [
+        promised(**STATED, ttft="p95:3s", tpot="p95:60ms", transfer_bytes_per_s=rate)["attained"]["e2e_s"]["p50"]
+        for rate in (1e15, 2e9, 1e9)
+    ]
+    moved_s = 2048 * 131072 / 2e9  # 8B holds 128 KiB per token
+    assert whole_s[1] - whole_s[0] == pytest.approx(moved_s, rel=0.1)
+    assert whole_s[2] - whole_s[0] == pytest.approx(2 * moved_s, rel=0.1)
+
+
+def test_plain_limits_of_both_take_the_fewer_gpus() -> None:
+    """``--mode both`` answers with the mode of fewer GPUs and says by how many."""
+    asked = {**SHAPE, "requests_per_s": 160.0, "ttft": 0.5, "tpot": 0.015}
+    both, *alone = (cl.serve(**asked, mode=mode) for mode in ("both", "aggregated", "disaggregated"))  # type: ignore[arg-type]
+    sizes = [one.n_gpus for one in alone]
+    modes = both.to_dict()["modes"]
+    assert both.n_gpus == min(sizes)
+    assert [modes[mode]["gpus"] for mode in ("aggregated", "disaggregated")] == sizes
+    assert ("do not pay" in modes["why"]) == (sizes[1] >= sizes[0])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"transfer_bytes_per_s": 1e9}, "--transfer is of two pools"),
         ({"prefill_system": "h200-nvl8"}, "add --requests-per-s"),
         ({"prefill_system": "h200-nvl8", "requests_per_s": 5, "mode": "both"}, "--mode disaggregated"),
         ({"prefill_price": 2.0, "requests_per_s": 5}, "--prefill-system"),

@@ -46,10 +46,7 @@ class SimulateServeQuestion(EngineRun, Simulated):
     prefill_layout: str | None = asked(
         "text", "Layout of a prefill replica.", metavar="tp4", blank="that of the other replicas"
     )
-    transfer_bytes_per_s: Uncertain | None = asked(
-        "bytes_per_s", "Rate at which a KV cache moves between them.", unit="GB/s", is_open=True, metavar="B/s",
-        blank="one replica's NICs", aliases=("transfer",),
-    )  # fmt: skip
+    transfer_bytes_per_s: Uncertain | None = shared(ServeQuestion, "transfer_bytes_per_s")
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
     )

@@ -186,12 +186,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
-    if "promise" in document:
-        out += promise_facts(document)
-    elif "fleet" in document and "pools" in document:
-        out.append(("Fleet", _pools_fleet(document["fleet"])))
-    elif "fleet" in document:
-        out.append(("Fleet", _fleet(document["fleet"], document["assumptions"])))
+    out += _of_a_load(document)
     if "margins" in document:
         out.append(("Is the winner ahead?", margins_words(document["margins"])))
     for phase, quantity, whole in (("decode", "TPOT", "tpot"), ("prefill", "TTFT", "ttft")):
@@ -199,6 +194,18 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
             terms = " + ".join(f"{name} {words(value, 's')}" for name, value in parts.items())
             out.append((f"{quantity}, {phase}", f"{terms} = {words(sum(parts.values()), 's')}"))
     return out
+
+
+def _of_a_load(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a load, or a promise under it, takes."""
+    if "promise" in document:
+        return promise_facts(document)
+    if "fleet" not in document:
+        return []
+    fleet = document["fleet"]
+    said = _pools_fleet(fleet) if "pools" in document else _fleet(fleet, document["assumptions"])
+    both = [("One pool or two", document["modes"]["why"])] if "modes" in document else []
+    return [("Fleet", said), *both]
 
 
 def _pools(document: Mapping[str, Any]) -> str:

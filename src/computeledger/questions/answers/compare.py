@@ -305,7 +305,7 @@ def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float)
         spare_usd_per_month=month / n,
         replicas=n,
         gpus=gpus,
-        gpus_with_spare=gpus // n * (n + 1),
+        gpus_with_spare=kept["with_spare"]["gpus"] if kept else gpus // n * (n + 1),
         w=w_per_gpu * gpus,
         j_per_token=document.get("joules_per_token", w_per_gpu * gpus / rate / _median(document["output_tokens"])),
         attained=document.get("attained"),

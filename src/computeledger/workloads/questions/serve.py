@@ -156,6 +156,11 @@ class ServeQuestion(EngineRun, OnSystem):
         "usd_per_hour", "Price of a GPU-hour of --prefill-system.", unit="$/h", metavar="$/h", blank="rent",
         label="Prefill price", group="More",
     )  # fmt: skip
+    transfer_bytes_per_s: Uncertain | None = asked(
+        "bytes_per_s", "Rate at which a KV cache moves from a prefill worker to one that decodes.", unit="GB/s",
+        is_open=True, is_single=True, metavar="B/s", label="Cache transfer", group="More",
+        blank="one replica's NICs", aliases=("transfer",),
+    )  # fmt: skip
     two_batches: bool = asked(
         "switch", "Run every pass as two batches in turn: one computes while the other's tokens travel to their "
         "experts.", False, label="Two batches in turn", group="More",
@@ -309,13 +314,19 @@ class ServeQuestion(EngineRun, OnSystem):
         if self.rounds is not None:
             raise InputError(f"{option}: requests arrive one by one, not in --rounds: leave out one of the two")
 
-    def _check_pools(self) -> None:
+    def _check_prefill(self) -> None:
+        """What is of prefill workers alone needs two pools."""
+        if self.transfer_bytes_per_s is not None and TWO_POOLS not in self.modes:
+            raise InputError("--transfer is of two pools: add --mode disaggregated")
         if self.prefill_price is not None and self.prefill_system is None:
             raise InputError("--prefill-price is of --prefill-system: add that")
         if self.prefill_system is not None and (self.requests_per_s is None or self.mode not in (None, TWO_POOLS)):
             raise InputError(
                 "--prefill-system is of two pools for a load: add --requests-per-s, and --mode disaggregated or none"
             )
+
+    def _check_pools(self) -> None:
+        self._check_prefill()
         if self.prefill_layout is not None and (self.mode == ONE_POOL or not (self.mode or self.promises)):
             raise InputError("--prefill-layout is of workers that only read prompts: add --mode disaggregated")
         if self.mode == BOTH and self.requests_per_s is None:

@@ -89,11 +89,13 @@ class PoolOption:
         """Sequences decoding on one worker [-]."""
         return self.decode_batch
 
-    def scenario(self, one: ServingScenario, prefill_on: Chips | None = None) -> DisaggregatedScenario:
+    def scenario(
+        self, one: ServingScenario, prefill_on: Chips | None = None, transfer_bytes_per_s: float | None = None
+    ) -> DisaggregatedScenario:
         """What this option serves."""
         decode = replace(one, layout=self.decode_layout, batch=self.decode_batch)
         counts = self.n_prefill, self.n_decode, self.concurrency
-        return DisaggregatedScenario(decode, self.prefill_layout, *counts, prefill_on)
+        return DisaggregatedScenario(decode, self.prefill_layout, *counts, prefill_on, transfer_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,13 @@ class Reading:
         Of a worker.
     chips : Chips or None
         What they run on; None where both pools are alike.
+    transfer_bytes_per_s : float or None
+        Rate at which a cache leaves one; None for its NICs [byte/s].
     """
 
     layouts: Sequence[Layout]
     chips: Chips | None = None
+    transfer_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ def pools_usd_per_mtok(result: DisaggregatedResult, requests_per_s: Num | None =
 
 def search_pools(
     scenario: ServingScenario, layouts: Sequence[Layout], machine: Machine, n_gpus: int,
-    stated: tuple[Layout, int | None] | None = None,
+    stated: tuple[Layout, int | None] | None = None, reading: Reading | None = None,
 ) -> list[PoolOption]:  # fmt: skip
     """Match every prefill layout with every decode layout and batch, on at most a number of GPUs.
 
@@ -184,7 +189,7 @@ def search_pools(
             f"{_fewest_gpus(scenario, prefill, columns)} can, each keeping up with the other: prefill workers "
             f"are busy for at most {MOST_BUSY_FRACTION:.0%} of the time (assumption)"
         )
-    found = _exact(scenario, machine, matches)
+    found = _exact(scenario, machine, matches, reading or Reading(layouts))
     if not found:
         raise DoesNotFitError(
             f"{scenario.model.id}: no two pools on {format_count(n_gpus, 'GPU')} reach a steady state"
@@ -232,7 +237,7 @@ def size_pools(
         for one, n, _ in _prefill_sides(prefill, slo)
         for layout, m, batch, _ in decoding
     ]
-    asked = at_rate(replace(_stacked(scenario, pairs), prefill_on=chips), machine, slo.requests_per_s)
+    asked = at_rate(_stacked(scenario, pairs, reading), machine, slo.requests_per_s)
     found = _options(pairs, asked, estimate_disaggregated(asked, machine))
     within = [one for one in found if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
     if not within:
@@ -279,14 +284,15 @@ def _decoding_sides(
     return sorted(best.values(), key=lambda one: one[3])[:_MOST_SIDES]
 
 
-def _stacked(scenario: ServingScenario, matches: list[_Match]) -> DisaggregatedScenario:
+def _stacked(scenario: ServingScenario, matches: list[_Match], reading: Reading) -> DisaggregatedScenario:
     """Every match, one row each; the decode batch stands for the requests in flight."""
     prefill, decode = stack_layouts([one.prefill for one in matches]), stack_layouts([one.decode for one in matches])
     n_prefill, n_decode, batch = (
         np.array([[float(getattr(one, name))] for one in matches]) for name in ("n_prefill", "n_decode", "batch")
     )
     asked = replace(scenario, layout=decode, batch=batch)
-    return DisaggregatedScenario(asked, prefill, n_prefill, n_decode, n_decode * batch)
+    own = reading.chips, reading.transfer_bytes_per_s
+    return DisaggregatedScenario(asked, prefill, n_prefill, n_decode, n_decode * batch, *own)
 
 
 def _decode_workers(
@@ -371,9 +377,9 @@ def _fewest_gpus(scenario: ServingScenario, prefill: _Prefill, decode: Columns) 
     return int(np.min(workers * prefill.gpus[:, None] + decode["n_gpus"]))
 
 
-def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match]) -> list[PoolOption]:
+def _exact(scenario: ServingScenario, machine: Machine, matches: list[_Match], reading: Reading) -> list[PoolOption]:
     """Each match as one closed system, its load such that the decode batches are those matched."""
-    asked = _stacked(scenario, matches)
+    asked = _stacked(scenario, matches, reading)
     load, batch = asked.concurrency, asked.decode.batch
     before = estimate_disaggregated(asked, machine)
     load = np.maximum(load * batch / np.maximum(before.decode_batch, 1e-9), 1.0)  # those not yet decoding come on top

@@ -57,6 +57,8 @@ class DisaggregatedScenario:
         Requests in flight over both pools [-].
     prefill_on : Chips or None
         What prefill workers run on, where it is not what decode workers do.
+    transfer_bytes_per_s : float or ndarray or None
+        Rate at which the cache of a prompt moves; None for the NICs of a prefill worker [byte/s].
     """
 
     decode: ServingScenario
@@ -65,6 +67,7 @@ class DisaggregatedScenario:
     n_decode: Num
     concurrency: Num
     prefill_on: Chips | None = None
+    transfer_bytes_per_s: Num | None = None
 
     def prefill_machine(self, machine: Machine) -> Machine:
         """What prefill workers run on; ``machine`` where both pools are alike."""
@@ -197,11 +200,7 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     busy = rate * pool.service_s
     alone_s, service_s = pool.alone_s, pool.service_s
     longest_s = np.where(np.isinf(scenario.decode.rounds), 0.0, np.maximum(load - 1, 0.0) * service_s)
-    cache = sequence_bytes_per_gpu(
-        scenario.decode.model, scenario.decode.input_tokens, layout, PRECISION_BYTES[scenario.decode.precision.kv]
-    )
-    # the cache crosses the NICs of both pools: the slower ones decide
-    handed_s = eff.transfer_s + cache / np.minimum(machine.scale_out_bytes_per_s, reads.scale_out_bytes_per_s)
+    handed_s = eff.transfer_s + _moved_s(scenario, machine, reads)
     own_s = eff.prefill_host_s + alone_s + queue_s + handed_s + decode.step_s
     limits = (prefill.first.own_limit_s, longest_s, 0.0 * longest_s)
     first = FirstToken(own_s, *limits, scenario.decode.rounds, eff.first_token_ratio)
@@ -269,6 +268,14 @@ def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: N
     rate = np.minimum(scenario.n_decode * batch / taken_s, _FULL_FRACTION / pool.service_s)
     load = rate * (pool.alone_s + pool.wait_s(rate, np.inf) + taken_s)
     return replace(scenario, concurrency=rate * (pool.alone_s + pool.wait_s(rate, load) + taken_s))
+
+
+def _moved_s(scenario: DisaggregatedScenario, machine: Machine, reads: Machine) -> Num:
+    """Time to move a prompt's cache: at a stated rate, or over the slower NICs of both pools, a share on each GPU."""
+    one, rate = scenario.decode, scenario.transfer_bytes_per_s
+    layout = scenario.prefill_layout if rate is None else Layout()
+    cache = sequence_bytes_per_gpu(one.model, one.input_tokens, layout, PRECISION_BYTES[one.precision.kv])
+    return cache / (np.minimum(machine.scale_out_bytes_per_s, reads.scale_out_bytes_per_s) if rate is None else rate)
 
 
 def _central(machine: Machine) -> Machine:

@@ -39,7 +39,6 @@ from computeledger.questions.answers.serving.pools import (
     PoolsAnswer,
     answer_pools,
     answer_sized_pools,
-    fewest_pools,
     two_pools,
 )
 from computeledger.questions.answers.serving.promise import KeptPromise, OnePool, keep_promise
@@ -108,6 +107,7 @@ class ServeAnswer(ServingAnswer):
     full_load: ServingResult | None = None
     full_limit: ServingResult | None = None
     kept: KeptPromise | None = None
+    modes: Mapping[str, Any] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -198,6 +198,8 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["breakdown"] = breakdown_document(found, setting.constants)
     if (apart := _two_pools(answer)) is not None:
         out["two_pools"] = apart
+    if answer.modes is not None:
+        out["modes"] = dict(answer.modes)
     if answer.kept is not None:
         power_w = answer.kept.chosen.n_gpus * float(setting.system.facility_w_per_chip.value)
         out |= promise_document(answer.kept, document["fleet"]["usd_per_request"], power_w)
@@ -333,7 +335,7 @@ def _answer_promise(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     one, refused = None, {ONE_POOL: "not asked for"}
     if ONE_POOL in question.modes:
         try:
-            one, refused = _one_pool(read_setting(replace(question, mode=ONE_POOL))), {}
+            one, refused = _one_pool(read_setting(of_one_pool(question))), {}
         except DoesNotFitError as error:
             refused = {ONE_POOL: str(error)}
     kept = keep_promise(one, two_pools(read_setting(replace(question, mode=TWO_POOLS))), refused)
@@ -344,16 +346,35 @@ def _answer_promise(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
 
 def _fewer_gpus(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """One pool or two, whichever carries a load within plain limits on fewer GPUs; one where they take as many."""
-    one, two = replace(question, mode=ONE_POOL), read_setting(replace(question, mode=TWO_POOLS))
-    try:
-        single = answer_one_pool(one)
-    except InputError:
-        return answer_pools(two)
-    try:
-        apart = fewest_pools(two)
-    except InputError:
-        return single
-    return answer_pools(two) if apart[0].n_gpus < single.n_gpus else single
+    found: list[ServeAnswer | PoolsAnswer] = []
+    refused: dict[str, str] = {}
+    for mode, asked in ((ONE_POOL, of_one_pool(question)), (TWO_POOLS, replace(question, mode=TWO_POOLS))):
+        try:
+            found.append(answer_one_pool(asked) if mode == ONE_POOL else answer_pools(read_setting(asked)))
+        except InputError as error:
+            refused[mode] = str(error)
+    if not found:
+        raise InputError(refused[ONE_POOL])
+    sizes = {TWO_POOLS if isinstance(one, PoolsAnswer) else ONE_POOL: one.n_gpus for one in found}
+    fewest = min(found, key=lambda one: one.n_gpus)  # of as many GPUs one pool, which stands first
+    return replace(fewest, modes=modes_words(sizes, refused))
+
+
+def of_one_pool(question: ServeQuestion) -> ServeQuestion:
+    """The same question of one pool alone."""
+    return replace(question, mode=ONE_POOL, transfer_bytes_per_s=None)
+
+
+def modes_words(sizes: Mapping[str, int], refused: Mapping[str, str]) -> dict[str, Any]:
+    """GPUs of one pool and of two at even arrivals, or why there are none, and which takes fewer."""
+    out: dict[str, Any] = {mode: {"gpus": n} for mode, n in sizes.items()}
+    out |= {mode: {"refused": said} for mode, said in refused.items()}
+    if refused:
+        return out | {"why": "; ".join(f"{mode}: {said}" for mode, said in refused.items())}
+    one, two = sizes[ONE_POOL], sizes[TWO_POOLS]
+    share = f"{abs(two - one) / one:.0%} {'fewer' if two < one else 'more'}" if two != one else "as many"
+    verdict = "two pools pay" if two < one else "two pools do not pay"
+    return out | {"why": f"{verdict}: {two} GPUs in two pools, {one} in one ({share}), at even arrivals"}
 
 
 def answer_one_pool(question: ServeQuestion) -> ServeAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,7 @@ class PoolsAnswer(ServingAnswer):
     requests_per_s: float | None = None
     full_load: DisaggregatedResult | None = None
     kept: KeptPromise | None = None
+    modes: Mapping[str, Any] | None = None
 
     @property
     def _usd_per_mtok(self) -> tuple[Num, Num]:
@@ -118,6 +120,8 @@ class PoolsAnswer(ServingAnswer):
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         document |= speculation(question)
         document |= settings_document(question, system.accelerator)
+        if self.modes is not None:
+            document["modes"] = dict(self.modes)
         if self.kept is not None:
             document |= promise_document(self.kept, document["fleet"]["usd_per_request"], self._facility_w())
             del document["fleet"]["carries_probability"]  # the promise has a chance of its own
@@ -186,11 +190,17 @@ def pools_to_search(setting: Setting) -> tuple[list[Layout], tuple[Layout, int |
 
 def prefill_workers(setting: Setting, layouts: list[Layout]) -> Reading:
     """Prefill workers that may be chosen, on the chips of their own where they have some."""
-    own = setting.reading
+    own, transfer = setting.reading, transfer_of(setting)
     if own is None:
-        return Reading(layouts)
+        return Reading(layouts, transfer_bytes_per_s=transfer)
     chips = Chips(own.typical, own.at_median.usd_per_gpu_hour)
-    return Reading(pools_to_search(own)[0] if setting.question.prefill_layout is None else layouts, chips)
+    return Reading(pools_to_search(own)[0] if setting.question.prefill_layout is None else layouts, chips, transfer)
+
+
+def transfer_of(setting: Setting) -> float | None:
+    """Stated rate at which a cache moves between the pools [byte/s]."""
+    given = setting.question.transfer_bytes_per_s
+    return None if given is None else median_of(given)
 
 
 def two_pools(setting: Setting) -> TwoPools:
@@ -217,7 +227,7 @@ def answer_sized_pools(setting: Setting, kept: KeptPromise | None = None) -> Poo
         chosen = replace(kept.option, n_prefill=n_prefill, n_decode=n_decode)
     own = setting.reading
     chips = None if own is None else Chips(own.machine, own.scenario.usd_per_gpu_hour)
-    pools = chosen.scenario(setting.scenario, chips)
+    pools = chosen.scenario(setting.scenario, chips, transfer_of(setting))
     most = largest_batch(pools.decode, setting.machine)
     full = replace(pools, decode=replace(pools.decode, batch=np.minimum(most, setting.scenario.settings.max_batch)))
     ideal = replace(setting.machine, efficiency=IDEAL)
@@ -280,9 +290,10 @@ def answer_pools(setting: Setting) -> PoolsAnswer:
     least += int(stated[0].n_gpus) if stated else least
     gpus = question.gpus or setting.system.n_gpus or max(int(setting.system.n_gpus_scale_up.value), least)
     with with_remedies(setting.at_median, setting.system, question.engine, question.gpus):
-        found = search_pools(setting.at_median, layouts, setting.typical, gpus, stated)
+        reading = prefill_workers(setting, layouts)
+        found = search_pools(setting.at_median, layouts, setting.typical, gpus, stated, reading)
     chosen = _choose(found, question)
-    pools = chosen.scenario(setting.scenario)
+    pools = chosen.scenario(setting.scenario, None, transfer_of(setting))
     return PoolsAnswer(
         question=question,
         setting=setting,

@@ -135,7 +135,9 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     model = load_model(question.model)
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
-    apart = {"mode": TWO_POOLS, "layout": None, "prefill_layout": None} if question.prefill_replicas is not None else {}
+    apart: dict[str, str | None] = {"transfer_bytes_per_s": None}
+    if question.prefill_replicas is not None:
+        apart |= {"mode": TWO_POOLS, "layout": None, "prefill_layout": None}
     setting = read_setting(serve_question(question, workload=None, goodput=None, e2e=None, **lengths, **apart))
     fleet = fleet_of(setting, sample, question)
     slo = _slo(question)
