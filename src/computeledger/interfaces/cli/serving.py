@@ -13,6 +13,12 @@ from computeledger.workloads.questions.serve import ServeQuestion
 
 @click.command()
 @question_options(ServeQuestion)
+@click.option(
+    "--from-file",
+    metavar="FILE",
+    help="Take commands, GPUs and system from a deployment: a compose file, a Kubernetes or KServe manifest, values of "
+    "llm-d, or a graph of Dynamo (extra: deployments).",
+)
 @report_option
 @working_option
 @json_option
@@ -24,6 +30,10 @@ def serve(**options: Any) -> None:
     """
     from computeledger.questions.answers.serving.answer import answer_serve
 
+    if options["from_file"] is not None:
+        from computeledger.interfaces.deployment_files import with_deployment
+
+        options = with_deployment(options["from_file"], options)
     question = asked_by(ServeQuestion, options)
     answer = answer_serve(question)
     alone = question.emit and not (options["working"] or question.kv_tiers or options["html"] or options["as_json"])

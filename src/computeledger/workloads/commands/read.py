@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_model, load_system
@@ -38,6 +38,8 @@ _FORMATS = {
 
 #: Words whose variables need no value here: which model drafts, and the model, which may be named beside the command.
 _MAY_BE_OPEN = ("drafter", "speculation", "model")
+#: Connectors that carry a cache from workers that prefill to workers that decode.
+_BETWEEN_POOLS = re.compile(r"--kv-transfer-config .*(Nixl|P2pNccl|Mooncake)Connector")
 #: Variables of an engine that say where it logs, listens and keeps files.
 _OF_NO_EFFECT = re.compile(r"LOG|PORT|HOST|CACHE|API_KEY|USAGE|TRACE|TELEMETRY")
 #: Fields that mean something else, or nothing, for another engine.
@@ -179,9 +181,11 @@ def _two_pools(workers: Sequence[_Worker], model: str | None) -> Read:
     if apart:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in apart)
         remarks += (f"the two commands differ in {names}: that of the workers that decode is taken",)
-    return _read(
-        decode, {name: value for name, value in fields.items() if value is not None}, [prefill, decode], remarks
-    )
+    own = {name: value for name, value in fields.items() if value is not None}
+    read = _read(decode, own, [prefill, decode], remarks)
+    moved = tuple(one for one in read.not_modelled if _BETWEEN_POOLS.search(one))  # what two pools model
+    kept = tuple(one for one in read.not_modelled if one not in moved)
+    return replace(read, not_modelled=kept, ignored=(*read.ignored, *moved))
 
 
 def _read(worker: _Worker, fields: Mapping[str, Given], workers: Sequence[_Worker], remarks: Sequence[str]) -> Read:

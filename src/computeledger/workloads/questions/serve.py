@@ -10,7 +10,7 @@ from computeledger.errors import InputError
 from computeledger.fields import WITHIN_ALL, Given, Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.spread import Spread
-from computeledger.workloads.engines import default_engine
+from computeledger.workloads.engines import default_engine, engines
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 
 if TYPE_CHECKING:
@@ -177,7 +177,10 @@ class ServeQuestion(EngineRun, OnSystem):
     cache_discount: Uncertain | None = asked(
         "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
     )
-    emit: str | None = asked("text", "Print the launch command for an engine, such as vllm.", metavar="ENGINE")
+    emit: str | None = asked(
+        "text", "Print the launch command for an engine, such as vllm; the manifest of the fleet for dynamo, kserve or "
+        "llm-d; or the benchmark that tests the answer: vllm-bench, guidellm, aiperf.", metavar="ENGINE",
+    )  # fmt: skip
     from_command: str | None = asked(
         "text", "Take model, engine, layout and settings from a launch command, such as 'vllm serve ...'; options "
         "beside it go before what it says.", metavar="TEXT",
@@ -197,7 +200,12 @@ class ServeQuestion(EngineRun, OnSystem):
     @property
     def engine(self) -> str:
         """Engine, physical limit, or path of a machine's profile."""
-        return self.profile or self.backend or self.emit or engine_on(self.system)
+        return self.profile or self.backend or self.emitted_engine or engine_on(self.system)
+
+    @property
+    def emitted_engine(self) -> str | None:
+        """Engine whose launch command is printed; None for a manifest, a benchmark, or nothing."""
+        return self.emit if self.emit in engines() else None
 
     @property
     def yielded_tokens(self) -> float:

@@ -270,9 +270,10 @@ def layouts_to_search(question: ServeQuestion, layouts: list[Layout]) -> list[La
     ['tp2']
     """
     able = layouts_of_engine(question.engine, layouts)
-    if question.emit is None and question.engine not in local_engines():
+    launcher = question.emitted_engine or question.engine
+    if (question.emit is None and question.engine not in local_engines()) or launcher not in engines():
         return able
-    engine = engines()[question.emit or question.engine]
+    engine = engines()[launcher]
     launched = [one for one in able if engine.problem(one) is None]
     if not launched:
         raise InputError(f"{engine.id}: {engine.problem(able[0])}")

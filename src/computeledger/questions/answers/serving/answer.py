@@ -172,9 +172,9 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if question.context_tokens is not None:
         out["assumptions"] = {**document["assumptions"], "context_tokens": setting.at_median.model.max_context_tokens}
     out["remarks"] += engine_remarks(question, setting.system) + idle_options(question, answer.layout)
-    out["remarks"] += foreign_engine(question.backend or question.emit, setting.machine.system) + host_memory_remarks(
-        setting.at_median.host
-    )
+    out["remarks"] += foreign_engine(
+        question.backend or question.emitted_engine, setting.machine.system
+    ) + host_memory_remarks(setting.at_median.host)
     out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
         answer.result, setting.system
     )

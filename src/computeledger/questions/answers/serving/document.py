@@ -227,7 +227,7 @@ def fleet_document(fleet: Fleet, found: ServingResult, full: ServingResult) -> d
     """Replicas that carry a load; what one does when it is fully loaded, and what it then holds."""
     usd_per_hour = median(found.scenario.usd_per_gpu_hour) * fleet.n_gpus
     return {
-        **picked(fleet, "n_gpus", "n_replicas", "load_fraction"),
+        **picked(fleet, "n_gpus", "n_replicas", "requests_per_s", "load_fraction"),
         "usd_per_hour": usd_per_hour,
         "usd_per_request": usd_per_hour / HOUR_S / fleet.requests_per_s,
         "carries_probability": float(np.mean(carries(fleet, full))),

@@ -17,6 +17,9 @@ from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.questions.wording import point, show
 from computeledger.units import format_count, format_si
+from computeledger.workloads.commands.load_tests import BENCHMARKS, LoadTest, benchmark
+from computeledger.workloads.commands.manifests import ENGINES_OF, Plan, Worker, manifest
+from computeledger.workloads.commands.text import launches_in
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.engine import Engine, Launch
 
@@ -32,19 +35,23 @@ def launchers() -> list[str]:
     return [name for name, engine in engines().items() if engine.can_launch]
 
 
-def check_launcher(engine: str) -> None:
-    """Refuse an engine without a launch command."""
-    if engine not in launchers():
-        raise unknown_id("engine", engine, launchers())
+def check_launcher(emit: str) -> None:
+    """Refuse what nothing is written for: an engine without a launch command, an unknown manifest or benchmark."""
+    if emit not in (known := [*launchers(), *ENGINES_OF, *BENCHMARKS]):
+        raise unknown_id("engine", emit, known)
 
 
-def launch_text(engine: str, document: Mapping[str, Any]) -> str:
-    """Commands that start what a serving document describes; raises where the engine cannot run it."""
-    check_launcher(engine)
+def launch_text(emit: str, document: Mapping[str, Any]) -> str:
+    """Commands that start what a serving document describes, its manifest, or the benchmark that tests it."""
+    check_launcher(emit)
+    if emit in BENCHMARKS:
+        return "\n".join(benchmark(emit, _test(document)))
+    if emit in ENGINES_OF:
+        return _manifest_text(emit, document)
     pools = document.get("pools")
     if pools is None:
-        return "\n".join([*_comments(engine, document), *_commands(engine, document, document, "")])
-    lines = _comments(engine, document)
+        return "\n".join([*_comments(emit, document), *_commands(emit, document, document, "")])
+    lines = _comments(emit, document)
     for role in ("prefill", "decode"):
         pool = pools[role]
         lines += [
@@ -52,8 +59,47 @@ def launch_text(engine: str, document: Mapping[str, Any]) -> str:
             f"# {role}: start {pool['n_workers']} of these, {format_count(pool['n_gpus_per_worker'], 'GPU')} each"
             + (f" of {pool['system']}" if "system" in pool else ""),
         ]
-        lines += _commands(engine, document, pool, role)
+        lines += _commands(emit, document, pool, role)
     return "\n".join(lines)
+
+
+def _manifest_text(kind: str, document: Mapping[str, Any]) -> str:
+    """The planned fleet as a manifest of Kubernetes, with what was predicted in comments."""
+    engine, pools = document["backend"], document.get("pools")
+    if engine not in launchers():
+        raise InputError(f"--emit {kind}: {engine} has no launch command; give --backend {ENGINES_OF[kind][0]}")
+    replicas = document.get("fleet", {}).get("n_replicas") or document["n_replicas"]
+    kinds = [("", document, replicas)] if pools is None else [(r, pools[r], pools[r]["n_workers"]) for r in pools]
+    workers = []
+    for role, pool, n_workers in kinds:
+        (launch,) = launches_in("\n".join(_commands(engine, document, pool, role)))
+        own = launch.arguments[1:] if launch.arguments[0] == document["checkpoint"] else launch.arguments
+        workers.append(Worker(role, int(n_workers), parse_layout(pool["layout"]), own))
+    release = document.get("backend_release", {})
+    named = str(release["release"]) if release.get("given") and release.get("release") else ""
+    plan = Plan(document["checkpoint"], engine, tuple(workers), named)
+    return "\n".join([*_comments(engine, document), *manifest(kind, plan)])
+
+
+def _test(document: Mapping[str, Any]) -> LoadTest:
+    """What a benchmark sends, and within what limits: those that were promised, else those of medians."""
+    promised = document.get("promise", {})
+    limits = {one["quantity"]: (one["share_fraction"], one["limit_s"]) for one in promised.get("limits", ())}
+    for name, one in document.get("meets", {}).items():
+        limits.setdefault(f"{name}_s", (0.5, one["limit_s"]))
+    fleet = document.get("fleet", {})
+    rate = fleet.get("requests_per_s")
+    spread = promised.get("arrival_spread")
+    return LoadTest(
+        model=document["checkpoint"],
+        input_tokens=point(document["input_tokens"]),
+        cached_tokens=point(document["cached_tokens"]),
+        output_tokens=point(document["output_tokens"]),
+        requests_per_s=None if rate is None else point(rate),
+        arrival_spread=1.0 if spread is None else float(spread),
+        concurrency=float(document["batch"]) * (1 if fleet else int(document["n_replicas"])),
+        limits=limits,
+    )
 
 
 def _commands(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], role: str) -> list[str]:

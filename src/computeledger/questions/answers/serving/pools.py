@@ -114,7 +114,7 @@ class PoolsAnswer(ServingAnswer):
         if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
         document["remarks"] += engine_remarks(question, system)
-        document["remarks"] += documents.foreign_engine(question.backend or question.emit, system)
+        document["remarks"] += documents.foreign_engine(question.backend or question.emitted_engine, system)
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.carried_over(setting.machine)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
@@ -126,7 +126,10 @@ class PoolsAnswer(ServingAnswer):
             document |= promise_document(self.kept, document["fleet"]["usd_per_request"], self._facility_w())
             del document["fleet"]["carries_probability"]  # the promise has a chance of its own
         if question.emit is not None:
-            document["launch"] = {"engine": question.emit, "text": launch_text(question.emit, document)}
+            document["launch"] = {
+                "engine": question.emit,
+                "text": launch_text(question.emit, engine_document(setting) | document),
+            }
         engine = question.engine
         return document | {
             **engine_document(setting),

@@ -275,7 +275,7 @@ def alike_document(question: ServeQuestion, system: System, interval: Interval |
 def engine_remarks(question: ServeQuestion, system: System) -> list[str]:
     """What stands for what a question left to be chosen, or asked of a chip that nobody tuned in public."""
     chip, out = system.accelerator, []
-    if question.engine != DEFAULT_ENGINE and not (question.profile or question.backend or question.emit):
+    if question.engine != DEFAULT_ENGINE and not (question.profile or question.backend or question.emitted_engine):
         out.append(f"no engine was named: {question.engine}, which runs on {chip.name}; --backend names another")
     is_fitted = question.engine in (*calibrated_engines(), GENERIC)
     if question.tuning == "recipe" and is_fitted and chip.id not in load_calibration().chips:

@@ -1,0 +1,296 @@
+"""Launch commands, replicas and GPUs of a parsed deployment: compose, Kubernetes, KServe, llm-d, Dynamo."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.errors import InputError
+from computeledger.facts.catalog import system_ids
+from computeledger.workloads.commands.text import launches_in
+
+#: Flags of Dynamo's own around an engine: which pool a worker belongs to, and where it is found.
+_OF_DYNAMO = re.compile(
+    r"--is-(?:prefill|decode)-worker|--(?:disaggregation-mode|namespace|endpoint|connector|request-plane|event-plane|"
+    r"discovery-backend|migration-limit|store-kv)(?:=.*)?"
+)
+_BARE = re.compile(r"--is-(?:prefill|decode)-worker")
+_PREFILL = re.compile(r"--is-prefill-worker|--disaggregation-mode[= ]prefill")
+_GPU = re.compile(r"(?:.*/)?gpus?(?:\.|$)")
+#: Words of node labels by the family of systems that they name; a server of eight is assumed.
+_CHIPS = re.compile(r"(?<![a-z0-9])(gb300|gb200|b300|b200|h800|h200|h100|h20|a100|mi300x|mi355x)(?![0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """Containers of one kind: what they start, how many there are, and their GPUs."""
+
+    words: tuple[str, ...]
+    replicas: int
+    n_gpus: int
+    is_prefill: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A deployment as a text of shell, with what a command does not say."""
+
+    text: str
+    n_gpus: int | None
+    system: str | None
+
+
+def read_deployment(documents: Sequence[Any], name: str) -> Deployment:
+    """Read the documents of a deployment file.
+
+    Parameters
+    ----------
+    documents : sequence
+        Parsed YAML.
+    name : str
+        Of the file, for errors.
+
+    Returns
+    -------
+    Deployment
+        Commands of its workers, those that prefill first; all its GPUs; the system that its nodes are of.
+
+    Raises
+    ------
+    InputError
+        A file without an engine, or with more than two kinds of workers.
+
+    Examples
+    --------
+    >>> service = {"image": "vllm/vllm-openai:v0.11.0", "command": "--model Qwen/Qwen3-8B -tp 2"}
+    >>> read_deployment([{"services": {"a": service}}], "f.yaml").text
+    'docker run vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B -tp 2'
+    """
+    tables = [one for one in documents if isinstance(one, Mapping)]
+    pods = [pod for one in tables for pod in _pods(one) if _starts_an_engine(pod)]
+    if not pods:
+        raise InputError(
+            f"--from-file {name}: no launch of an engine; read are compose files, Deployments, StatefulSets, "
+            "LeaderWorkerSets, InferenceServices, LLMInferenceServices, values of llm-d and Dynamo's graphs"
+        )
+    if len(pods) > 2:
+        raise InputError(f"--from-file {name}: {len(pods)} kinds of workers; one is read, or two: prefill and decode")
+    pods.sort(key=lambda one: not one.is_prefill)
+    text = "\n".join(shlex.join(one.words) for one in pods)
+    n_gpus = sum(one.replicas * one.n_gpus for one in pods) or None
+    return Deployment(text, n_gpus, _system(tables))
+
+
+def given_by(deployment: Deployment, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, with what the deployment says of all else."""
+    own = {"from_command": deployment.text, "system": deployment.system, "gpus": deployment.n_gpus}
+    return {**given, **{name: value for name, value in own.items() if value is not None and given.get(name) is None}}
+
+
+def _starts_an_engine(pod: Pod) -> bool:
+    try:
+        return bool(launches_in(shlex.join(pod.words)))
+    except InputError:
+        return False
+
+
+def _pods(table: Mapping[str, Any]) -> Iterator[Pod]:
+    kind, spec = table.get("kind"), _table(table.get("spec"))
+    if kind == "DynamoGraphDeployment":
+        yield from _of_dynamo(spec)
+    elif kind == "LLMInferenceService":
+        yield from _of_llm_service(spec)
+    elif kind == "InferenceService":
+        yield from _of_predictor(_table(spec.get("predictor")))
+    elif kind == "LeaderWorkerSet":
+        group = _table(spec.get("leaderWorkerTemplate"))
+        leader = _table(group.get("leaderTemplate")) or _table(group.get("workerTemplate"))
+        yield from _of_template(leader, _whole(spec.get("replicas")), _whole(group.get("size")))
+    elif kind in ("Deployment", "StatefulSet", "ReplicaSet"):
+        yield from _of_template(_table(spec.get("template")), _whole(spec.get("replicas")))
+    elif kind == "Pod":
+        yield from _of_template({"spec": spec}, 1)
+    elif "modelArtifacts" in table:
+        yield from _of_llm_d(table)
+    elif "services" in table:
+        yield from _of_compose(_table(table.get("services")))
+
+
+def _of_template(template: Mapping[str, Any], replicas: int, n_nodes: int = 1) -> Iterator[Pod]:
+    for one in _tables(_table(template.get("spec")).get("containers")):
+        words = _container(one)
+        yield Pod(words, replicas, n_nodes * _gpus(one), bool(_PREFILL.search(" ".join(words))))
+
+
+def _of_compose(services: Mapping[str, Any]) -> Iterator[Pod]:
+    for one in map(_table, services.values()):
+        deploy = _table(one.get("deploy"))
+        devices = _tables(_table(_table(_table(deploy.get("resources")).get("reservations"))).get("devices"))
+        counts = [one.get("count") for one in devices] + [len(_list(one.get("device_ids"))) for one in devices]
+        n_gpus = max((count for count in counts if isinstance(count, int)), default=0)
+        entry, command = _words(one.get("entrypoint")), _words(one.get("command"))
+        words = ("docker", "run", *_variables(one.get("environment")), str(one.get("image", "")), *entry, *command)
+        yield Pod(words, _whole(deploy.get("replicas")), n_gpus, bool(_PREFILL.search(" ".join(words))))
+
+
+def _of_predictor(spec: Mapping[str, Any]) -> Iterator[Pod]:
+    replicas = _whole(spec.get("minReplicas"))
+    yield from _of_template({"spec": spec}, replicas)
+    if model := _table(spec.get("model")):
+        named = str(model.get("storageUri", "")).removeprefix("hf://")
+        args = []
+        for word in _words(model.get("args")):
+            key, _, value = word.partition("=")
+            if key == "--model_id":
+                named = value
+            elif key not in ("--model_name", "--model_dir", "--backend", "--task"):
+                args.append(word)
+        words = ("vllm", "serve", *([named] if named else []), *args)
+        yield Pod(words, replicas, _gpus(model), is_prefill=False)
+
+
+def _of_llm_service(spec: Mapping[str, Any]) -> Iterator[Pod]:
+    named = str(_table(spec.get("model")).get("uri", "")).removeprefix("hf://")
+    for one, is_prefill in ((spec, False), (_table(spec.get("prefill")), True)):
+        if not one:
+            continue
+        container = next(iter(_tables(_table(one.get("template")).get("containers"))), {})
+        split = _table(one.get("parallelism"))
+        flags = {
+            "tensor": "--tensor-parallel-size",
+            "pipeline": "--pipeline-parallel-size",
+            "data": "--data-parallel-size",
+        }
+        told = [word for key, flag in flags.items() if key in split for word in (flag, str(split[key]))]
+        told += ["--enable-expert-parallel"] if split.get("expert") is True else []
+        variables = {one.get("name"): one.get("value") for one in _tables(container.get("env"))}
+        more = _words(variables.get("VLLM_ADDITIONAL_ARGS"))
+        words = ("vllm", "serve", named, *told, *_words(container.get("args")), *more)
+        if _words(container.get("command")):
+            words = _container(container)
+        yield Pod(words, _whole(one.get("replicas")), _gpus(container), is_prefill)
+
+
+def _of_llm_d(values: Mapping[str, Any]) -> Iterator[Pod]:
+    artifacts = _table(values.get("modelArtifacts"))
+    uri = str(artifacts.get("uri", ""))
+    named = uri.removeprefix("hf://") if uri.startswith("hf://") and "{" not in uri else str(artifacts.get("name", ""))
+    for role in ("prefill", "decode"):
+        one = _table(values.get(role))
+        container = next(iter(_tables(one.get("containers"))), {})
+        if not container or one.get("create") is False or one.get("replicas") == 0:
+            continue
+        split, args = _table(one.get("parallelism")), _words(container.get("args"))
+        if _words(container.get("command")):
+            words = _container(container)
+        else:
+            told = [f"--tensor-parallel-size={split['tensor']}"] if "tensor" in split else []
+            told += [f"--data-parallel-size={split['data']}"] if _whole(split.get("data")) > 1 else []
+            words = ("vllm", "serve", named, *told, *args)
+        n_gpus = _gpus(container) or _whole(split.get("tensor")) * _whole(split.get("dataLocal"))
+        yield Pod(words, _whole(one.get("replicas")), n_gpus, role == "prefill")
+
+
+def _of_dynamo(spec: Mapping[str, Any]) -> Iterator[Pod]:
+    services = [(_table(one), _table(_table(_table(one).get("extraPodSpec")).get("mainContainer")))
+                for one in _table(spec.get("services")).values()]  # fmt: skip
+    for one in _tables(spec.get("components")):
+        pod = _table(_table(one.get("podTemplate")).get("spec"))
+        services.append((one, next((c for c in _tables(pod.get("containers")) if c.get("name") == "main"), {})))
+    for one, container in services:
+        words = _container(container)
+        said = " ".join(words)
+        role = str(one.get("subComponentType") or one.get("type") or "")
+        is_prefill = role == "prefill" or bool(_PREFILL.search(said))
+        n_nodes = _whole(_table(one.get("multinode")).get("nodeCount"))
+        n_gpus = _gpus(one) or _gpus(container)
+        if "dynamo.sglang" not in said:  # SGLang's own flag is read
+            words = _without_own(words)
+        yield Pod(words, _whole(one.get("replicas")), n_nodes * n_gpus, is_prefill)
+
+
+def _without_own(words: Sequence[str]) -> tuple[str, ...]:
+    out: list[str] = []
+    skips = False
+    for word in words:
+        if skips:
+            skips = False
+        elif _OF_DYNAMO.fullmatch(word):
+            skips = "=" not in word and not _BARE.fullmatch(word)
+        else:
+            out.append(word)
+    return tuple(out)
+
+
+def _container(one: Mapping[str, Any]) -> tuple[str, ...]:
+    """A container as `docker run` would start it; its own shell reads a script."""
+    command, args = _words(one.get("command")), _words(one.get("args"))
+    return ("docker", "run", *_variables(one.get("env")), str(one.get("image", "")), *command, *args)
+
+
+def _variables(env: Any) -> list[str]:
+    """Variables of a container, as options of `docker run`."""
+    pairs = env.items() if isinstance(env, Mapping) else []
+    if isinstance(env, Sequence) and not isinstance(env, str):
+        pairs = [str(one).partition("=")[::2] for one in env if isinstance(one, str)]
+        pairs += [(one["name"], one["value"]) for one in env if isinstance(one, Mapping) and "value" in one]
+    return [word for name, value in pairs for word in ("-e", f"{name}={value}")]
+
+
+def _gpus(one: Mapping[str, Any]) -> int:
+    """GPUs that a container is limited to."""
+    resources = _table(one.get("resources"))
+    for part in ("limits", "requests"):
+        for name, value in _table(resources.get(part)).items():
+            if _GPU.match(str(name)) and str(value).isdigit():
+                return int(value)
+    return 0
+
+
+def _system(tables: Sequence[Mapping[str, Any]]) -> str | None:
+    """The system whose chip the labels of a node name, where they name one."""
+    said = " ".join(_labels(tables)).lower()
+    found = set(_CHIPS.findall(said))
+    known = [one for chip in found for one in system_ids() if re.match(rf"{chip}-(nvl)?\d", one)]
+    return known[0] if len(known) == 1 else None
+
+
+def _labels(node: Any, inside: bool = False) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _labels(value, inside or key in ("nodeSelector", "affinity", "nodeAffinity"))
+    elif isinstance(node, Sequence) and not isinstance(node, str):
+        for one in node:
+            yield from _labels(one, inside)
+    elif inside:
+        yield str(node)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else []
+
+
+def _tables(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in _list(value) if isinstance(one, Mapping)]
+
+
+def _words(value: Any) -> list[str]:
+    """A command as a list, or as one text."""
+    if isinstance(value, str):
+        try:
+            return shlex.split(value)
+        except ValueError:
+            raise InputError(f"--from-file: {value[:80]!r}: a quotation mark is not closed") from None
+    return [str(one) for one in _list(value)]
+
+
+def _whole(value: Any) -> int:
+    """A count; one where nothing is said."""
+    return int(value) if isinstance(value, int | str) and str(value).isdigit() and int(value) > 0 else 1

@@ -1,0 +1,202 @@
+"""Deployments written and read: manifests have the keys of their schemas, and come back as the question they are of."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.interfaces.cli import main
+from computeledger.interfaces.deployment_files import with_deployment
+from computeledger.physics.parallelism import Layout
+from computeledger.workloads.commands.load_tests import BENCHMARKS, LoadTest, benchmark
+from computeledger.workloads.commands.manifests import ENGINES_OF, Plan, Worker, manifest
+from tests.commands import call
+
+KEYS = tomllib.loads(Path(__file__).with_name("deployment_keys.toml").read_text("utf-8"))
+ASKED: dict[str, Any] = {"model": "llama-3.1-70b", "system": "h100-nvl8", "samples": 16}
+
+
+def check(table: dict[str, Any], kind: str, place: str) -> None:
+    """Every key of a table is one that its schema has."""
+    assert set(table) <= set(KEYS[kind][place].split()), (kind, place)
+
+
+@pytest.mark.parametrize("is_two_pools", [False, True])
+def test_manifests_have_the_keys_of_their_schemas(is_two_pools: bool) -> None:
+    pools: dict[str, Any] = {"mode": "disaggregated", "gpus": 16} if is_two_pools else {"layout": "tp4", "gpus": 8}
+    of = {
+        kind: yaml.safe_load(cl.serve(**ASKED, **pools, emit=kind).to_dict()["launch"]["text"]) for kind in ENGINES_OF
+    }
+    check(of["dynamo"], "dynamo", "top")
+    check(of["dynamo"]["spec"], "dynamo", "spec")
+    for one in of["dynamo"]["spec"]["services"].values():
+        check(one, "dynamo", "service")
+    service = of["kserve"]
+    check(service, "kserve", "top")
+    check(service["spec"], "kserve", "spec")
+    check(service["spec"].get("prefill", {}), "kserve", "prefill")
+    check(service["spec"]["model"], "kserve", "model")
+    check(service["spec"]["router"], "kserve", "router")
+    check(of["llm-d"], "llm-d", "top")
+    for role in ("prefill", "decode"):
+        pool = of["llm-d"][role]
+        check(pool, "llm-d", "pool")
+        check(pool.get("parallelism", {}), "llm-d", "parallelism")
+        for container in pool.get("containers", []):
+            check(container, "llm-d", "container")
+    assert ("prefill" in service["spec"]) == is_two_pools == of["llm-d"]["prefill"]["create"]
+
+
+@pytest.mark.parametrize("kind", ENGINES_OF)
+@pytest.mark.parametrize("is_two_pools", [False, True])
+def test_a_manifest_is_read_as_the_question_that_it_is_of(kind: str, is_two_pools: bool, tmp_path: Path) -> None:
+    pools: dict[str, Any] = {"mode": "disaggregated", "gpus": 16} if is_two_pools else {"requests_per_s": 8}
+    lengths: dict[str, Any] = {"input_tokens": 1000, "output_tokens": 200}
+    answer = cl.serve(**ASKED, **pools, **lengths, kv_precision="fp8", emit=kind)
+    file = tmp_path / "fleet.yaml"
+    document = answer.to_dict()
+    file.write_text(document["launch"]["text"], "utf-8")
+    again = cl.serve(**with_deployment(str(file), {"system": "h100-nvl8", "samples": 16, **lengths})).to_dict()
+    assert again["from_command"]["not_modelled"] == []
+    assert again["precision"]["kv"] == "fp8" and again["checkpoint"] == document["checkpoint"]
+    if is_two_pools:
+        read, planned = (one["pools"] for one in (again, document))
+        assert {role: read[role]["layout"] for role in read} == {role: planned[role]["layout"] for role in planned}
+    else:
+        assert (again["layout"], again["n_replicas"]) == (document["layout"], document["fleet"]["n_replicas"])
+
+
+def test_replicas_over_several_hosts_are_written_where_they_can_be() -> None:
+    plan = Plan("m/x", "vllm", (Worker("", 1, Layout(tp=8, pp=2), ("--max-num-seqs", "8")),))
+    worker = yaml.safe_load("\n".join(manifest("dynamo", plan)))["spec"]["services"]["Worker"]
+    assert worker["multinode"] == {"nodeCount": 2} and worker["resources"]["limits"] == {"gpu": "8"}
+    for kind in ("kserve", "llm-d"):
+        with pytest.raises(InputError, match="2 hosts"):
+            manifest(kind, plan)
+    with pytest.raises(InputError, match="--backend vllm"):
+        manifest("kserve", Plan("m/x", "sglang", plan.workers))
+
+
+@pytest.mark.parametrize("tool", BENCHMARKS)
+def test_benchmarks_are_told_only_what_they_know(tool: str) -> None:
+    limits = {"ttft_s": (0.95, 2.0), "tpot_s": (0.95, 0.04), "e2e_s": (0.99, 30.0)}
+    for rate, spread in ((12.5, 1.0), (None, 1.0), (12.5, 2.0), (12.5, 0.0)):
+        test = LoadTest("m/x", 1024, 512, 256, rate, spread, 32, limits)
+        if (tool, spread) in (("guidellm", 2.0), ("vllm-bench", 0.0)):
+            with pytest.raises(InputError, match="--arrival-spread"):
+                benchmark(tool, test)
+            continue
+        text = "\n".join(line for line in benchmark(tool, test) if not line.startswith("#"))
+        words = shlex.split(text.replace("\\\n", " "))
+        assert {word for word in words if word.startswith("--")} <= set(KEYS[tool]["options"].split())
+        assert any("12.5" in word for word in words) == (rate is not None)
+        assert any("2000" in word for word in words) and any("30000" in word for word in words)
+
+
+def test_burstiness_is_the_shape_of_gamma() -> None:
+    """Gaps of shape k have a standard deviation of 1 / sqrt(k) means: a spread of 2 is a shape of a quarter."""
+    assert LoadTest("m", 1, 0, 1, 1.0, 2.0).burstiness == pytest.approx(0.25)
+    assert LoadTest("m", 1, 0, 1, 100.0).n_requests == 30_000
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  replicas: 3
+  template:
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H200}
+      containers:
+      - name: sidecar
+        image: nginx
+      - name: vllm
+        image: vllm/vllm-openai:v0.11.0
+        command: ["/bin/sh", "-c"]
+        args: ["vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --port 8000"]
+        resources: {limits: {nvidia.com/gpu: "2"}}
+"""
+PREDICTOR = """
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: a}
+spec:
+  predictor:
+    minReplicas: 2
+    model:
+      modelFormat: {name: huggingface}
+      args: [--model_name=qwen, --model_id=Qwen/Qwen3-8B, --tensor-parallel-size=2]
+      resources: {limits: {nvidia.com/gpu: "2"}}
+"""
+GROUP = """
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: a}
+spec:
+  replicas: 1
+  leaderWorkerTemplate:
+    size: 2
+    leaderTemplate:
+      spec:
+        containers:
+        - name: leader
+          image: vllm/vllm-openai:v0.11.0
+          command: [vllm, serve, Qwen/Qwen3-32B, -tp, "8", -pp, "2"]
+          resources: {limits: {nvidia.com/gpu: "8"}}
+"""
+GRAPH = """
+apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: a}
+spec:
+  components:
+  - {name: frontend, type: frontend, replicas: 1}
+  - name: decode
+    type: decode
+    replicas: 1
+    podTemplate: {spec: {containers: [{name: main, command: [python3, -m, dynamo.vllm], args: [--model, Qwen/Qwen3-8B,
+      --disaggregation-mode, decode, -tp, "2"], resources: {limits: {nvidia.com/gpu: "2"}}}]}}
+  - name: prefill
+    type: prefill
+    replicas: 4
+    podTemplate: {spec: {containers: [{name: main, command: [python3, -m, dynamo.vllm], args: [--model, Qwen/Qwen3-8B,
+      --disaggregation-mode, prefill], resources: {limits: {nvidia.com/gpu: "1"}}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "system", "gpus", "said"),
+    [(DEPLOYMENT, "h200-nvl8", 6, {"layout": "tp2", "backend_version": "0.11.0"}),
+     (PREDICTOR, None, 4, {"layout": "tp2", "model": "Qwen/Qwen3-8B"}),
+     (GROUP, None, 16, {"layout": "tp8-pp2"}),
+     (GRAPH, None, 6, {"layout": "tp2", "prefill_layout": "tp1", "mode": "disaggregated"})],
+)  # fmt: skip
+def test_files_that_people_deploy_are_read(
+    text: str, system: str | None, gpus: int, said: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(text, "utf-8")
+    given = with_deployment(str(file), {"samples": 16})
+    assert (given.get("system"), given["gpus"]) == (system, gpus)
+    question = cl.serve(**{"system": "h200-nvl8", **given}).question
+    assert {name: getattr(question, name) for name in said} == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a: [", "not valid YAML"), ("kind: Service", "no launch of an engine"), ("", "no launch of an engine"),
+     ("a: &a [1]\nb: [" + ", ".join(["*a"] * 30) + "]", "references"), ("[" * 2000, "YAML")],
+)  # fmt: skip
+def test_what_is_no_deployment_is_refused_in_a_line(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(text, "utf-8")
+    done = call(main, ["serve", "--system", "h100-nvl8", "--from-file", str(file)], tmp_path)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
