@@ -197,6 +197,12 @@ def test_options_beside_a_command_go_first_and_it_is_said() -> None:
     assert (translated.engine, translated.memory_fraction, translated.layout) == ("sglang", None, "tp2")
 
 
+def test_a_folder_of_the_server_is_no_conflict() -> None:
+    remarks = cl.serve(from_command="vllm serve /models/Qwen3-8B", system="h100-nvl8", samples=16).to_dict()["remarks"]
+    assert "/models/Qwen3-8B is a folder of the server: taken for Qwen3-8B" in remarks
+    assert not any("goes before" in one for one in remarks)
+
+
 def test_drafts_are_not_counted_without_their_acceptance() -> None:
     text = 'vllm serve Qwen/Qwen3-8B --speculative-config \'{"method": "eagle3", "num_speculative_tokens": 3}\''
     answer = cl.serve(from_command=text, system="h100-nvl8", samples=16).to_dict()

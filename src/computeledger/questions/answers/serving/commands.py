@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+from computeledger.errors import InputError
 from computeledger.fields import fields_of
 from computeledger.questions.wording import show
 from computeledger.workloads.commands.read import Read, engine_defaults, overridden, read_commands
@@ -14,7 +16,7 @@ def command_document(question: ServeQuestion) -> dict[str, Any]:
     """Flags of the command by what they are for the answer; nothing where no command was given."""
     if not question.from_command:
         return {}
-    read = read_commands(question.from_command, question.model)
+    read = _read(question.from_command, question.model)
     defaults = engine_defaults(read, question.system)
     taken = {name: value for name, value in defaults.items() if getattr(question, name) == value}
     return {
@@ -36,13 +38,22 @@ def command_remarks(question: ServeQuestion) -> list[str]:
     """Conflicts of the command with options beside it, and what the answer leaves out of it."""
     if not question.from_command:
         return []
-    read = read_commands(question.from_command, question.model)
+    read = _read(question.from_command, question.model)
     left = _not_modelled(read, question)
     return [
         *read.remarks,
         *([f"not modelled, of the command: {'; '.join(left)}"] if left else []),
         *(_conflict(name, said, own) for name, (said, own) in overridden(read, _asked(question)).items()),
     ]
+
+
+def _read(text: str, model: str) -> Read:
+    """The commands as the question was read from them: with their own model, or with one that was named beside them."""
+    with contextlib.suppress(InputError):
+        own = read_commands(text)
+        if own.fields["model"] == model:
+            return own
+    return read_commands(text, model)
 
 
 def _conflict(name: str, said: Any, own: Any) -> str:

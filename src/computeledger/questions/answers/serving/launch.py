@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.errors import InputError, unknown_id
+from computeledger.errors import InputError, close_choices, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.facts.shape_rule import is_numbers
@@ -38,7 +38,7 @@ def launchers() -> list[str]:
 def check_launcher(emit: str) -> None:
     """Refuse what nothing is written for: an engine without a launch command, an unknown manifest or benchmark."""
     if emit not in (known := [*launchers(), *ENGINES_OF, *BENCHMARKS]):
-        raise unknown_id("engine", emit, known)
+        raise unknown_id("engine", emit, known if close_choices(emit, known) else launchers())
 
 
 def launch_text(emit: str, document: Mapping[str, Any]) -> str:
