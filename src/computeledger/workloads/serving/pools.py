@@ -35,7 +35,15 @@ _FULL_FRACTION = 0.9999
 
 @dataclass(frozen=True, slots=True)
 class Chips:
-    """What the workers that read prompts run on, where those that decode run on others."""
+    """What the workers that read prompts run on, where those that decode run on others.
+
+    Attributes
+    ----------
+    machine : Machine
+        One GPU, its links, and what they reach.
+    usd_per_gpu_hour : float or ndarray
+        Price of it [USD/h].
+    """
 
     machine: Machine
     usd_per_gpu_hour: Num
@@ -70,12 +78,23 @@ class DisaggregatedScenario:
     transfer_bytes_per_s: Num | None = None
 
     def prefill_machine(self, machine: Machine) -> Machine:
-        """What prefill workers run on; ``machine`` where both pools are alike."""
+        """What prefill workers run on.
+
+        Parameters
+        ----------
+        machine : Machine
+            Of the decode pool.
+
+        Returns
+        -------
+        Machine
+            The same where both pools are alike.
+        """
         return machine if self.prefill_on is None else self.prefill_on.machine
 
     @property
     def prefill_usd_per_gpu_hour(self) -> Num:
-        """Of the prefill pool."""
+        """Price of a GPU-hour of the prefill pool [USD/h]."""
         return self.decode.usd_per_gpu_hour if self.prefill_on is None else self.prefill_on.usd_per_gpu_hour
 
     @property
