@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 ROUTINGS = ("round-robin", "random", "least-requests", "least-tokens", "prefix")
+SCHEDULERS = ("plain", "vllm", "sglang", "sglang-mixed", "trtllm")
 
 
 @dataclass(eq=False)
@@ -42,6 +43,8 @@ class Part:
     share: float
     decode: tuple[float, float, float]
     read: tuple[float, float, float]
+    scheduler: str = "plain"
+    conservativeness: float = 1.0
 
     def decode_s(self, batch: int, context: int) -> float:
         return self.decode[0] + self.decode[1] * batch + self.decode[2] * context if batch else 0.0
@@ -72,7 +75,10 @@ class Replica:
         self.takes: list[tuple[Sequence, int]] = []
         self.stepping: list[Sequence] = []
         self.left: list[Sequence] = []
-        self.admissions = 0
+        self.admissions, self.first_share = 0, 0.7 * self.part.conservativeness
+        self.share = self.first_share
+        self.keeps = {"trtllm": 1.0, "sglang": 0.7, "sglang-mixed": 0.7}.get(self.part.scheduler, 0.0)
+        self.keeps = 0.0 if self.hands_over else self.keeps
 
     def writing(self) -> list[Sequence]:
         return [one for one in self.live if not one.unread]
@@ -101,16 +107,25 @@ class Replica:
                 self.idle[block] = None
         one.held = []
 
+    def to_write(self, one: Sequence) -> int:
+        """What is believed of the rest of an output."""
+        left = one.output - one.written
+        return left if self.part.scheduler == "trtllm" else min(left, 4096)
+
     def admit(self) -> None:
-        part = self.part
+        part, came = self.part, 0
+        share = self.share if part.scheduler.startswith("sglang") else 1.0
+        kept = share * sum(self.to_write(one) for one in self.live) if self.keeps else 0.0
         while self.waiting and len(self.live) < part.live:
             one = self.waiting[0]
             known, fresh = list[int](), one.prompt + one.written - one.has_cache
             if not one.has_cache:
                 known = self.known(one)[: (one.prompt - 1) // self.block if self.block else 0]
                 fresh -= sum(block in self.shared() for block in known) * self.block
-            if self.live and self.used() + fresh + len(self.writing()) + part.reserve > part.kv:
+            beside = kept + came + self.to_write(one) if self.keeps else len(self.writing()) + part.reserve
+            if self.live and self.used() + fresh + beside > part.kv:
                 return
+            came += self.to_write(one)
             self.waiting.pop(0)
             for block in known:
                 self.idle.pop(block, None)
@@ -120,30 +135,56 @@ class Replica:
             one.unread = 0 if one.has_cache else one.prompt + one.written - one.start
             self.live.append(one)
 
+    def put_back(self, one: Sequence) -> Sequence:
+        self.drop(one)
+        one.unread, one.has_cache = 0, False
+        return one
+
+    def retract(self) -> None:
+        """As SGLang does: those that have written least, behind the line."""
+        is_full = False
+        while len(self.writing()) > 1 and self.used() + len(self.writing()) > self.part.kv:
+            least = min(self.writing(), key=lambda one: (one.written, -one.prompt, -one.order))
+            self.waiting.append(self.put_back(least))
+            is_full = True
+        if is_full:
+            staying = self.writing()
+            written, outputs = (sum(getattr(one, name) for one in staying) for name in ("written", "output"))
+            self.share = min((written + 20 * len(staying)) / (outputs + 1), 1.0)
+
     def begin(self, now: float) -> None:
         """Schedule at a boundary; the step ends at ``end_s``."""
         part, is_full = self.part, False
-        while len(self.live) > 1 and self.used() + len(self.writing()) > part.kv:
-            latest = max(self.live, key=lambda one: one.order)
-            self.drop(latest)
-            latest.unread, latest.has_cache = 0, False
-            self.waiting.insert(0, latest)
-            is_full = True
-        if not is_full:
+        if not self.live:
+            self.share = self.first_share
+        if part.scheduler.startswith("sglang"):
             self.admit()
+            if part.scheduler == "sglang-mixed" or not any(one.unread for one in self.live):
+                self.retract()
+        else:
+            while len(self.live) > 1 and self.used() + len(self.writing()) > part.kv:
+                self.waiting.insert(0, self.put_back(max(self.live, key=lambda one: one.order)))
+                is_full = True
+            if not is_full:
+                self.admit()
         while self.idle and self.used() + len(self.writing()) + len(self.idle) * self.block > part.kv:
             self.idle.popitem(last=False)
-        self.stepping = self.writing()
-        self.takes, budget = [], part.chunk * part.ranks
+        self.stepping, most = self.writing(), part.chunk
+        if part.scheduler in ("vllm", "trtllm", "sglang-mixed"):
+            most = max(most - len(self.stepping) // part.ranks, 1)
+        self.takes, budget = [], most * part.ranks
         for one in sorted((one for one in self.live if one.unread), key=lambda one: one.order):
-            self.takes.append((one, min(one.unread, part.chunk, budget)))
+            self.takes.append((one, min(one.unread, most, budget)))
             budget -= self.takes[-1][1]
         total = sum(take for _, take in self.takes)
+        beside = part.share if self.stepping else 1.0
+        if part.scheduler == "sglang" and total:
+            self.stepping = []
         seconds = part.decode_s(len(self.stepping), sum(one.prompt + one.written - 1 for one in self.stepping))
         if total:
             start = sum(take * one.start for one, take in self.takes) / total
             reading = part.read_s(max(total / part.ranks, *(take for _, take in self.takes)), start)
-            seconds += reading * (part.share if self.stepping else 1.0)
+            seconds += reading * beside
         self.end_s = now + seconds
 
     def finish(self) -> None:
@@ -160,6 +201,8 @@ class Replica:
                 if self.hands_over and one.written < one.output:
                     self.drop(one)
                     self.left.append(one)
+        if self.stepping:
+            self.share = max(self.share - self.first_share * 0.86 / 600, self.first_share * 0.14)
         for one in sorted(self.stepping, key=lambda one: one.arrival):
             self.token(one, now)
 
@@ -268,6 +311,7 @@ def draw(seed: int, most_requests: int = 40) -> Case:
             longest + int(rng.choice([0, 60, 500, 5000])),
             int(rng.choice([0, 10])), int(rng.choice([16, 64, 512])), int(rng.choice([1, 1, 2, 3])),
             float(rng.choice([1.0, 0.8])), (0.01, 1e-3, 2e-5 * float(rng.integers(0, 3))), (5e-3, 2e-4, 1e-5),
+            str(rng.choice(SCHEDULERS)), float(rng.choice([1.0, 0.3])),
         )  # fmt: skip
 
     pools = (part(4), part(4)) if rng.random() < 0.3 else (part(7),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from computeledger.simulation.schedulers import SCHEDULERS
 from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, simulate_serving
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Limits, Pool, plain_step_times
@@ -20,7 +21,9 @@ def as_pool(part: reference.Part) -> Pool:
     chunks = np.array([1.0, 1000.0])
     reading = (chunks, part.read[0] + part.read[1] * chunks, np.full(2, part.read[2]))
     times = plain_step_times((decode, np.full(part.live + 1, part.decode[2])), reading, part.share)
-    return Pool(part.n_replicas, times, Limits(part.live, part.kv, part.reserve, 0, part.chunk, part.ranks))
+    limits = Limits(part.live, part.kv, part.reserve, 0, part.chunk, part.ranks, 1, 0, *SCHEDULERS[part.scheduler])
+    limits = limits._replace(share_permille=round(1000 * part.conservativeness))
+    return Pool(part.n_replicas, times, limits)
 
 
 def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:

@@ -50,6 +50,12 @@ class SimulateServeQuestion(EngineRun, Simulated):
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
     )
+    scheduler: str | None = asked(
+        "text", "How a replica fills its steps: as vLLM, SGLang (prompts in steps of their own, or mixed) or "
+        "TensorRT-LLM (room for whole outputs, or as many as fit) do, or plain.",
+        choices=("vllm", "sglang", "sglang-mixed", "trtllm", "trtllm-max-utilization", "plain"),
+        blank="the engine's own",
+    )  # fmt: skip
     workload: str | None = shared(
         ServeQuestion, "workload", help="The requests: a trace (Azure or BurstGPT CSV, Mooncake or Qwen-Bailian JSONL, "
         "or arrival,input_tokens,output_tokens[,prefix,prefix_tokens]), a TOML file of lengths and arrivals, or a "

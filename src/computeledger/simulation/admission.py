@@ -16,6 +16,7 @@ from computeledger.simulation.prefix_cache import (
     matched_blocks,
     take_blocks,
 )
+from computeledger.simulation.schedulers import believed_tokens, free_tokens, raise_share
 from computeledger.simulation.state import (
     CONTEXT,
     DECODING,
@@ -25,6 +26,8 @@ from computeledger.simulation.state import (
     FIRST_WAITING,
     HELD,
     KEPT,
+    L_HANDS_OVER,
+    L_KEEPS_FREE,
     L_KV,
     L_LIVE,
     L_RESERVE,
@@ -36,6 +39,7 @@ from computeledger.simulation.state import (
     N_ADMITTED,
     N_PUT_BACK,
     NOW,
+    PAUSED,
     POOL,
     Q_ADMITTED,
     Q_BEGAN,
@@ -77,6 +81,8 @@ def admit(world: World, r: int) -> None:
     rep, req, when, clock = world.rep, world.req, world.when, world.clock
     cache, limits = world.cache, world.limits
     pool = rep[r, POOL]
+    keeps_free = limits[pool, L_KEEPS_FREE] > 0 and not limits[pool, L_HANDS_OVER]
+    kept_free = free_tokens(world, r) if keeps_free and rep[r, FIRST_WAITING] >= 0 else 0.0
     while rep[r, FIRST_WAITING] >= 0 and rep[r, LIVE] < limits[pool, L_LIVE]:
         q = rep[r, FIRST_WAITING]
         if req[q, Q_VERSION] > rep[r, VERSION] or (rep[r, HELD] == 1 and req[q, Q_WRITTEN] == 0):
@@ -89,8 +95,11 @@ def admit(world: World, r: int) -> None:
         need = held + limits[pool, L_STATE]
         need -= (n_blocks - idle_blocks(cache, r, q, n_blocks)) * cache.block_tokens
         free = limits[pool, L_KV] - rep[r, USED]
-        if rep[r, LIVE] > 0 and need + rep[r, DECODING] + limits[pool, L_RESERVE] > free:
+        own = believed_tokens(world, pool, req[q, Q_OUTPUT] - req[q, Q_WRITTEN]) if keeps_free else 0
+        beside = kept_free + own if keeps_free else rep[r, DECODING] + limits[pool, L_RESERVE]
+        if rep[r, LIVE] > 0 and need + beside > free:
             return
+        kept_free += own
         drop_first_waiting(world, r)
         take_blocks(cache, r, q, n_blocks)
         rep[r, USED] += need
@@ -104,7 +113,7 @@ def admit(world: World, r: int) -> None:
         if was_read:
             start_writing(world, r, q, held)
             if not math.isnan(when[q, Q_FIRST]):
-                req[q, Q_LINK], rep[r, FIRST_MOVED] = rep[r, FIRST_MOVED], q
+                note_moved(world, r, q, when[q, Q_FIRST])
         else:
             _start_reading(world, r, q, n_blocks * cache.block_tokens + req[q, Q_KEPT] + req[q, Q_PREFIX])
             req[q, Q_PREFIX] = 0
@@ -140,6 +149,47 @@ def start_writing(world: World, r: int, q: int, held_tokens: int) -> None:
     push(world.finish_step[r], world.finish_request[r], rep[r, DECODING], last_step, q)
     rep[r, DECODING] += 1
     rep[r, CONTEXT] += held_tokens
+
+
+@kernel
+def note_moved(world: World, r: int, q: int, token_s: float) -> None:
+    """A sequence will wait longer for its next token than a step: it comes from elsewhere, or the others stand still.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> note_moved(world, 0, 1, 2.5), drop_moved(world, 0, 1), int(world.rep[0, FIRST_MOVED])
+    (None, None, -1)
+    """
+    world.when[q, Q_LAST] = token_s
+    world.req[q, Q_LINK] = world.rep[r, FIRST_MOVED]
+    world.rep[r, FIRST_MOVED] = q
+
+
+@kernel
+def drop_moved(world: World, r: int, q: int) -> None:
+    """Forget that a sequence waits for its next token, where it does.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> note_moved(world, 0, 0, 1.0), note_moved(world, 0, 1, 1.0), drop_moved(world, 0, 0)
+    (None, None, None)
+    >>> int(world.rep[0, FIRST_MOVED]), int(world.req[1, Q_LINK])
+    (1, -1)
+    """
+    rep, req = world.rep, world.req
+    before, at = -1, rep[r, FIRST_MOVED]
+    while at >= 0 and at != q:
+        before, at = at, req[at, Q_LINK]
+    if at < 0:
+        return
+    if before < 0:
+        rep[r, FIRST_MOVED] = req[q, Q_LINK]
+    else:
+        req[before, Q_LINK] = req[q, Q_LINK]
 
 
 @kernel
@@ -284,6 +334,56 @@ def put_back_latest(world: World, r: int) -> None:
 
 
 @kernel
+def retract(world: World, r: int) -> bool:
+    """Put sequences that have written least back behind the line, of several the longest prompt, until a step fits.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> retract(example_world(), 0)
+    False
+    """
+    rep, req, is_full = world.rep, world.req, False
+    while rep[r, DECODING] > 1 and rep[r, USED] + rep[r, DECODING] > world.limits[rep[r, POOL], L_KV]:
+        found, least = 0, (1 << 62, 0)
+        for place in range(rep[r, DECODING]):
+            q = world.finish_request[r, place]
+            written = req[q, Q_OUTPUT] - (world.finish_step[r, place] - rep[r, STEPS])
+            key = (written, -req[q, Q_PROMPT])
+            if key < least or (key == least and req[q, Q_ORDER] > req[world.finish_request[r, found], Q_ORDER]):
+                found, least = place, key
+        q = take_off(world, r, found)
+        req[q, Q_PREEMPTIONS] += 1
+        world.counters[N_PUT_BACK] += 1
+        enqueue_last(world, r, q)
+        is_full = True
+    if is_full:
+        raise_share(world, r)
+    return is_full
+
+
+@kernel
+def enqueue_last(world: World, r: int, q: int) -> None:
+    """Put a request at the end of a replica's line.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_last(world, 0, 1), enqueue_last(world, 0, 0), int(world.rep[0, FIRST_WAITING])
+    (None, None, 1)
+    """
+    rep, req = world.rep, world.req
+    req[q, Q_LINK] = -1
+    if rep[r, FIRST_WAITING] < 0:
+        rep[r, FIRST_WAITING] = q
+    else:
+        req[rep[r, LAST_WAITING], Q_LINK] = q
+    rep[r, LAST_WAITING] = q
+    rep[r, WAITING] += 1
+
+
+@kernel
 def take_off_latest(world: World, r: int) -> int:
     """Take the sequence that was let in last off its replica; what it has written it keeps, its cache is lost.
 
@@ -294,10 +394,24 @@ def take_off_latest(world: World, r: int) -> int:
     >>> enqueue_first(world, 0, 0), admit(world, 0), take_off_latest(world, 0)
     (None, None, 0)
     """
+    return take_off(world, r, _latest(world, r))
+
+
+@kernel
+def take_off(world: World, r: int, found: int) -> int:
+    """Take a sequence off its replica by its place in the heap, or -1 - q where it is still reading.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_first(world, 0, 1), admit(world, 0), take_off(world, 0, -2)
+    (None, None, 1)
+    """
     rep, req, when, clock = world.rep, world.req, world.when, world.clock
-    found = _latest(world, r)
     if found >= 0:
         q = world.finish_request[r, found]
+        drop_moved(world, r, q)
         req[q, Q_WRITTEN] = req[q, Q_OUTPUT] - (world.finish_step[r, found] - rep[r, STEPS])
         remove(world.finish_step[r], world.finish_request[r], rep[r, DECODING], found)
         rep[r, DECODING] -= 1
@@ -316,7 +430,7 @@ def take_off_latest(world: World, r: int) -> int:
             rep[r, LAST_READING] = before
         held = req[q, Q_PROMPT] + req[q, Q_WRITTEN]
     if math.isnan(when[q, Q_LAST]) and req[q, Q_WRITTEN] > 0:
-        when[q, Q_LAST] = clock[r, NOW]
+        when[q, Q_LAST] = clock[r, NOW] - clock[r, PAUSED]
     req[q, Q_UNREAD] = 0
     release(world, r, q, held)
     return int(q)

@@ -13,13 +13,14 @@ import numpy as np
 
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
-from computeledger.errors import DoesNotFitError, QuantityError
+from computeledger.errors import DoesNotFitError, QuantityError, nearest
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin, shared_fraction
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
+from computeledger.simulation.schedulers import SCHEDULERS
 from computeledger.simulation.state import MOST_PROMPTS, HostTimes, Limits, Pool, StepTimes
 from computeledger.workloads.serving.columns import LARGEST_BATCH
 from computeledger.workloads.serving.estimate import (
@@ -58,6 +59,8 @@ class Engine:
         Real over modelled time to first token of a request that meets no other; None where it is as beside others [-].
     prefix_tokens : int
         Cached prefix that every sequence holds before its own prompt; the contexts contain it [token].
+    scheduler : str
+        One of :data:`~computeledger.simulation.schedulers.SCHEDULERS`.
     """
 
     n_replicas: int = 1
@@ -67,10 +70,13 @@ class Engine:
     reading_ratio: float = 1.0
     alone_ratio: float | None = None
     prefix_tokens: int = 0
+    scheduler: str = "plain"
 
     def __post_init__(self) -> None:
         check_record(self, n_replicas=AT_LEAST_ONE, chunk_tokens=AT_LEAST_ONE, live=AT_LEAST_ONE)
         check_record(self, reading_ratio=POSITIVE)
+        if self.scheduler not in SCHEDULERS:
+            raise QuantityError(f"scheduler {self.scheduler!r}: {nearest(self.scheduler, SCHEDULERS)}")
         if problem := POSITIVE.problem(self.contexts_tokens):
             raise QuantityError(f"contexts_tokens {problem}")
 
@@ -272,4 +278,6 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
         engine.chunk_tokens,
         ranks,
         int(scenario.layout.pp),
+        0,
+        *SCHEDULERS[engine.scheduler],
     )

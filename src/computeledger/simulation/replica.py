@@ -18,9 +18,12 @@ import numpy as np
 
 from computeledger.simulation.admission import (
     admit,
+    enqueue_last,
     make_room,
+    note_moved,
     put_back_latest,
     release,
+    retract,
     start_writing,
     take_off_latest,
 )
@@ -33,6 +36,7 @@ from computeledger.simulation.prefix_cache import (
     evict,
     put_blocks,
 )
+from computeledger.simulation.schedulers import SHARE, first_share, least_share, lower_share, step_tokens
 from computeledger.simulation.state import (
     ADMISSION,
     ADMISSION_TIME,
@@ -47,19 +51,20 @@ from computeledger.simulation.state import (
     FIRST_WAITING,
     INTERRUPT,
     KEPT,
-    L_CHUNK,
+    KEPT_FREE,
     L_HANDS_OVER,
+    L_KEEPS_FREE,
     L_KV,
     L_LIVE,
-    L_RANKS,
+    L_READS_ALONE,
     L_STAGES,
     LAST_READING,
-    LAST_WAITING,
     LIVE,
     LOST_TIME,
     N_DONE,
     N_RUNS,
     NOW,
+    PAUSED,
     PLANNED,
     POOL,
     PREFILL_BUSY,
@@ -75,7 +80,6 @@ from computeledger.simulation.state import (
     Q_WRITTEN,
     STEPS,
     USED,
-    WAITING,
     World,
 )
 from computeledger.simulation.steps import (
@@ -101,16 +105,10 @@ def enqueue(world: World, r: int, q: int, now_s: float) -> None:
     >>> enqueue(world, 0, 1, 0.0), int(world.rep[0, WAITING])
     (None, 1)
     """
-    rep, req, clock = world.rep, world.req, world.clock
+    rep, clock = world.rep, world.clock
     was_empty = rep[r, FIRST_WAITING] < 0
-    req[q, Q_LINK] = -1
-    req[q, Q_REPLICA] = r
-    if was_empty:
-        rep[r, FIRST_WAITING] = q
-    else:
-        req[rep[r, LAST_WAITING], Q_LINK] = q
-    rep[r, LAST_WAITING] = q
-    rep[r, WAITING] += 1
+    world.req[q, Q_REPLICA] = r
+    enqueue_last(world, r, q)
     if rep[r, PLANNED] == 0:
         look_s = max(now_s, clock[r, NOW])
         if look_s < world.tree[(len(world.tree) >> 1) + r]:
@@ -162,24 +160,12 @@ def finish_run(world: World, r: int) -> None:
         return
     if rep[r, BLOCKED]:
         clock[r, BLOCKED_TIME] += max(min(end_s, world.window_s[1]) - max(begin_s, world.window_s[0]), 0.0)
-    live = rep[r, DECODING]
-    first_s, more_s = decode_step_s(world, r)
-    counted = _counted_fraction(world, begin_s, end_s)
-    if rep[r, FIRST_MOVED] >= 0:
-        step_s = end_s - begin_s if rep[r, FIRST_READING] >= 0 else first_s
-        _count_moved(world, r, (begin_s, step_s), counted > 0)
-    if rep[r, FIRST_READING] >= 0:
-        if live > 0 and counted > 0:
-            count_gaps(world, end_s - begin_s, 0.0, 1, live)
-        clock[r, DECODE_BUSY] += counted * first_s
-        clock[r, PREFILL_BUSY] += counted * (end_s - begin_s - first_s)
+    if rep[r, FIRST_READING] >= 0 and world.limits[rep[r, POOL], L_READS_ALONE]:
+        if rep[r, DECODING] > 0:
+            clock[r, PAUSED] += end_s - begin_s
+        clock[r, PREFILL_BUSY] += _counted_fraction(world, begin_s, end_s) * (end_s - begin_s)
     else:
-        if counted > 0:
-            count_gaps(world, first_s, more_s, n, live)
-        clock[r, DECODE_BUSY] += counted * (end_s - begin_s)
-    rep[r, STEPS] += n
-    rep[r, CONTEXT] += n * live
-    rep[r, USED] += n * live
+        _decode(world, r, (begin_s, end_s), n)
     if world.cache.block_tokens > 0:
         evict(world.cache, r, world.limits[rep[r, POOL], L_KV] - rep[r, USED])
     if rep[r, FIRST_READING] >= 0:
@@ -188,18 +174,49 @@ def finish_run(world: World, r: int) -> None:
 
 
 @kernel
+def _decode(world: World, r: int, times_s: tuple[float, float], n: int) -> None:
+    """Carry out steps that write a token for every sequence, whether or not they read prompts beside."""
+    rep, clock, live = world.rep, world.clock, world.rep[r, DECODING]
+    begin_s, end_s = times_s
+    first_s, more_s = decode_step_s(world, r)
+    counted = _counted_fraction(world, begin_s, end_s)
+    step_s = end_s - begin_s if rep[r, FIRST_READING] >= 0 else first_s
+    if rep[r, FIRST_MOVED] >= 0 or clock[r, PAUSED] > 0:
+        _count_moved(world, r, (begin_s, step_s), counted > 0)
+    if rep[r, FIRST_READING] >= 0:
+        if live > 0 and counted > 0:
+            count_gaps(world, step_s, 0.0, 1, live)
+        clock[r, DECODE_BUSY] += counted * first_s
+        clock[r, PREFILL_BUSY] += counted * (step_s - first_s)
+    else:
+        if counted > 0:
+            count_gaps(world, first_s, more_s, n, live)
+        clock[r, DECODE_BUSY] += counted * (end_s - begin_s)
+    rep[r, STEPS] += n
+    rep[r, CONTEXT] += n * live
+    rep[r, USED] += n * live
+    if live > 0 and world.limits[rep[r, POOL], L_KEEPS_FREE] == SHARE:
+        lower_share(world, r, n)
+
+
+@kernel
 def _count_moved(world: World, r: int, step: tuple[float, float], is_counted: bool) -> None:
-    """Sequences that came read from elsewhere have waited longer for their second token than the others for theirs."""
+    """Gaps that are longer than this first step: after a pause, and of sequences whose prompt was read meanwhile."""
     rep, req = world.rep, world.req
     begin_s, step_s = step
-    q = rep[r, FIRST_MOVED]
+    q, others, weight = rep[r, FIRST_MOVED], rep[r, DECODING], 1.0 if is_counted else 0.0
     while q >= 0:
-        if is_counted:
-            world.gaps[gap_bin(step_s)] -= 1.0
-            world.gaps[gap_bin(begin_s + step_s - world.when[q, Q_FIRST])] += 1.0
+        others -= 1
+        world.gaps[gap_bin(step_s)] -= weight
+        world.gaps[gap_bin(begin_s + step_s - world.when[q, Q_LAST])] += weight
+        world.when[q, Q_LAST] = np.nan
         after = req[q, Q_LINK]
         req[q, Q_LINK] = -1
         q = after
+    if world.clock[r, PAUSED] > 0:
+        world.gaps[gap_bin(step_s)] -= weight * others
+        world.gaps[gap_bin(step_s + world.clock[r, PAUSED])] += weight * others
+        world.clock[r, PAUSED] = 0.0
     rep[r, FIRST_MOVED] = -1
 
 
@@ -228,14 +245,21 @@ def schedule(world: World, r: int) -> None:
     >>> enqueue(world, 0, 0, 0.0), schedule(world, 0), float(world.tree[1])
     (None, None, 1.0)
     """
-    rep = world.rep
-    kv_tokens = world.limits[rep[r, POOL], L_KV]
+    rep, limits = world.rep, world.limits[world.rep[r, POOL]]
+    kv_tokens = limits[L_KV]
     is_full = False
-    while rep[r, LIVE] > 1 and rep[r, USED] + rep[r, DECODING] > kv_tokens:
-        put_back_latest(world, r)
-        is_full = True
-    if not is_full:
+    if rep[r, LIVE] == 0:
+        world.clock[r, KEPT_FREE] = first_share(world, r)
+    if limits[L_KEEPS_FREE] == SHARE:
         admit(world, r)
+        if rep[r, FIRST_READING] < 0 or not limits[L_READS_ALONE]:
+            is_full = retract(world, r)
+    else:
+        while rep[r, LIVE] > 1 and rep[r, USED] + rep[r, DECODING] > kv_tokens:
+            put_back_latest(world, r)
+            is_full = True
+        if not is_full:
+            admit(world, r)
     if rep[r, KEPT] > 0:
         make_room(world, r, kv_tokens - rep[r, USED] - rep[r, DECODING])
     if world.cache.block_tokens > 0:
@@ -275,11 +299,11 @@ def evacuate(world: World, r: int, now_s: float) -> None:
     rep[r, PLANNED] = 0
     clock[r, NOW] = max(clock[r, NOW], now_s)
     world.counters[N_DONE] = 0
-    rep[r, FIRST_MOVED] = -1
     while rep[r, LIVE] > 0:
         q = take_off_latest(world, r)
         world.done[world.counters[N_DONE]] = q
         world.counters[N_DONE] += 1
+    clock[r, PAUSED] = 0.0
     put_end(world.tree, r, np.inf)
 
 
@@ -302,9 +326,8 @@ def stall(world: World, r: int, until_s: float) -> None:
 @kernel
 def _read_chunk(world: World, r: int, end_s: float) -> None:
     """Read what :func:`next_chunk` counted; prompts that are read to their end give a token."""
-    rep, req, pool = world.rep, world.req, world.rep[r, POOL]
-    most = world.limits[pool, L_CHUNK]
-    budget = most * world.limits[pool, L_RANKS]
+    rep, req = world.rep, world.req
+    most, budget = step_tokens(world, r)
     before, q = -1, rep[r, FIRST_READING]
     while q >= 0 and budget > 0:
         take = min(req[q, Q_UNREAD], most, budget)
@@ -338,8 +361,11 @@ def _first_token(world: World, r: int, q: int, end_s: float) -> None:
         world.gaps[gap_bin(end_s - when[q, Q_LAST])] += 1.0
         when[q, Q_LAST] = np.nan
     held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - 1
-    if req[q, Q_WRITTEN] < req[q, Q_OUTPUT] and not world.limits[rep[r, POOL], L_HANDS_OVER]:
+    limits = world.limits[rep[r, POOL]]
+    if req[q, Q_WRITTEN] < req[q, Q_OUTPUT] and not limits[L_HANDS_OVER]:
         start_writing(world, r, q, held)
+        if limits[L_READS_ALONE]:
+            note_moved(world, r, q, end_s)
         return
     if req[q, Q_WRITTEN] == req[q, Q_OUTPUT]:
         when[q, Q_FINISHED] = max(end_s, when[q, Q_FIRST])
@@ -384,10 +410,12 @@ def _plan(world: World, r: int, most_steps: int) -> None:
             clock[r, FIRST_LAG] += clock[r, ADMISSION] * first_s + clock[r, ADMISSION_TIME]
         rep[r, PLANNED] = 1
         is_blocked = is_blocked or chunk[4] > 0
-        end_s = now_s + first_s + read_s
+        end_s = now_s + read_s + (0.0 if world.limits[pool, L_READS_ALONE] else first_s)
     elif live > 0:
         room = max((world.limits[pool, L_KV] - rep[r, USED]) // live, 1)
         n = min(world.finish_step[r, 0] - rep[r, STEPS], room, most_steps)
+        if is_blocked and world.limits[pool, L_KEEPS_FREE] == SHARE and clock[r, KEPT_FREE] > least_share(world, r):
+            n = 1  # with every step less is kept free, until somebody fits
         if clock[r, INTERRUPT] < np.inf:
             n = min(n, steps_until(first_s, more_s, clock[r, INTERRUPT] - now_s))
         rep[r, PLANNED] = n

@@ -37,15 +37,20 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: caches of decoding sequences, and of all live ones with shared blocks once; sequences that write, that read or
 #: write, that wait; ends of the lists of those that wait and that read, -1 where empty; whether new ones stay out;
 #: whether work waits that the present step cannot take; rollouts that wait for a tool; tokens of caches kept for them,
-#: and ends of the list of those, the longest kept first; first of those that came read and have not taken a step yet.
+#: and ends of the list of those, the longest kept first; first of those whose prompt was read and that
+#: have not taken a step since, where they came from elsewhere or the others stood still.
 (POOL, VERSION, PLANNED, STEPS, CONTEXT, USED, DECODING, LIVE, WAITING, FIRST_WAITING, LAST_WAITING, FIRST_READING,
  LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT, FIRST_MOVED) = range(20)  # fmt: skip
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
-#: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline.
-NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION, ADMISSION_TIME = range(9)
+#: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline; what a
+#: first token waits beside others, in steps and in time; share of outputs that is kept free; time since the last step
+#: that decoded.
+(NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION, ADMISSION_TIME, KEPT_FREE,
+ PAUSED) = range(11)  # fmt: skip
 #: Columns of ``World.limits``: see :class:`Limits`.
-L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER = range(8)
+(L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER, L_COUNTS_DECODE, L_READS_ALONE,
+ L_KEEPS_FREE, L_SHARE) = range(12)  # fmt: skip
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps, requests
 #: sent to the replicas of the first pool and of the second.
 N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS, N_SENT, N_SENT_ON = range(6)
@@ -110,7 +115,7 @@ NO_HOST_TIMES = HostTimes()
 
 
 class Limits(NamedTuple):
-    """What a replica takes at once."""
+    """What a replica takes at once, and its scheduler's rules; the share kept free is in thousandths of its default."""
 
     live: int
     kv_tokens: int
@@ -120,6 +125,10 @@ class Limits(NamedTuple):
     ranks: int = 1
     stages: int = 1
     hands_over: int = 0
+    counts_decode: int = 0
+    reads_alone: int = 0
+    keeps_free: int = 0
+    share_permille: int = 1000
 
 
 class Pool(NamedTuple):
@@ -178,7 +187,7 @@ def make_world(
     rep = np.zeros((n_replicas, 20), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : FIRST_MOVED + 1] = -1
-    clock = np.zeros((n_replicas, 9))
+    clock = np.zeros((n_replicas, 11))
     clock[:, INTERRUPT] = np.inf
     clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
     clock[:, ADMISSION_TIME] = np.repeat([one.times.admission_s for one in pools], sizes)

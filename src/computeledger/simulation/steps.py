@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from computeledger.simulation.compiled import kernel
+from computeledger.simulation.schedulers import step_tokens
 from computeledger.simulation.state import (
     CONTEXT,
     DECODING,
     FIRST_READING,
     GAP_RATIO,
-    L_CHUNK,
     L_RANKS,
     L_STAGES,
     N_GAPS,
@@ -125,8 +125,8 @@ def next_chunk(world: World, r: int) -> tuple[float, float, float, float, float]
     (0.0, 0.0, 0.0, 0.0, 0.0)
     """
     rep, req, pool = world.rep, world.req, world.rep[r, POOL]
-    most, ranks, stages = world.limits[pool, L_CHUNK], world.limits[pool, L_RANKS], world.limits[pool, L_STAGES]
-    budget = most * ranks
+    ranks, stages = world.limits[pool, L_RANKS], world.limits[pool, L_STAGES]
+    most, budget = step_tokens(world, r)
     total, longest, before, n, left = 0, 0, 0.0, 0, 0
     q = rep[r, FIRST_READING]
     while q >= 0:

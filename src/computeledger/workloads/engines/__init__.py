@@ -120,6 +120,17 @@ def reads_prompts_first(engine: str) -> bool:
     return engine in engines() and engines()[engine].reads_prompts_first
 
 
+def scheduler_of(engine: str) -> str:
+    """Name the scheduler that simulations give an engine.
+
+    Examples
+    --------
+    >>> [scheduler_of(one) for one in ("vllm", "sglang", "trtllm", "ideal")]
+    ['vllm', 'sglang', 'trtllm', 'plain']
+    """
+    return engines()[engine].scheduler if engine in engines() else "plain"
+
+
 def named_engine(text: str) -> str | None:
     """Find the engine that a publication is about.
 

@@ -83,6 +83,8 @@ class Engine:
         Who publishes figures with it without naming it, in lower case.
     reads_prompts_first : bool
         Whether all prompts that wait are read before decoding goes on.
+    scheduler : str
+        Name of its scheduler in simulations.
     has_narrow_cache : bool
         Whether InferenceX's recipes keep the cache in 8 bits where the weights have 8 or 4 (not recorded per row).
     memory_share : str
@@ -118,6 +120,7 @@ class Engine:
     names: tuple[str, ...] = ()
     publishers: tuple[str, ...] = ()
     reads_prompts_first: bool = False
+    scheduler: str = "plain"
     has_narrow_cache: bool = False
     memory_share: str = ""
     quantises_on_loading: bool = True

@@ -88,6 +88,7 @@ ENGINE = Engine(
     publishers=("lmsys", "deepseek"),
     makers=("NVIDIA", "AMD", "Intel", "Huawei", "Apple"),  # its pages of hardware; on TPUs sglang-jax stands for it
     reads_prompts_first=True,
+    scheduler="sglang",
     memory_share="--mem-fraction-static: the share of memory for weights and cache; the rest is for activations",
     commands=_commands,
     reading=_read,

@@ -25,6 +25,7 @@ ENGINE = Engine(
     makers=("Google",),
     names=("sglang-jax", "sgl-jax"),
     reads_prompts_first=True,
+    scheduler="sglang",
     memory_share="--mem-fraction-static: the share of memory for weights and cache; activations take the rest",
     quantises_on_loading=False,
     caches={"bf16": ""},

@@ -85,6 +85,7 @@ ENGINE = Engine(
     "trtllm",
     makers=("NVIDIA",),
     names=("tensorrt", "trt-llm", "trtllm"),
+    scheduler="trtllm",
     has_narrow_cache=True,
     memory_share="free_gpu_memory_fraction: the cache's share of the memory that weights and workspace leave",
     quantises_on_loading=False,

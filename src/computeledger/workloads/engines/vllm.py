@@ -103,6 +103,7 @@ SINCE: Mapping[tuple[int, ...], Buffers] = {
 ENGINE = Engine(
     "vllm",
     names=("vllm",),
+    scheduler="vllm",
     buffers=VLLM_BUFFERS,
     buffers_since=SINCE,
     has_narrow_cache=True,

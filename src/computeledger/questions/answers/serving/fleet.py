@@ -20,6 +20,7 @@ from computeledger.simulation.serving.clock import Autoscale, ServingClock
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
 from computeledger.spread import Spread
+from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.serving.anchor import ANCHORED
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
@@ -96,7 +97,8 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
     timed = [
         timed_pool(
             replace(scenario, layout=one), reads if place < len(sizes) - 1 else machine,
-            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone, prefix),
+            Engine(n, int(float(scenario.settings.chunk_tokens)), question.max_batch, contexts, reading, alone, prefix,
+                   question.scheduler or scheduler_of(question.engine)),
         )
         for place, (n, one) in enumerate(sizes)
     ]  # fmt: skip

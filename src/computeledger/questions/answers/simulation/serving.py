@@ -29,6 +29,7 @@ from computeledger.simulation.serving.search import Load, LoadPoint, is_too_much
 from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUESTS, Estimate, Steady, steady_serving
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload, read_workload
+from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.questions.serve import TWO_POOLS, serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 
@@ -83,6 +84,7 @@ class SimulateServeAnswer(Answer):
                 "system": fleet.machine.system.id,
                 "layouts": [str(one) for one in fleet.layouts],
                 "routing": question.routing,
+                "scheduler": question.scheduler or scheduler_of(question.engine),
                 "price": dict(self.price),
                 "seed": question.seed,
                 "most_load": None if self.most_load is None else point_document(self.most_load),
