@@ -26,6 +26,7 @@ class Sequence:
     start: int = 0
     order: int = -1
     has_cache: bool = False
+    rank: int = 0
     held: list[int] = field(default_factory=list)
     tokens_at: list[float] = field(default_factory=list)
 
@@ -45,6 +46,7 @@ class Part:
     read: tuple[float, float, float]
     scheduler: str = "plain"
     conservativeness: float = 1.0
+    line: int = 0
 
     def decode_s(self, batch: int, context: int) -> float:
         return self.decode[0] + self.decode[1] * batch + self.decode[2] * context if batch else 0.0
@@ -62,6 +64,7 @@ class Case:
     block: int
     routing: str
     handover: tuple[float, float] = (0.0, 0.0)
+    shares: tuple[float, ...] = ()
 
 
 class Replica:
@@ -135,6 +138,11 @@ class Replica:
             one.unread = 0 if one.has_cache else one.prompt + one.written - one.start
             self.live.append(one)
 
+    def enqueue(self, one: Sequence, is_first: bool = False) -> None:
+        """By class; within it at the end, or at its head."""
+        before = sum(other.rank < one.rank or (other.rank == one.rank and not is_first) for other in self.waiting)
+        self.waiting.insert(before, one)
+
     def put_back(self, one: Sequence) -> Sequence:
         self.drop(one)
         one.unread, one.has_cache = 0, False
@@ -145,7 +153,7 @@ class Replica:
         is_full = False
         while len(self.writing()) > 1 and self.used() + len(self.writing()) > self.part.kv:
             least = min(self.writing(), key=lambda one: (one.written, -one.prompt, -one.order))
-            self.waiting.append(self.put_back(least))
+            self.enqueue(self.put_back(least))
             is_full = True
         if is_full:
             staying = self.writing()
@@ -163,7 +171,7 @@ class Replica:
                 self.retract()
         else:
             while len(self.live) > 1 and self.used() + len(self.writing()) > part.kv:
-                self.waiting.insert(0, self.put_back(max(self.live, key=lambda one: one.order)))
+                self.enqueue(self.put_back(max(self.live, key=lambda one: (one.rank, one.order))), is_first=True)
                 is_full = True
             if not is_full:
                 self.admit()
@@ -235,8 +243,10 @@ def chosen(case: Case, replicas: list[Replica], one: Sequence, turn: tuple[int, 
     return best if len(best.known(one)) == most else next(one_ for one_ in near if len(one_.known(one)) == most)
 
 
-def run(case: Case, draws: np.ndarray) -> dict[str, np.ndarray]:
-    """Every request's times and every gap."""
+def run(case: Case, draws: np.ndarray, ranks: np.ndarray) -> dict[str, np.ndarray]:
+    """Every served request's times and every gap."""
+    for one, rank in zip(case.sequences, ranks, strict=True):
+        one.rank = int(rank)
     pools = [[Replica(case, place) for _ in range(part.n_replicas)] for place, part in enumerate(case.pools)]
     every = [replica for pool in pools for replica in pool]
     number = {id(one): place for place, one in enumerate(case.sequences)}
@@ -250,7 +260,8 @@ def run(case: Case, draws: np.ndarray) -> dict[str, np.ndarray]:
             one.has_cache = pool == 1
             to = chosen(case, pools[pool], one, (turns[pool], float(draws[number[id(one)]])))
             turns[pool] += 1
-            to.waiting.append(one)
+            if pool or not to.part.line or len(to.waiting) < to.part.line:
+                to.enqueue(one)
         for replica in every:
             if replica.end_s is not None and replica.end_s <= now:
                 replica.finish()
@@ -261,16 +272,18 @@ def run(case: Case, draws: np.ndarray) -> dict[str, np.ndarray]:
         for replica in every:
             if replica.end_s is None and (replica.live or replica.waiting):
                 replica.begin(now)
-    first = np.array([one.tokens_at[0] for one in case.sequences])
-    last = np.array([one.tokens_at[-1] for one in case.sequences])
-    more = np.array([one.output - 1 for one in case.sequences])
-    arrival = np.array([one.arrival for one in case.sequences])
+    served = [one for one in case.sequences if one.tokens_at]
+    first = np.array([one.tokens_at[0] for one in served])
+    last = np.array([one.tokens_at[-1] for one in served])
+    more = np.array([one.output - 1 for one in served])
+    arrival = np.array([one.arrival for one in served])
     return {
         "ttft_s": first - arrival,
         "end_to_end_s": last - arrival,
         "tpot_s": ((last - first) / np.maximum(more, 1))[more > 0],
-        "itl_s": np.concatenate([np.diff(one.tokens_at) for one in case.sequences]),
+        "itl_s": np.concatenate([np.diff(one.tokens_at) for one in served]),
         "end_s": np.array([last.max()]),
+        "n_served": np.array([len(served)]),
     }
 
 
@@ -312,8 +325,10 @@ def draw(seed: int, most_requests: int = 40) -> Case:
             int(rng.choice([0, 10])), int(rng.choice([16, 64, 512])), int(rng.choice([1, 1, 2, 3])),
             float(rng.choice([1.0, 0.8])), (0.01, 1e-3, 2e-5 * float(rng.integers(0, 3))), (5e-3, 2e-4, 1e-5),
             str(rng.choice(SCHEDULERS)), float(rng.choice([1.0, 0.3])),
+            int(rng.choice([0, 0, 3])),
         )  # fmt: skip
 
     pools = (part(4), part(4)) if rng.random() < 0.3 else (part(7),)
     routing = str(rng.choice(ROUTINGS))
-    return Case(sequences, pools, block, routing, (float(rng.choice([0.0, 0.02])), 1e-5))
+    shares = ((), (), (0.3, 0.7), (0.2, 0.3, 0.5))[int(rng.integers(4))]
+    return Case(sequences, pools, block, routing, (float(rng.choice([0.0, 0.02])), 1e-5), shares)

@@ -22,7 +22,7 @@ def as_pool(part: reference.Part) -> Pool:
     reading = (chunks, part.read[0] + part.read[1] * chunks, np.full(2, part.read[2]))
     times = plain_step_times((decode, np.full(part.live + 1, part.decode[2])), reading, part.share)
     limits = Limits(part.live, part.kv, part.reserve, 0, part.chunk, part.ranks, 1, 0, *SCHEDULERS[part.scheduler])
-    limits = limits._replace(share_permille=round(1000 * part.conservativeness))
+    limits = limits._replace(share_permille=round(1000 * part.conservativeness), queue=part.line)
     return Pool(part.n_replicas, times, limits)
 
 
@@ -39,7 +39,12 @@ def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:
     pools = tuple(as_pool(part) for part in case.pools)
     once_s, per_token_s = case.handover
     fleet = ServingClock(
-        pools, (1,) * len(pools), routing=case.routing, handover_s=once_s, handover_s_per_token=per_token_s
+        pools,
+        (1,) * len(pools),
+        routing=case.routing,
+        handover_s=once_s,
+        handover_s_per_token=per_token_s,
+        class_shares=case.shares,
     )
     return fleet, trace
 
@@ -47,7 +52,9 @@ def as_scenario(case: reference.Case) -> tuple[ServingClock, Trace]:
 def relative_errors(result: ServingClockResult, expected: dict[str, np.ndarray]) -> dict[str, float]:
     """Of throughput and of every percentile."""
     found = result.percentiles
-    errors = {"end_s": result.end_s / expected["end_s"][0] - 1}
+    last_s = float(np.max(result.world.when[result.finished, 4]))
+    errors = {"end_s": last_s / expected["end_s"][0] - 1}
+    errors["n_served"] = float(np.sum(result.finished)) - expected["n_served"][0]
     for name in ("ttft_s", "tpot_s", "end_to_end_s", "itl_s"):
         for key, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
             want = float(np.quantile(expected[name], share)) if len(expected[name]) else 0.0
@@ -59,7 +66,7 @@ def compared(seed: int, most_requests: int = 40) -> tuple[dict[str, float], Serv
     """Errors of one random fleet."""
     case = reference.draw(seed, most_requests)
     result = simulate_serving(*as_scenario(case))
-    return relative_errors(result, reference.run(case, result.run.draws)), result
+    return relative_errors(result, reference.run(case, result.run.draws, result.request_classes)), result
 
 
 @pytest.mark.parametrize("block", range(4))

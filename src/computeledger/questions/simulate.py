@@ -50,6 +50,15 @@ class SimulateServeQuestion(EngineRun, Simulated):
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
     )
+    priority: tuple[str, ...] = asked(
+        "texts", "A class of requests with its share and targets, such as chat:30%:1s:40ms, the most urgent first; may "
+        "be repeated. A class waits before those behind it, and is preempted after them.", (),
+        metavar="NAME:SHARE[:TTFT[:TPOT]]",
+    )  # fmt: skip
+    queue_limit: int | None = asked(
+        "whole", "Requests that wait for one replica at most; more are turned away (SGLang: --max-queued-requests).",
+        least=1, metavar="N", blank="no limit",
+    )  # fmt: skip
     scheduler: str | None = asked(
         "text", "How a replica fills its steps: as vLLM, SGLang (prompts in steps of their own, or mixed) or "
         "TensorRT-LLM (room for whole outputs, or as many as fit) do, or plain.",

@@ -45,6 +45,7 @@ from computeledger.simulation.state import (
     Q_BEGAN,
     Q_CACHED,
     Q_CHUNK_START,
+    Q_CLASS,
     Q_FIRST,
     Q_KEPT,
     Q_LAST,
@@ -278,7 +279,7 @@ def make_room(world: World, r: int, tokens: int) -> None:
 
 @kernel
 def enqueue_first(world: World, r: int, q: int) -> None:
-    """Put a request at the head of a replica's line.
+    """Put a request at the head of its class in a replica's line.
 
     Examples
     --------
@@ -287,10 +288,26 @@ def enqueue_first(world: World, r: int, q: int) -> None:
     >>> enqueue_first(world, 0, 1), int(world.rep[0, FIRST_WAITING])
     (None, 1)
     """
-    rep = world.rep
-    world.req[q, Q_LINK] = rep[r, FIRST_WAITING]
-    rep[r, FIRST_WAITING] = q
-    if rep[r, LAST_WAITING] < 0:
+    _enqueue(world, r, q, world.req[q, Q_CLASS] - 1)
+    if world.ends[r, world.req[q, Q_CLASS]] < 0:
+        world.ends[r, world.req[q, Q_CLASS]] = q
+
+
+@kernel
+def _enqueue(world: World, r: int, q: int, last_class: int) -> None:
+    """Put a request behind all of the classes up to one."""
+    rep, req = world.rep, world.req
+    before = -1
+    while last_class >= 0 and before < 0:
+        before = world.ends[r, last_class]
+        last_class -= 1
+    after = rep[r, FIRST_WAITING] if before < 0 else req[before, Q_LINK]
+    req[q, Q_LINK] = after
+    if before < 0:
+        rep[r, FIRST_WAITING] = q
+    else:
+        req[before, Q_LINK] = q
+    if after < 0:
         rep[r, LAST_WAITING] = q
     rep[r, WAITING] += 1
 
@@ -313,6 +330,8 @@ def drop_first_waiting(world: World, r: int) -> int:
         rep[r, LAST_WAITING] = -1
     rep[r, WAITING] -= 1
     req[q, Q_LINK] = -1
+    if world.ends[r, req[q, Q_CLASS]] == q:
+        world.ends[r, req[q, Q_CLASS]] = -1
     return int(q)
 
 
@@ -364,7 +383,7 @@ def retract(world: World, r: int) -> bool:
 
 @kernel
 def enqueue_last(world: World, r: int, q: int) -> None:
-    """Put a request at the end of a replica's line.
+    """Put a request at the end of its class in a replica's line.
 
     Examples
     --------
@@ -373,14 +392,8 @@ def enqueue_last(world: World, r: int, q: int) -> None:
     >>> enqueue_last(world, 0, 1), enqueue_last(world, 0, 0), int(world.rep[0, FIRST_WAITING])
     (None, None, 1)
     """
-    rep, req = world.rep, world.req
-    req[q, Q_LINK] = -1
-    if rep[r, FIRST_WAITING] < 0:
-        rep[r, FIRST_WAITING] = q
-    else:
-        req[rep[r, LAST_WAITING], Q_LINK] = q
-    rep[r, LAST_WAITING] = q
-    rep[r, WAITING] += 1
+    _enqueue(world, r, q, world.req[q, Q_CLASS])
+    world.ends[r, world.req[q, Q_CLASS]] = q
 
 
 @kernel
@@ -438,15 +451,16 @@ def take_off(world: World, r: int, found: int) -> int:
 
 @kernel
 def _latest(world: World, r: int) -> int:
-    """The live sequence that was let in last: its place in the heap, or -1 - q where it is still reading."""
+    """The live sequence of the least urgent class that was let in last: its place in the heap, or -1 - q in reading."""
     rep, req = world.rep, world.req
-    found, order = 0, -1
+    found, latest = 0, (-1, -1)
     for place in range(rep[r, DECODING]):
-        if req[world.finish_request[r, place], Q_ORDER] > order:
-            found, order = place, req[world.finish_request[r, place], Q_ORDER]
+        q = world.finish_request[r, place]
+        if (req[q, Q_CLASS], req[q, Q_ORDER]) > latest:
+            found, latest = place, (req[q, Q_CLASS], req[q, Q_ORDER])
     q = rep[r, FIRST_READING]
     while q >= 0:
-        if req[q, Q_ORDER] > order:
-            found, order = -1 - q, req[q, Q_ORDER]
+        if (req[q, Q_CLASS], req[q, Q_ORDER]) > latest:
+            found, latest = -1 - q, (req[q, Q_CLASS], req[q, Q_ORDER])
         q = req[q, Q_LINK]
     return found

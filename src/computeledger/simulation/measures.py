@@ -77,7 +77,9 @@ def latencies(world: World, arrival_s: Times) -> dict[str, Times]:
     more = world.req[:, Q_OUTPUT] - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot = np.where(more > 0, (finished - first) / more, np.nan)
-    return {"ttft_s": first - arrival_s, "tpot_s": tpot, "end_to_end_s": finished - arrival_s}
+    # what was turned away has no first token, and no time at all
+    ended = np.where(np.isnan(first), np.nan, finished)
+    return {"ttft_s": first - arrival_s, "tpot_s": tpot, "end_to_end_s": ended - arrival_s}
 
 
 def percentiles(times_s: Mapping[str, Times], gaps: Times) -> dict[str, dict[str, float]]:

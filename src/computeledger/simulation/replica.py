@@ -100,20 +100,19 @@ def enqueue(world: World, r: int, q: int, now_s: float) -> None:
 
     Examples
     --------
-    >>> from computeledger.simulation.state import example_world
+    >>> from computeledger.simulation.state import WAITING, example_world
     >>> world = example_world()
     >>> enqueue(world, 0, 1, 0.0), int(world.rep[0, WAITING])
     (None, 1)
     """
     rep, clock = world.rep, world.clock
-    was_empty = rep[r, FIRST_WAITING] < 0
     world.req[q, Q_REPLICA] = r
     enqueue_last(world, r, q)
     if rep[r, PLANNED] == 0:
         look_s = max(now_s, clock[r, NOW])
         if look_s < world.tree[(len(world.tree) >> 1) + r]:
             put_end(world.tree, r, look_s)
-    elif rep[r, PLANNED] > 1 and was_empty and rep[r, LIVE] < world.limits[rep[r, POOL], L_LIVE]:
+    elif rep[r, PLANNED] > 1 and rep[r, FIRST_WAITING] == q and rep[r, LIVE] < world.limits[rep[r, POOL], L_LIVE]:
         interrupt(world, r, now_s)
 
 

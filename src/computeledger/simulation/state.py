@@ -27,9 +27,10 @@ MOST_PROMPTS = 64
 #: the prompt still to be read (-1: its cache comes along), before the next chunk, found in the cache; place in the
 #: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
 #: weights with which it began; tokens of a cache that is kept while its tool answers, and its neighbours in the order
-#: in which such caches give way, -1 at the ends; tokens of its prompt that another's cache holds when it is first read.
+#: in which such caches give way, -1 at the ends; tokens of its prompt that another's cache holds when it is first read;
+#: its class, 0 the most urgent.
 (Q_PROMPT, Q_OUTPUT, Q_VERSION, Q_WRITTEN, Q_UNREAD, Q_CHUNK_START, Q_CACHED, Q_ORDER, Q_LINK, Q_REPLICA,
- Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX) = range(16)  # fmt: skip
+ Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX, Q_CLASS) = range(17)  # fmt: skip
 #: Columns of ``World.when`` [s]: seen first by a replica; let in first; first token; last token before it was put back;
 #: done. Not a number until then.
 Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
@@ -50,7 +51,7 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
  PAUSED) = range(11)  # fmt: skip
 #: Columns of ``World.limits``: see :class:`Limits`.
 (L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER, L_COUNTS_DECODE, L_READS_ALONE,
- L_KEEPS_FREE, L_SHARE) = range(12)  # fmt: skip
+ L_KEEPS_FREE, L_SHARE, L_QUEUE) = range(13)  # fmt: skip
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps, requests
 #: sent to the replicas of the first pool and of the second.
 N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS, N_SENT, N_SENT_ON = range(6)
@@ -115,7 +116,9 @@ NO_HOST_TIMES = HostTimes()
 
 
 class Limits(NamedTuple):
-    """What a replica takes at once, and its scheduler's rules; the share kept free is in thousandths of its default."""
+    """What a replica takes at once, and its scheduler's rules; the share kept free is in thousandths of its default,
+    a queue of 0 has no end.
+    """
 
     live: int
     kv_tokens: int
@@ -129,6 +132,7 @@ class Limits(NamedTuple):
     reads_alone: int = 0
     keeps_free: int = 0
     share_permille: int = 1000
+    queue: int = 0
 
 
 class Pool(NamedTuple):
@@ -160,6 +164,7 @@ class World(NamedTuple):
     done: Counts
     counters: Counts
     window_s: Times
+    ends: Counts
 
 
 def make_world(
@@ -168,6 +173,7 @@ def make_world(
     prompt_tokens: Counts,
     output_tokens: Counts,
     blocks: tuple[list[NDArray[np.int32]], int] | None = None,
+    n_classes: int = 1,
 ) -> World:
     """Put a simulation together: requests that nothing has happened to, replicas that stand idle.
 
@@ -179,7 +185,7 @@ def make_world(
     n, sizes = len(ready_s), [one.n_replicas for one in pools]
     most_live = max(one.limits.live for one in pools)
     n_replicas = sum(sizes)
-    req = np.zeros((n, 16), np.int64)
+    req = np.zeros((n, 17), np.int64)
     req[:, Q_PROMPT], req[:, Q_OUTPUT] = prompt_tokens, output_tokens
     req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
     when = np.full((n, 5), np.nan)
@@ -211,6 +217,7 @@ def make_world(
         done=np.zeros(most_live + 1, np.int64),
         counters=np.zeros(6, np.int64),
         window_s=np.array([0.0, np.inf, -np.inf, np.inf]),
+        ends=np.full((n_replicas, n_classes), -1, np.int64),
     )
 
 

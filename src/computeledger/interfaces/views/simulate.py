@@ -50,7 +50,7 @@ def _serving(document: Mapping[str, Any]) -> View:
         tile_heading="",
         facts=tuple(_serving_facts(document)),
         plots=_serving_plots(document),
-        tables=(_percentiles(document), _phases(document), *_loads(document)),
+        tables=(_percentiles(document), *_classes(document), _phases(document), *_loads(document)),
         grounds=(f"GPU-hour: {price_said(document['price'])}", *_grounds(document)),
         overline="simulate serve",
     )
@@ -126,7 +126,25 @@ def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("Mean end to end", spread if steady["converged"] else f"NOT CONVERGED: {spread}"))
     out.append(("Prompt tokens found in the prefix cache", percent(document["cached_fraction"])))
     out.append(("Preempted for lack of KV memory", format_count(document["preemptions"], "sequence")))
+    if document["rejected"]:
+        out.append(("Turned away where the queue was full", format_count(document["rejected"], "request")))
     return out + _failures(document)
+
+
+def _classes(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    """How each class of requests fares."""
+    rows = [
+        (
+            one["name"], percent(one["share_fraction"]),
+            *(_time(None if one[name] is None else one[name][key])
+              for name, key in (("ttft_s", "p50"), ("ttft_s", "p95"), ("tpot_s", "p95"))),
+            "–" if one["good_fraction"] is None else percent(one["good_fraction"]),
+            str(one["rejected"]),
+        )
+        for one in document["classes"]
+    ]  # fmt: skip
+    columns = ("class", "share", "TTFT p50", "TTFT p95", "TPOT p95", "good", "turned away")
+    return (Table("By priority", columns, tuple(rows)),) if rows else ()
 
 
 def _failures(document: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from computeledger.simulation.state import (
     PREFILL_BUSY,
     Q_ADMITTED,
     Q_CACHED,
+    Q_CLASS,
     Q_FINISHED,
     Q_FIRST,
     Q_OUTPUT,
@@ -82,6 +83,8 @@ class ServingClock:
         None for a fixed number of replicas.
     failure_s, repair_s : float
         Mean time between failures of a replica, and until it is back [s].
+    class_shares : tuple of float
+        Of requests by class, the most urgent first; drawn at random. Empty where all are alike [-].
     """
 
     pools: tuple[Pool, ...]
@@ -94,6 +97,7 @@ class ServingClock:
     autoscale: Autoscale | None = None
     failure_s: float = np.inf
     repair_s: float = 0.0
+    class_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_record(self, failure_s=Bound(is_open=True, is_endless=True))
@@ -166,11 +170,27 @@ class ServingClockResult(Displayed):
         return max(end_s - begin_s, np.finfo(float).tiny)
 
     @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """Measured requests that were turned away."""
+        when = self.world.when[self.measured]
+        return np.asarray(np.isnan(when[:, Q_FIRST]) & ~np.isnan(when[:, Q_FINISHED]))
+
+    @property
+    def served_fraction(self) -> float:
+        """Share of measured requests that were let in [-]."""
+        return float(1 - np.mean(self.rejected)) if len(self.rejected) else 1.0
+
+    @property
+    def request_classes(self) -> Counts:
+        """Class of every measured request [-]."""
+        return np.asarray(self.world.req[self.measured, Q_CLASS])
+
+    @property
     def finished(self) -> NDArray[np.bool_]:
         """Requests whose last token falls within the window."""
         begin_s, end_s = self.window_s
         done_s = self.world.when[:, Q_FINISHED]
-        return np.asarray((done_s >= begin_s) & (done_s <= end_s))
+        return np.asarray((done_s >= begin_s) & (done_s <= end_s) & ~np.isnan(self.world.when[:, Q_FIRST]))
 
     @property
     def is_saturated(self) -> bool:
@@ -256,12 +276,13 @@ class ServingClockResult(Displayed):
     def timeline(self, n_points: int = 400) -> dict[str, Times]:
         """How many requests wait, are read and written, and how many replicas are paid for."""
         when = self.world.when
+        let_in = ~(np.isnan(when[:, Q_FIRST]) & ~np.isnan(when[:, Q_FINISHED]))
         at_s = np.linspace(*self.window_s, n_points)
         fleet, n = self.run.fleet, self.run.fleet.cursor[1]
         on = np.searchsorted(fleet.on_s[:n], at_s, side="right") - 1
         return {
             "time_s": at_s,
-            "waiting": measures.in_state(self.trace.arrival_s, when[:, Q_ADMITTED], at_s),
+            "waiting": measures.in_state(self.trace.arrival_s[let_in], when[let_in, Q_ADMITTED], at_s),
             "reading": measures.in_state(when[:, Q_ADMITTED], when[:, Q_FIRST], at_s),
             "writing": measures.in_state(when[:, Q_FIRST], when[:, Q_FINISHED], at_s),
             "replicas": fleet.on_replicas[np.maximum(on, 0)],
@@ -306,7 +327,7 @@ def simulate_serving(
     ([0.5, 0.7], False)
     """
     _check(scenario, trace)
-    run = _prepared(scenario, trace, np.random.default_rng([seed, 3]))
+    run = _prepared(scenario, trace, seed)
     if window is not None:
         _begin_in_flight(run.world, window)
     chunks = int(np.sum(trace.input_tokens // max(scenario.pools[0].limits.chunk_tokens, 1)))
@@ -341,8 +362,9 @@ def _check(one: ServingClock, trace: Trace) -> None:
             )
 
 
-def _prepared(one: ServingClock, trace: Trace, rng: np.random.Generator) -> ServingRun:
+def _prepared(one: ServingClock, trace: Trace, seed: int) -> ServingRun:
     """The run at its beginning."""
+    rng = np.random.default_rng([seed, 3])
     n, sizes = len(trace.arrival_s), [pool.n_replicas for pool in one.pools]
     pools = list(one.pools)
     if len(pools) > 1:
@@ -353,8 +375,10 @@ def _prepared(one: ServingClock, trace: Trace, rng: np.random.Generator) -> Serv
         if n_ids * sum(sizes) > _MOST_BLOCKS:
             raise QuantityError(f"{n_ids} prefix blocks on {sum(sizes)} replicas are too many: use part of the trace")
     ready_s = trace.arrival_s + one.host_s.least_s
-    world = make_world(pools, ready_s, trace.input_tokens, trace.output_tokens, blocks)
+    world = make_world(pools, ready_s, trace.input_tokens, trace.output_tokens, blocks, max(len(one.class_shares), 1))
     world.window_s[:2] = float(trace.arrival_s[n // 2]), float(trace.arrival_s[-1])
+    if one.class_shares:
+        world.req[:, Q_CLASS] = np.random.default_rng([seed, 5]).choice(len(one.class_shares), n, p=one.class_shares)
     moves = n if len(pools) > 1 else 1
     run = serving_loop.plain_run(world, one.routing, rng.random(n) if one.routing == "random" else np.zeros(n))
     return run._replace(

@@ -18,6 +18,7 @@ from computeledger.simulation.state import (
     FIRST_WAITING,
     INTERRUPT,
     L_KV,
+    L_QUEUE,
     LIVE,
     N_DONE,
     N_SENT,
@@ -103,7 +104,7 @@ def serve_loop(run: ServingRun) -> float:
                 pop(run.moves_s, run.moves, n_moves)
                 n_moves -= 1
                 world.req[q, Q_UNREAD] = -1  # its cache comes along
-            enqueue(world, _route(run, q, (low, high), now_s), q, now_s)
+            n_done += _send(run, q, (low, high), now_s)
         elif tick_s < tree[1]:
             now_s = tick_s
             _scale(run, now_s, at - n_done)
@@ -126,6 +127,19 @@ def serve_loop(run: ServingRun) -> float:
                 if fleet.status[r] == DRAINING and world.rep[r, LIVE] + world.rep[r, WAITING] == 0:
                     _switch_off(fleet, r, now_s)
     return now_s
+
+
+@kernel
+def _send(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> int:
+    """Send a request to a replica of a pool; 1 where the first pool's line is full, and it is turned away for good."""
+    world = run.world
+    r = _route(run, q, between, now_s)
+    line = world.limits[world.rep[r, POOL], L_QUEUE]
+    if between[0] == 0 and 0 < line <= world.rep[r, WAITING]:
+        world.when[q, Q_FINISHED] = now_s
+        return 1
+    enqueue(world, r, q, now_s)
+    return 0
 
 
 @kernel

@@ -54,11 +54,12 @@ def _simulate(job: _Job) -> LoadPoint:
     result, done, is_saturated = _at_load(scenario, load, ratio, (seed, carried))
     found = result.percentiles
     good = float(np.mean(is_good(result.times_s, slo)))
+    run = result.result if isinstance(result, Steady) else result
     return LoadPoint(
         ratio=ratio,
         requests_per_s=rate,
         throughput_requests_per_s=done,
-        goodput_requests_per_s=good * done,
+        goodput_requests_per_s=good * done / run.served_fraction,
         good_fraction=good,
         is_saturated=is_saturated,
         ttft_p90_s=found["ttft_s"]["p90"],

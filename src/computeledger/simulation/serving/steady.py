@@ -195,7 +195,8 @@ def capacities(fleet: ServingClock, draw: Draw, seed: int = 0) -> tuple[Estimate
 def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estimate:
     """Rate at which one replica of a pool finishes requests out of a line that never empties [1/s]."""
     is_split = len(fleet.pools) > 1
-    pool = fleet.pools[place]._replace(n_replicas=1)
+    one = fleet.pools[place]
+    pool = one._replace(n_replicas=1, limits=one.limits._replace(queue=0))
     alone = ServingClock((pool,), routing="round-robin", uses_prefixes=False)
     n = 3 * pool.limits.live + LEAST_REQUESTS
     while True:
@@ -278,14 +279,15 @@ def steady_serving(
     (4.0, False, 7.28, True)
     """
     carried = capacity(fleet, draw, seed) if carried is None else carried
-    is_saturated = requests_per_s >= carried.value
+    has_line_end = fleet.pools[0].limits.queue > 0
+    is_saturated = requests_per_s >= carried.value and not has_line_end
     # a line that grows without end tells nothing more when it grows faster
-    rate = min(requests_per_s, MOST_OVERLOAD_RATIO * carried.value)
+    rate = requests_per_s if has_line_end else min(requests_per_s, MOST_OVERLOAD_RATIO * carried.value)
     in_flight, lifetime_s = _fluid(fleet, draw(LEAST_REQUESTS, rate), min(rate, carried.value))
     lifetimes = max(LEAST_LIFETIMES, math.ceil(n_requests[0] / (rate * lifetime_s)))
     while True:
         found = _measured(fleet, draw, (rate, in_flight, lifetime_s, lifetimes), seed)
-        done, time_s = _throughput(found, math.inf if is_saturated else rate), _mean_time_s(found)
+        done, time_s = _throughput(found, math.inf if is_saturated or has_line_end else rate), _mean_time_s(found)
         is_still = is_saturated or (done.has_converged and time_s.has_converged)
         if is_still or 2 * len(found.trace.arrival_s) > n_requests[1]:
             return Steady(found, done, time_s, carried, is_saturated)
@@ -319,7 +321,7 @@ def _throughput(found: ServingClockResult, load_per_s: float) -> Estimate:
     edges_s = np.linspace(begin_s, end_s, BATCHES + 1)
     done_s = found.world.when[:, Q_FINISHED]
     if math.isinf(load_per_s):
-        return batch_means(np.histogram(done_s, edges_s)[0] / np.diff(edges_s))
+        return batch_means(np.histogram(done_s[found.finished], edges_s)[0] / np.diff(edges_s))
     held = in_state(found.trace.arrival_s, done_s, edges_s)
     value = load_per_s - float(held[-1] - held[0]) / found.span_s
     half = Z_95 * math.sqrt(2) * float(np.std(held, ddof=1)) / found.span_s
@@ -332,7 +334,9 @@ def _mean_time_s(found: ServingClockResult) -> Estimate:
     edges_s = np.linspace(*found.window_s, BATCHES + 1)
     times_s = found.times_s["end_to_end_s"]
     stretch = np.clip(np.searchsorted(edges_s, found.trace.arrival_s[found.measured]) - 1, 0, BATCHES - 1)
-    means = [float(times_s[stretch == one].mean()) for one in range(BATCHES) if np.any(stretch == one)]
+    served = ~np.isnan(times_s)
+    kept = [times_s[(stretch == one) & served] for one in range(BATCHES)]
+    means = [float(one.mean()) for one in kept if len(one)]
     return batch_means(np.array(means), CLOSE_TIME_FRACTION)
 
 

@@ -13,12 +13,14 @@ from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.questions.answers.serving.setting import Setting
+from computeledger.questions.answers.simulation.classes import read_classes, shares_of
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.engine import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_curve
 from computeledger.simulation.serving.clock import Autoscale, ServingClock
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
+from computeledger.simulation.state import Pool
 from computeledger.spread import Spread
 from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.serving.anchor import ANCHORED
@@ -105,14 +107,21 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
     slower = min(machine, reads, key=lambda one: float(np.mean(one.scale_out_bytes_per_s)))
     rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
     clock = ServingClock(
-        tuple(one.pool for one in timed), tuple(one.n_gpus_per_replica for one in timed), question.routing,
+        tuple(_with_line(one.pool, question, place) for place, one in enumerate(timed)),
+        tuple(one.n_gpus_per_replica for one in timed), question.routing,
         timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(reads.efficiency.transfer_s)),
         handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), slower, rate),
         uses_prefixes=not question.no_prefix_cache, autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),
-        repair_s=median_of(question.repair),
+        repair_s=median_of(question.repair), class_shares=shares_of(read_classes(question.priority)),
     )  # fmt: skip
     return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine)
+
+
+def _with_line(pool: Pool, question: SimulateServeQuestion, place: int) -> Pool:
+    """Replicas whose line may have an end: those that requests come to first."""
+    queue = 0 if place or question.queue_limit is None else question.queue_limit
+    return pool._replace(limits=pool.limits._replace(queue=queue))
 
 
 def _at_score(setting: Setting, score: float) -> tuple[Machine, float]:

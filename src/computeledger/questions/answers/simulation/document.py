@@ -89,7 +89,7 @@ def serving_document(
             "e2e_s": _finite(slo.end_to_end_s),
             "share_fraction": slo.share_fraction,
         },
-        "goodput_requests_per_s": good * done,
+        "goodput_requests_per_s": good * done / result.served_fraction,
         "good_fraction": good,
         "utilization_fraction": result.flop(n_params_active(model)) / (peak_flop_per_s * paid),
         "busy_fraction": busy / paid,

@@ -19,6 +19,7 @@ from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
 from computeledger.questions.answers.serving.setting import read_setting
 from computeledger.questions.answers.setup import price_of
+from computeledger.questions.answers.simulation.classes import class_documents, read_classes
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
 from computeledger.questions.simulate import SimulateServeQuestion
@@ -76,6 +77,7 @@ class SimulateServeAnswer(Answer):
         document["load"]["requests_per_s"] = rate if np.isfinite(rate) else None
         document |= steady_document(rate, self.capacity, self.steady)
         limits = fleet.timed[-1].pool.limits
+        is_endless = self.steady is not None and self.is_saturated
         return (
             remarked(document, self.remarks)
             | anchor_document(self.anchoring)
@@ -84,6 +86,13 @@ class SimulateServeAnswer(Answer):
                 "system": fleet.machine.system.id,
                 "layouts": [str(one) for one in fleet.layouts],
                 "routing": question.routing,
+                "rejected": int(self.result.rejected.sum()),
+                "classes": class_documents(
+                    read_classes(question.priority),
+                    self.result,
+                    self.slo,
+                    is_endless,
+                ),
                 "scheduler": question.scheduler or scheduler_of(question.engine),
                 "price": dict(self.price),
                 "seed": question.seed,
