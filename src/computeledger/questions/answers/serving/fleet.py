@@ -12,8 +12,8 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
+from computeledger.questions.answers.serving.classes import read_classes, shares_of
 from computeledger.questions.answers.serving.setting import Setting
-from computeledger.questions.answers.simulation.classes import read_classes, shares_of
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.engine import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_curve

@@ -16,10 +16,10 @@ from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.classes import class_documents, read_classes
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
 from computeledger.questions.answers.serving.setting import read_setting
 from computeledger.questions.answers.setup import price_of
-from computeledger.questions.answers.simulation.classes import class_documents, read_classes
 from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
 from computeledger.questions.executors import open_executor
 from computeledger.questions.simulate import SimulateServeQuestion
