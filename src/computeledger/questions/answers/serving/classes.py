@@ -45,8 +45,8 @@ def read_classes(texts: Sequence[str]) -> tuple[RequestClass, ...]:
 
     Examples
     --------
-    >>> [one.share_fraction for one in read_classes(["chat:30%:1s:40ms", "batch:70%"])]
-    [0.3, 0.7]
+    >>> [one.name for one in read_classes(["chat:30%:1s:40ms", "batch:70%"])]
+    ['chat', 'batch']
     """
     classes = tuple(_read(text) for text in texts)
     if classes and abs(sum(one.share_fraction for one in classes) - 1) > _ROUNDING:
