@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,10 @@ _LAST_SCORE = 9.0
 
 #: Unit of a number that is written without one.
 _UNITS = {"s": None, "tokens": "tokens"}
+
+#: Shares at which what was counted is said.
+_COUNTED_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95,
+                   0.98, 0.99, 1.0)  # fmt: skip
 
 #: Ways to write a distribution, and what follows its name.
 FORMS = {"lognormal": "P50:P95", "uniform": "LOW:HIGH", "exponential": "MEAN", "quantiles": "p50=A,p90=B,p99=C"}
@@ -98,12 +102,23 @@ class Spread:
         return np.asarray(-self.ends[0] * np.log1p(-np.minimum(below, 1 - 1e-16)))
 
     def __str__(self) -> str:
+        return self.written()
+
+    def written(self, unit: str = "") -> str:
+        """As :func:`read_spread` reads it, every number with a unit.
+
+        Examples
+        --------
+        >>> Spread(10.0, "uniform", (5.0, 15.0)).written("s")
+        'uniform:5s:15s'
+        """
         if not self.form:
-            return f"{self.mean:g}" if isinstance(self.mean, int | float) else str(self.mean)
+            return f"{self.mean:.10g}{unit}" if isinstance(self.mean, int | float) else str(self.mean)
+        ends = [f"{end:.10g}{unit}" for end in self.ends]
         if self.form == "quantiles":
-            parts = (f"p{100 * share:.10g}={end:.10g}" for share, end in zip(self.shares, self.ends, strict=True))
+            parts = (f"p{100 * share:.10g}={end}" for share, end in zip(self.shares, ends, strict=True))
             return f"quantiles:{','.join(parts)}"
-        return ":".join([self.form, *(f"{end:.10g}" for end in self.ends)])
+        return ":".join([self.form, *ends])
 
 
 #: A stretch of scores, from one to another, with the logarithm at score 0 and its slope.
@@ -229,6 +244,24 @@ def spread_of_quantiles(quantiles: Mapping[float, float]) -> Spread:
     if sum(0 < one < 1 for one in shares) < 2 or list(ends) != sorted(ends):
         raise QuantityError("at least two quantiles beside the ends, rising")
     return Spread(_moment(_pieces(ends, shares), 1), "quantiles", ends, shares)
+
+
+def spread_of_values(values: NDArray[np.float64] | NDArray[np.int64]) -> Spread:
+    """Quantiles of what was counted, with their own mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread_of_values(np.array([100, 200, 300])).mean
+    200.0
+    """
+    import numpy as np  # noqa: PLC0415 (as above)
+
+    found = np.maximum.accumulate(np.quantile(values, _COUNTED_SHARES))
+    if found[0] == found[-1]:
+        return Spread(float(found[0]))
+    drawn = spread_of_quantiles(dict(zip(_COUNTED_SHARES, (float(one) for one in found), strict=True)))
+    return replace(drawn, mean=float(np.mean(values)))
 
 
 def low_of(value: Uncertain) -> float:

@@ -16,8 +16,8 @@ from computeledger.facts.traffic import named_workloads
 from computeledger.files import without_user_files
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, draw_lengths
 from computeledger.simulation.serving.traces import read_trace
-from computeledger.simulation.serving.workload import read_workload, spread_of_counts
-from computeledger.spread import read_spread
+from computeledger.simulation.serving.workload import read_workload
+from computeledger.spread import read_spread, spread_of_values
 
 SMALL = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
 MANY = 400_000
@@ -143,7 +143,7 @@ def test_a_trace_is_replayed_over_and_over(tmp_path: Path) -> None:
     drawn = workload.load(5.0, spread=1.0)(500, 5.0)
     known = set(zip(workload.trace.input_tokens.tolist(), workload.trace.output_tokens.tolist(), strict=True))
     assert set(zip(drawn.input_tokens.tolist(), drawn.output_tokens.tolist(), strict=True)) <= known
-    assert spread_of_counts(workload.trace.input_tokens).mean == pytest.approx(np.mean(workload.trace.input_tokens))
+    assert spread_of_values(workload.trace.input_tokens).mean == pytest.approx(np.mean(workload.trace.input_tokens))
 
 
 def test_a_trace_in_a_promise_and_in_a_simulation(tmp_path: Path) -> None:

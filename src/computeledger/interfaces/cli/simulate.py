@@ -31,6 +31,9 @@ def simulate(context: click.Context) -> None:
 @simulate.command("serve")
 @question_options(SimulateServeQuestion)
 @_records_option
+@click.option(
+    "--write-workload", metavar="FILE", help="Write a generator fitted to the trace, as a TOML file for --workload."
+)
 @report_option
 @json_option
 def simulate_serve(**options: Any) -> None:
@@ -41,7 +44,11 @@ def simulate_serve(**options: Any) -> None:
     """
     from computeledger.questions.answers.simulation.serving import answer_simulate_serve
 
-    question = asked_by(SimulateServeQuestion, options)
+    question, written = asked_by(SimulateServeQuestion, options), options.pop("write_workload")
+    if written is not None:
+        from computeledger.questions.answers.simulation.generator import fitted_toml
+
+        write_bytes(written, fitted_toml(question).encode(), "--write-workload", (question.workload or "",))
     _finish(answer_simulate_serve(question, is_reported=options["html"] is not None), options)
 
 

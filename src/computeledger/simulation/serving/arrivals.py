@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from computeledger.arrays import Range
 from computeledger.errors import QuantityError, nearest, shown
+from computeledger.simulation.serving.sharing import Sharing, draw_prompts
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Counts, Times
 from computeledger.spread import Spread, read_spread
@@ -17,6 +18,9 @@ from computeledger.units import DAY_S, HOUR_S, MINUTE_S, parse_quantity
 PROCESSES = ("even", "gamma", "poisson")
 #: The process of arrivals that are those of a trace.
 TRACED = "trace"
+
+#: Stretches of constant rate at most.
+MOST_RATES = 1000
 
 #: Lengths as they are written, or as they were read.
 Lengths = str | float | Range | Spread
@@ -37,12 +41,18 @@ class Arrivals:
         Standard deviation of the gaps over their mean; 1 for poisson, 0 for even [-].
     curve : tuple of (float, float)
         Hour of the day and load there, relative to one another; straight between, the same every day [h], [-].
+    rates : tuple of float
+        Rates in stretches of equal length, relative to one another, over and over [-].
+    stretch_s : float
+        Length of a stretch [s].
     """
 
     process: str
     requests_per_s: float
     spread_ratio: float = 1.0
     curve: tuple[tuple[float, float], ...] = ()
+    rates: tuple[float, ...] = field(default=(), repr=False)
+    stretch_s: float = field(default=0.0, repr=False)
 
 
 def parse_arrivals(text: str) -> Arrivals:
@@ -159,7 +169,17 @@ def draw_arrivals(arrivals: Arrivals, n_requests: int, rng: np.random.Generator)
         shape = 1 / arrivals.spread_ratio**2
         gaps = rng.gamma(shape, mean_s / shape, n_requests)
     times = np.cumsum(gaps)
+    if arrivals.rates:
+        times = _in_stretches(times, arrivals.rates, arrivals.stretch_s)
     return _follow(times, arrivals.curve) if arrivals.curve else times
+
+
+def _in_stretches(times_s: Times, rates: tuple[float, ...], stretch_s: float) -> Times:
+    """Times at which stretches of these rates have brought as much as an even load at the times given."""
+    brought = np.concatenate([[0.0], np.cumsum(rates)]) / sum(rates)
+    span_s = stretch_s * len(rates)
+    rounds, rest = np.divmod(times_s / span_s, 1.0)
+    return np.asarray(span_s * (rounds + np.interp(rest, brought, np.linspace(0.0, 1.0, len(rates) + 1))))
 
 
 def _follow(times_s: Times, curve: tuple[tuple[float, float], ...]) -> Times:
@@ -248,7 +268,6 @@ def draw_trace(
     n_requests: int,
     seed: int,
     longest_tokens: int | None = None,
-    correlation: float = 0.0,
 ) -> Trace:
     """Draw a trace: arrivals, inputs and outputs each from a stream of its own.
 
@@ -264,8 +283,6 @@ def draw_trace(
         Of the streams [-].
     longest_tokens : int, optional
         Longest input and output together; what is drawn beyond has its output cut [token].
-    correlation : float, optional
-        Of the normal scores of input and output [-].
 
     Returns
     -------
@@ -279,12 +296,7 @@ def draw_trace(
     """
     streams = [np.random.default_rng([seed, place]) for place in range(3)]
     arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
-    if correlation:
-        scores = [rng.standard_normal(n_requests) for rng in streams[1:]]
-        scores[1] = correlation * scores[0] + math.sqrt(1 - correlation**2) * scores[1]
-        prompt, output = (_whole(spread_of(one).at_scores(at)) for one, at in zip(lengths, scores, strict=True))
-    else:
-        prompt, output = (draw_lengths(one, n_requests, rng) for one, rng in zip(lengths, streams[1:], strict=True))
+    prompt, output = (draw_lengths(one, n_requests, rng) for one, rng in zip(lengths, streams[1:], strict=True))
     return _cut(Trace(arrival_s, prompt, output), longest_tokens)
 
 
@@ -312,6 +324,8 @@ class DrawnLoad:
         Longest input and output together; what is drawn beyond has its output cut [token].
     correlation : float
         Of the normal scores of input and output [-].
+    sharing : Sharing or None
+        How prompts share beginnings, in place of the lengths of input.
     requests : Trace or None
         Requests whose lengths are drawn together, in place of ``lengths``; where arrivals are ``trace``, theirs are
         replayed over and over, at the pace that gives the rate.
@@ -323,6 +337,7 @@ class DrawnLoad:
     longest_tokens: int | None = None
     correlation: float = 0.0
     requests: Trace | None = None
+    sharing: Sharing | None = None
 
     @property
     def requests_per_s(self) -> float:
@@ -333,7 +348,15 @@ class DrawnLoad:
         """Draw some of it; more requests begin with the same ones."""
         arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
         if self.requests is None:
-            return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens, self.correlation)
+            drawn = draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)
+            if not (self.correlation or self.sharing):
+                return drawn
+            scores = self._scores(n_requests)
+            prompt, output = (
+                _whole(spread_of(one).at_scores(at)) for one, at in zip(self.lengths, scores, strict=True)
+            )
+            together = _cut(Trace(drawn.arrival_s, prompt, output), self.longest_tokens)
+            return together if self.sharing is None else self._shared(together, scores[0])
         of, known = self.requests, len(self.requests.arrival_s)
         if arrivals.process == TRACED:
             at = np.arange(n_requests)
@@ -342,3 +365,20 @@ class DrawnLoad:
         at = streams[1].integers(known, size=n_requests)
         arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
         return _cut(Trace(arrival_s, of.input_tokens[at], of.output_tokens[at]), self.longest_tokens)
+
+    def _scores(self, n_requests: int) -> list[Times]:
+        """Normal scores of input and output, as correlated as stated."""
+        first, other = (np.random.default_rng([self.seed, place]).standard_normal(n_requests) for place in (1, 2))
+        return [first, self.correlation * first + math.sqrt(1 - self.correlation**2) * other]
+
+    def _shared(self, drawn: Trace, scores: Times) -> Trace:
+        """The same arrivals and outputs with prompts that share beginnings, within the longest context."""
+        if self.sharing is None:
+            return drawn
+        longest = None if self.longest_tokens is None else self.longest_tokens - 1
+        rng = np.random.default_rng([self.seed, 3])
+        tokens, blocks = draw_prompts(self.sharing, drawn.arrival_s, scores, rng, longest)
+        output = drawn.output_tokens
+        if self.longest_tokens is not None:
+            output = np.minimum(output, self.longest_tokens - tokens)
+        return Trace(drawn.arrival_s, tokens, output, blocks, self.sharing.block_tokens)

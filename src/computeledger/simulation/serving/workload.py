@@ -13,19 +13,19 @@ from computeledger.errors import InputError, QuantityError, nearest, shown
 from computeledger.facts.traffic import NamedWorkload, named_workloads
 from computeledger.fields import Asked, asked, fields_of, question_from
 from computeledger.files import read_toml, user_files_allowed
-from computeledger.simulation.serving.arrivals import TRACED, Arrivals, DrawnLoad
+from computeledger.simulation.serving.arrivals import MOST_RATES, TRACED, Arrivals, DrawnLoad
+from computeledger.simulation.serving.sharing import Sharing
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.spread import Spread, spread_of_quantiles
+from computeledger.spread import Spread, spread_of_values
 from computeledger.workloads.questions.serve import ServeQuestion
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
-    from computeledger.simulation.state import Counts
 
+#: Largest of the relative rates.
+LARGEST_RATE = 1e6
 #: Largest correlation of input and output: at one, each would follow from the other.
 MOST_CORRELATION = 0.99
-#: Shares at which a trace's lengths are said where they are not replayed themselves.
-_SHARES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,31 @@ class StatedWorkload(Asked):
         "ratio", "Standard deviation of the gaps between arrivals over their mean.", most=20.0, is_single=True,
         blank="1: Poisson",
     )  # fmt: skip
+    rates: str | None = asked("text", "Rates in stretches of equal length, over and over, relative to one another.")
+    stretch: float | None = asked("s", "Length of such a stretch.", unit=None, is_open=True, is_single=True)
+    continued_fraction: float | None = asked(
+        "fraction", "Share of prompts that begin with the whole of an earlier one.", is_single=True
+    )
+    fresh_tokens: Uncertain | Spread | None = asked(
+        "tokens", "Length of a prompt that does not.", unit="tokens", is_open=True, takes_spread=True
+    )
+    added_tokens: Uncertain | Spread | None = asked(
+        "tokens", "What a prompt has beyond the one that it continues.", unit="tokens", is_open=True,
+        takes_spread=True,
+    )  # fmt: skip
+    continued_after: Uncertain | Spread | None = asked(
+        "s", "Time since that one arrived.", unit=None, is_open=True, takes_spread=True
+    )
+    common_tokens: int = asked("whole", "Tokens with which every prompt begins.", 0, least=0)
+    block_tokens: int = asked("whole", "Tokens of a block of a prefix cache.", 512, least=1, most=1e6)
+
+    def check(self) -> None:
+        """Refuse parts that say nothing without one another."""
+        if (self.rates is None) != (self.stretch is None):
+            raise InputError("rates and stretch belong together")
+        parts = (self.fresh_tokens, self.added_tokens, self.continued_after)
+        if any((one is None) != (self.continued_fraction is None) for one in parts):
+            raise InputError("continued_fraction, fresh_tokens, added_tokens and continued_after belong together")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +96,12 @@ class Workload:
         Standard deviation of the gaps over their mean, where it is to hold [-].
     trace : Trace or None
         Requests that can be replayed.
+    rates : tuple of float
+        Rates in stretches of equal length, over and over, relative to one another [-].
+    stretch_s : float
+        Length of one at its own rate; at another it is as many requests long [s].
+    sharing : Sharing or None
+        How prompts share beginnings.
     published_spread : float or None
         The same of the trace that a named workload was counted from, which says more of that hour than of a load [-].
     """
@@ -82,6 +113,9 @@ class Workload:
     requests_per_s: float | None = None
     arrival_spread: float | None = None
     trace: Trace | None = None
+    rates: tuple[float, ...] = ()
+    stretch_s: float = 0.0
+    sharing: Sharing | None = None
     published_spread: float | None = None
 
     def load(self, requests_per_s: float, spread: float | None = None, seed: int = 0) -> DrawnLoad:
@@ -98,12 +132,18 @@ class Workload:
             )
         found = next((one for one in (spread, self.arrival_spread) if one is not None), 1.0)
         process = "poisson" if found == 1.0 else "gamma" if found else "even"
-        arrivals = Arrivals(process, requests_per_s, found)
+        own = self.requests_per_s or requests_per_s
+        arrivals = Arrivals(
+            process, requests_per_s, found, rates=self.rates, stretch_s=self.stretch_s * own / requests_per_s
+        )
         return self.drawn(arrivals, seed)
 
     def drawn(self, arrivals: Arrivals, seed: int = 0) -> DrawnLoad:
         """A load that lasts, with arrivals of their own."""
-        return DrawnLoad(arrivals, self._lengths, seed, correlation=self.correlation, requests=self.trace)
+        return DrawnLoad(
+            arrivals, self._lengths, seed, correlation=self.correlation, requests=self.trace,
+            sharing=self.sharing,
+        )  # fmt: skip
 
     @property
     def _lengths(self) -> tuple[Spread, Spread]:
@@ -132,9 +172,9 @@ def read_workload(given: str) -> Workload:
     --------
     >>> round(read_workload("azure-code-2023").output_tokens.mean)
     28
-    >>> read_workload("azure-chat")
+    >>> read_workload("azure-conv")
     Traceback (most recent call last):
-    computeledger.errors.InputError: --workload 'azure-chat': no such workload or file; did you ...
+    computeledger.errors.InputError: --workload 'azure-conv': no such workload or file; did you mean 'azure-conv-2023'?
     """
     known = named_workloads()
     if given in known:
@@ -159,22 +199,44 @@ def stated_workload(table: Mapping[str, Any], name: str) -> Workload:
     --------
     >>> stated_workload({"input_tokens": "lognormal:1000:4000", "output_tokens": 200}, "mine.toml").output_tokens.mean
     200.0
-    >>> stated_workload({"input_tokens": 1000, "output": 200}, "mine.toml")
+    >>> stated_workload({"input_tokens": 1000, "output_token": 200}, "mine.toml")
     Traceback (most recent call last):
-    computeledger.errors.InputError: mine.toml: 'output': no field of StatedWorkload; did you mean 'output_tokens'?
+    computeledger.errors.InputError: mine.toml: 'output_token': no field of StatedWorkload; did you mean ...
     """
     try:
         one = question_from(StatedWorkload, table, lambda field: field.name)
     except InputError as error:
         raise type(error)(f"{name}: {error}") from None
-    lengths = []
-    for side in ("input_tokens", "output_tokens"):
-        value = getattr(one, side)
-        spread = value if isinstance(value, Spread) else Spread(value)
-        if not isinstance(spread.mean, float):
-            raise QuantityError(f"{name}: {side} {shown(str(value))}: expected one number or a distribution")
-        lengths.append(spread)
-    return Workload(name, lengths[0], lengths[1], one.correlation, one.requests_per_s, one.arrival_spread)
+    sides = ("input_tokens", "output_tokens", "fresh_tokens", "added_tokens", "continued_after")
+    known = {side: _single(name, side, getattr(one, side)) for side in sides if getattr(one, side) is not None}
+    sharing = None
+    if one.continued_fraction:
+        parts = (known["fresh_tokens"], known["added_tokens"], known["continued_after"])
+        sharing = Sharing(one.continued_fraction, *parts, one.common_tokens, one.block_tokens)
+    rates = () if one.rates is None else _numbers(name, "rates", one.rates)
+    if any(rate < 0 for rate in rates) or (rates and not any(rates)):
+        raise QuantityError(f"{name}: rates {shown(str(one.rates))}: none may be negative, nor all 0")
+    return Workload(
+        name, known["input_tokens"], known["output_tokens"], one.correlation, one.requests_per_s, one.arrival_spread,
+        rates=rates, stretch_s=one.stretch or 0.0, sharing=sharing,
+    )  # fmt: skip
+
+
+def _single(name: str, side: str, value: Uncertain | Spread) -> Spread:
+    spread = value if isinstance(value, Spread) else Spread(value)
+    if not isinstance(spread.mean, float):
+        raise QuantityError(f"{name}: {side} {shown(str(value))}: expected one number or a distribution")
+    return spread
+
+
+def _numbers(name: str, what: str, text: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(one) for one in text.replace(",", " ").split())
+    except ValueError:
+        numbers = ()
+    if not 2 <= len(numbers) <= MOST_RATES or not all(abs(one) < LARGEST_RATE for one in numbers):
+        raise QuantityError(f"{name}: {what} {shown(text)}: write 2 to {MOST_RATES} numbers, such as '0.5 1 1.5'")
+    return numbers
 
 
 def traced_workload(path: Path) -> Workload:
@@ -182,24 +244,9 @@ def traced_workload(path: Path) -> Workload:
     trace = read_trace(path)
     rate = trace.requests_per_s
     return Workload(
-        str(path), spread_of_counts(trace.input_tokens), spread_of_counts(trace.output_tokens),
+        str(path), spread_of_values(trace.input_tokens), spread_of_values(trace.output_tokens),
         requests_per_s=rate if np.isfinite(rate) else None, trace=trace,
     )  # fmt: skip
-
-
-def spread_of_counts(tokens: Counts) -> Spread:
-    """Quantiles of counted lengths, with their own mean.
-
-    Examples
-    --------
-    >>> spread_of_counts(np.array([100, 200, 300])).mean
-    200.0
-    """
-    values = np.quantile(tokens, _SHARES)
-    if values[0] == values[-1]:
-        return Spread(float(values[0]))
-    found = spread_of_quantiles(dict(zip(_SHARES, (float(one) for one in values), strict=True)))
-    return replace(found, mean=float(np.mean(tokens)))
 
 
 def gap_spread(trace: Trace) -> float:

@@ -251,7 +251,8 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     else:
         drawn = drawn_load(model, _arrivals(question, workload), question, workload)
         # what changes over time makes a drawn load a trace of its own, with a beginning and an end
-        lasts = question.load_curve is None and question.autoscale is None and question.failures is None
+        changes = (question.load_curve, question.autoscale, question.failures, drawn.sharing)
+        lasts = all(one is None for one in changes)
         trace = drawn(SAMPLE_REQUESTS if lasts else question.requests or DEFAULT_REQUESTS, drawn.requests_per_s)
         load = drawn if lasts else trace
     total = trace.input_tokens + trace.output_tokens
