@@ -60,8 +60,8 @@ def fit_workload(trace: Trace, name: str = "") -> Workload:
     if n < FEWEST_REQUESTS or not math.isfinite(rate):
         raise InputError(f"a generator is fitted to at least {FEWEST_REQUESTS} requests that do not arrive at once")
     rates, stretch_s = _rates(trace.arrival_s)
-    scores = [_scores(trace.input_tokens), _scores(trace.output_tokens)]
-    both = np.corrcoef(*scores)[0, 1] if all(np.std(one) > 0 for one in scores) else 0.0
+    of_input, of_output = _scores(trace.input_tokens), _scores(trace.output_tokens)
+    both = np.corrcoef(of_input, of_output)[0, 1] if np.std(of_input) * np.std(of_output) > 0 else 0.0
     correlation = float(np.clip(both, -MOST_CORRELATION, MOST_CORRELATION))
     return Workload(
         name, spread_of_values(trace.input_tokens), spread_of_values(trace.output_tokens),
