@@ -19,7 +19,7 @@ FEWEST_REQUESTS, PER_STRETCH, MOST_STRETCHES = 20, 20, 200
 #: Requests of a window whose counts say how bursty arrivals are (assumption).
 PER_WINDOW = 20
 #: Bounds of the spread of gaps that is fitted.
-LEAST_SPREAD, MOST_SPREAD = 0.05, 20.0
+LEAST_GAP_SPREAD, MOST_GAP_SPREAD = 0.05, 20.0
 _NORMAL = NormalDist()
 
 
@@ -90,7 +90,7 @@ def _burstiness(arrival_s: Times, rates: tuple[float, ...], stretch_s: float) ->
         arrival_s = np.interp(arrival_s, stretch_s * np.arange(len(rates) + 1), brought)
     counts = np.histogram(arrival_s, max(len(arrival_s) // PER_WINDOW, 2))[0]
     found = math.sqrt(float(np.var(counts, ddof=1) / np.mean(counts)))
-    return round(min(max(found, LEAST_SPREAD), MOST_SPREAD), 4)
+    return round(min(max(found, LEAST_GAP_SPREAD), MOST_GAP_SPREAD), 4)
 
 
 def _scores(tokens: Counts) -> Times:
