@@ -15,11 +15,11 @@ from computeledger.simulation.state import Counts, Times
 from computeledger.spread import spread_of_values
 
 #: Fewest requests that a generator is fitted to, and that a stretch of constant rate holds on average; most stretches.
-FEWEST_REQUESTS, PER_STRETCH, MOST_STRETCHES = 20, 20, 200
+_FEWEST_REQUESTS, _PER_STRETCH, _MOST_STRETCHES = 20, 20, 200
 #: Requests of a window whose counts say how bursty arrivals are (assumption).
-PER_WINDOW = 20
+_PER_WINDOW = 20
 #: Bounds of the spread of gaps that is fitted.
-LEAST_GAP_SPREAD, MOST_GAP_SPREAD = 0.05, 20.0
+_LEAST_GAP_SPREAD, _MOST_GAP_SPREAD = 0.05, 20.0
 _NORMAL = NormalDist()
 
 
@@ -57,8 +57,8 @@ def fit_workload(trace: Trace, name: str = "") -> Workload:
     (10.0, True, 0.99)
     """
     n, rate = len(trace.arrival_s), trace.requests_per_s
-    if n < FEWEST_REQUESTS or not math.isfinite(rate):
-        raise InputError(f"a generator is fitted to at least {FEWEST_REQUESTS} requests that do not arrive at once")
+    if n < _FEWEST_REQUESTS or not math.isfinite(rate):
+        raise InputError(f"a generator is fitted to at least {_FEWEST_REQUESTS} requests that do not arrive at once")
     rates, stretch_s = _rates(trace.arrival_s)
     of_input, of_output = _scores(trace.input_tokens), _scores(trace.output_tokens)
     both = np.corrcoef(of_input, of_output)[0, 1] if np.std(of_input) * np.std(of_output) > 0 else 0.0
@@ -73,7 +73,7 @@ def fit_workload(trace: Trace, name: str = "") -> Workload:
 
 def _rates(arrival_s: Times) -> tuple[tuple[float, ...], float]:
     """Rate over the mean in stretches of equal length, and that length; none where there are too few requests."""
-    n, span_s = min(MOST_STRETCHES, len(arrival_s) // PER_STRETCH), float(arrival_s[-1])
+    n, span_s = min(_MOST_STRETCHES, len(arrival_s) // _PER_STRETCH), float(arrival_s[-1])
     if n < 2:
         return (), 0.0
     counts = np.histogram(arrival_s, np.linspace(0.0, span_s, n + 1))[0]
@@ -88,9 +88,9 @@ def _burstiness(arrival_s: Times, rates: tuple[float, ...], stretch_s: float) ->
     if rates:
         brought = np.concatenate([[0.0], np.cumsum(rates)]) * stretch_s
         arrival_s = np.interp(arrival_s, stretch_s * np.arange(len(rates) + 1), brought)
-    counts = np.histogram(arrival_s, max(len(arrival_s) // PER_WINDOW, 2))[0]
+    counts = np.histogram(arrival_s, max(len(arrival_s) // _PER_WINDOW, 2))[0]
     found = math.sqrt(float(np.var(counts, ddof=1) / np.mean(counts)))
-    return round(min(max(found, LEAST_GAP_SPREAD), MOST_GAP_SPREAD), 4)
+    return round(min(max(found, _LEAST_GAP_SPREAD), _MOST_GAP_SPREAD), 4)
 
 
 def _scores(tokens: Counts) -> Times:

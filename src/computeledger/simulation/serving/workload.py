@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 #: Largest of the relative rates.
-LARGEST_RATE = 1e6
+_LARGEST_RATE = 1e6
 #: Largest correlation of input and output: at one, each would follow from the other.
 MOST_CORRELATION = 0.99
 
@@ -234,7 +234,7 @@ def _numbers(name: str, what: str, text: str) -> tuple[float, ...]:
         numbers = tuple(float(one) for one in text.replace(",", " ").split())
     except ValueError:
         numbers = ()
-    if not 2 <= len(numbers) <= MOST_RATES or not all(abs(one) < LARGEST_RATE for one in numbers):
+    if not 2 <= len(numbers) <= MOST_RATES or not all(abs(one) < _LARGEST_RATE for one in numbers):
         raise QuantityError(f"{name}: {what} {shown(text)}: write 2 to {MOST_RATES} numbers, such as '0.5 1 1.5'")
     return numbers
 
