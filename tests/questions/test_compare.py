@@ -19,7 +19,15 @@ from computeledger.interfaces.tables import new_table
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.validation.accuracy.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
-from computeledger.workloads.serving.offers import Deployed, Priced, chances, cheaper_probability, load_offer_errors
+from computeledger.workloads.serving.offers import (
+    Deployed,
+    Priced,
+    PromisedFleet,
+    chances,
+    cheaper_probability,
+    fleet_priced,
+    load_offer_errors,
+)
 
 LOAD: dict[str, Any] = {"model": "llama-3.1-8b", "input_tokens": 1024, "output_tokens": 256, "requests_per_s": 30}
 PROMISE: dict[str, Any] = {"ttft": "p95:1s", "tpot": "p95:30ms"}
@@ -126,6 +134,43 @@ def test_owning_is_the_hosting_economics_of_cost() -> None:
     cost = cl.cost(system="h100-nvl8", kind="own", electricity=0.05, occupancy=0.8).usd_per_gpu_hour["own"]
     assert offer.question is not None and isinstance(offer.question.price, Range)
     assert (offer.question.price.low, offer.question.price.high) == (cost.p05, cost.p95)
+
+
+def test_a_named_workload_gives_an_api_its_mean_lengths(sheet: str) -> None:
+    shared = {"model": "llama-3.1-8b", "workload": "azure-conv-2023", "requests_per_s": 10}
+    own = cl.serve(**shared, system="h100-nvl8", layout="tp1").to_dict()
+    found = cl.compare(
+        {"workload": shared, "offer": [{"system": "h100-nvl8", "layout": "tp1"}, {"name": "sheet", "api": sheet}]}
+    ).to_dict()["offers"]
+    rows = {one["name"]: one for one in found}
+    come, written = (float(own[name]) for name in ("input_tokens", "output_tokens"))
+    assert rows["h100-nvl8"]["usd_per_request"] == own["fleet"]["usd_per_request"]
+    assert rows["sheet"]["usd_per_request"] == pytest.approx(1.25 * (round(come) * 2.0 + round(written) * 8.0) / 1e6)
+
+
+def test_two_pools_are_an_offer_and_processes_change_nothing() -> None:
+    tables = {"workload": LOAD, "offer": [{"system": "h100-nvl8", "mode": ["disaggregated", "aggregated"]}]}
+    tables["workload"] = {key: one for key, one in LOAD.items() if key != "requests_per_s"}
+    here, there = (cl.compare(tables, workers=n).to_dict() for n in (1, 2))
+    assert here == there
+    found = next(one for one in here["offers"] if one["name"] == "h100-nvl8, disaggregated")
+    alone = cl.serve(**tables["workload"], system="h100-nvl8", mode="disaggregated").to_dict()
+    costs = [alone[f"usd_per_mtok_{kind}"]["p50"] * LOAD[f"{kind}_tokens"] / 1e6 for kind in ("input", "output")]
+    assert found["usd_per_request"] == pytest.approx(sum(costs)) and found["layout"] == alone["layout"]
+
+
+def test_a_cost_moves_in_whole_replicas_and_steeply_where_a_promise_is_tight() -> None:
+    on = deployed(spread=0.3)
+    fleet = fleet_priced(1.0, PromisedFleet(4, 0.1, 3.0), on)
+    scores = np.linspace(-2, 2, 41)
+    replicas = 4 * fleet.costs(0.3 * scores)
+    assert np.allclose(replicas, np.round(replicas)) and np.all(np.diff(replicas) >= 0)
+    assert fleet.costs(0.3 * 1.2816) == pytest.approx(3.0) and fleet.costs(0.0) == 1.0
+    pools = fleet_priced(1.0, PromisedFleet(None, 0.1, 3.0), on)
+    assert pools.costs(0.3 * 1.2815515655446004) == pytest.approx(3.0)
+    assert pools.costs(-0.3) == pytest.approx(np.exp(-0.3)), "faster times spare GPUs in proportion, no more"
+    never = fleet_priced(1.0, PromisedFleet(4, 0.1, None), on)
+    assert np.isinf(never.costs(0.3 * 1.3)) and np.isfinite(never.costs(0.3 * 1.2))
 
 
 # --- how sure an order is ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
@@ -59,7 +59,7 @@ class Offer:
     name: str
     terms: OfferTerms
     question: ServeQuestion | None
-    lengths: Mapping[str, float]
+    lengths: Mapping[str, float] = field(default_factory=dict)
     requests_per_s: float | None = None
 
 
@@ -75,7 +75,7 @@ class CompareQuestion(Asked):
     """Offers for one workload and one promise: what each takes and costs, and which is the cheapest."""
 
     offers: str | Offers = asked("text", "File of offers.", ..., metavar="OFFERS.toml", takes_record=True)
-    workers: int | None = shared(SweepQuestion, "workers", blank="1")
+    workers: int | None = shared(SweepQuestion, "workers")
     cluster: str | None = shared(SweepQuestion, "cluster")
     csv: str | None = asked("text", "Write the offers as CSV.", metavar="FILE")
 

@@ -27,9 +27,9 @@ def needs_extra(option: str, package: str, extra: str) -> Any:
     return import_module(package)
 
 
-def local_workers(asked: int | None, n_questions: int) -> int:
-    """Processes for a sweep: as asked; else this one while starting others would take longer than the sweep."""
-    return asked or (1 if n_questions < LONG_SWEEP else os.cpu_count() or 1)
+def local_workers(asked: int | None, n_questions: int, fewest: int = LONG_SWEEP) -> int:
+    """Processes for many questions: as asked; else this one while starting others would take longer than the answer."""
+    return asked or (1 if n_questions < fewest else min(os.cpu_count() or 1, n_questions))
 
 
 @contextmanager

@@ -154,7 +154,7 @@ def _break_even(found: Sequence[Mapping[str, Any]]) -> list[Table]:
     if volumes:
         rows = [
             [one["offer"], one["api"], words(one["requests_per_month"], ""), percent(one["of_the_load_ratio"]),
-             words(one["one_replica_requests_per_month"], "")]
+             _or_none(one["one_replica_requests_per_month"], "")]
             for one in volumes
         ]  # fmt: skip
         columns = ("offer", "API", "requests a month #", "of the load #", "with one replica #")

@@ -21,14 +21,16 @@ from computeledger.questions.answers.serving.offers import price_spread, read_of
 from computeledger.questions.answers.serving.pools import PoolsAnswer
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.compare import CompareQuestion, Offer, Offers
-from computeledger.questions.executors import open_executor
+from computeledger.questions.executors import local_workers, open_executor
 from computeledger.questions.prices import BillQuestion
 from computeledger.units import HOUR_S, HOURS_PER_MONTH, MEGA, MONTH_S
-from computeledger.workloads.questions.serve import ServeQuestion
-from computeledger.workloads.serving.offers import Deployed, Priced, chances, fleet_priced, spread_of
+from computeledger.workloads.questions.serve import ONE_POOL, ServeQuestion
+from computeledger.workloads.serving.offers import Deployed, Priced, PromisedFleet, chances, fleet_priced, spread_of
 from computeledger.workloads.sweep import sweep as in_order
 from computeledger.writing import write_bytes
 
+#: Offers with promises from which on a comparison starts a process per core by itself.
+LONG_COMPARISON = 8
 #: What is said of an offer that nothing is known of but its price sheet.
 _API_SPEED = "no fact states the speed of an API: that it keeps a promise is not checked"
 #: Names of figures in documents where attributes have others.
@@ -147,7 +149,7 @@ class CompareAnswer(Answer):
         apis = [one for one in self.offers if one.offer.terms.api and one.served.usd_per_request > 0]
         for api in apis:
             for one in self.offers:
-                if not one.served.usd_per_month or not one.served.replicas:
+                if not one.served.usd_per_month or not one.served.gpus:
                     continue
                 asked = one.served.usd_per_month / one.served.usd_per_request
                 equal = one.served.usd_per_month / api.served.usd_per_request
@@ -157,7 +159,7 @@ class CompareAnswer(Answer):
                     "api": api.offer.name,
                     "requests_per_month": equal,
                     "of_the_load_ratio": equal / asked,
-                    "one_replica_requests_per_month": equal / one.served.replicas,
+                    "one_replica_requests_per_month": equal / one.served.replicas if one.served.replicas else None,
                 }
 
     def csv_text(self) -> str:
@@ -217,7 +219,8 @@ def compare(
 def answer_compare(question: CompareQuestion) -> CompareAnswer:
     """Answer ``computeledger compare``."""
     read = question.offers if isinstance(question.offers, Offers) else read_offers(question.offers)
-    with open_executor(question.workers, question.cluster) as executor:
+    simulated = sum(one.question is not None and bool(one.question.promises) for one in read.each)
+    with open_executor(local_workers(question.workers, simulated, LONG_COMPARISON), question.cluster) as executor:
         found = list(in_order(compared, read.each, executor))
     known = sorted((one for one in found if isinstance(one, Compared)), key=_usd)
     refused = sorted((one for one in found if isinstance(one, Refused)), key=lambda one: one.offer.name)
@@ -227,8 +230,10 @@ def answer_compare(question: CompareQuestion) -> CompareAnswer:
     return answer
 
 
-def _usd(one: Compared) -> tuple[float, str]:
-    return one.served.usd_per_request, one.offer.name
+def _usd(one: Compared) -> tuple[float, float, str]:
+    """Cost to nine digits; of equal costs the surer promise first."""
+    usd = float(f"{one.served.usd_per_request:.9g}")
+    return usd, -(one.served.kept_probability or 0.0), one.offer.name
 
 
 def compared(offer: Offer) -> Compared | Refused:
@@ -261,7 +266,7 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
     """The figures of a serving answer, per request of the workload and per month of its load."""
     document, setting, question = answer.to_dict(), answer.setting, answer.question
     price = median(setting.scenario.usd_per_gpu_hour)
-    fleet, kept = document.get("fleet"), document.get("promise")
+    fleet = document.get("fleet")
     tokens = {name: _median(document[name]) for name in ("input_tokens", "cached_tokens", "output_tokens")}
     if fleet is None:
         costs = [document.get(f"usd_per_mtok_{kind}", 0.0) for kind in ("input", "cached_read", "output")]
@@ -284,28 +289,35 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         priced = Priced(usd, deployed=deployed)
     else:
         served = _fleet_served(served, document, w_per_gpu)
-        if kept is None:
-            priced = Priced(usd, fleet["load_fraction"] * fleet["n_replicas"], deployed=deployed)
-        else:
-            size = fleet["n_replicas"], kept["headroom_fraction"], kept["replicas_at_90_percent"]
-            priced = fleet_priced(usd, size, deployed)
+        priced = _fleet_priced(usd, document, deployed)
     return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price))
+
+
+def _fleet_priced(usd: float, document: Mapping[str, Any], deployed: Deployed) -> Priced:
+    """A fleet's cost, as it moves with real times: two pools are not made of equal replicas."""
+    fleet, kept = document["fleet"], document.get("promise")
+    n = fleet["n_replicas"] if document["mode"] == ONE_POOL else None
+    if kept is None:
+        return Priced(usd, None if n is None else fleet["load_fraction"] * n, deployed=deployed)
+    sure = kept["at_90_percent"]
+    ratio = sure["gpus"] / fleet["n_gpus"] if sure else None
+    return fleet_priced(usd, PromisedFleet(n, kept["headroom_fraction"], ratio), deployed)
 
 
 def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float) -> Served:
     """A fleet that is sized for a load: GPUs, power and the cost of a month, with one replica to spare beside it."""
     fleet, kept = document["fleet"], document.get("promise")
-    n, gpus = fleet["n_replicas"], fleet["n_gpus"]
-    month = fleet["usd_per_hour"] * HOURS_PER_MONTH
-    rate = fleet["usd_per_hour"] / HOUR_S / fleet["usd_per_request"] if fleet["usd_per_request"] else math.inf
+    n, gpus, usd_per_hour = fleet["n_replicas"], fleet["n_gpus"], fleet["usd_per_hour"]
+    with_spare = kept["with_spare"]["gpus"] if kept else gpus // n * (n + 1)
+    rate = usd_per_hour / HOUR_S / fleet["usd_per_request"] if fleet["usd_per_request"] else math.inf
     tightest = max(kept["limits"], key=lambda one: one["attained_s"] / one["limit_s"]) if kept else None
     return replace(
         served,
-        usd_per_month=month,
-        spare_usd_per_month=month / n,
-        replicas=n,
+        usd_per_month=usd_per_hour * HOURS_PER_MONTH,
+        spare_usd_per_month=usd_per_hour * HOURS_PER_MONTH * (with_spare - gpus) / gpus,
+        replicas=n if document["mode"] == ONE_POOL else None,
         gpus=gpus,
-        gpus_with_spare=kept["with_spare"]["gpus"] if kept else gpus // n * (n + 1),
+        gpus_with_spare=with_spare,
         w=w_per_gpu * gpus,
         j_per_token=document.get("joules_per_token", w_per_gpu * gpus / rate / _median(document["output_tokens"])),
         attained=document.get("attained"),
@@ -324,7 +336,7 @@ def _deployed(setting: Setting, document: Mapping[str, Any], question: ServeQues
         engine=question.engine,
         weights=setting.at_median.precision.name,
         tuning=question.tuning,
-        layout=setting.at_median.layout if document["mode"] == "aggregated" else Layout(),
+        layout=setting.at_median.layout if document["mode"] == ONE_POOL else Layout(),
         batch=max(_median(document["batch"]), 1.0),
         spread=spread_of(ratio.low, ratio.high) if isinstance(ratio, Range) else 0.0,
     )

@@ -158,7 +158,8 @@ class Priced:
     load : float or None
         Load over what one replica carries, where replicas are counted; None where any part of one can be had [-].
     steepness : float
-        How many times more replicas slower times ask for than they are slower, in the logarithm [-].
+        How many times more replicas slower times ask for than they are slower, in the logarithm; faster times spare
+        them in proportion (assumption: a promise that gets loose spares no more) [-].
     last_score : float
         Standard normal score of the times from which on no number of replicas keeps the promise [-].
     deployed : Deployed or None
@@ -196,7 +197,8 @@ class Priced:
         >>> one.costs(np.log([0.6, 1.0, 1.4])).tolist()
         [1.0, 2.0, 3.0]
         """
-        slower = np.exp(self.steepness * np.asarray(log_time, float))
+        moved = np.asarray(log_time, float)
+        slower = np.exp(np.where(moved > 0, self.steepness, 1.0) * moved)
         ratio = slower if self.load is None else np.ceil(self.load * slower - _EQUAL) / np.ceil(self.load - _EQUAL)
         if self.deployed is None:
             return np.full(np.shape(slower), self.usd)
@@ -271,16 +273,34 @@ def _student_2(n: int) -> NDArray[np.float64]:
     return np.asarray((2 * share - 1) * np.sqrt(2 / (4 * share * (1 - share))), float)
 
 
-def fleet_priced(usd: float, fleet: tuple[int, float | None, int | None], deployed: Deployed) -> Priced:
+@dataclass(frozen=True, slots=True)
+class PromisedFleet:
+    """How the size of a fleet that keeps a promise moves.
+
+    Attributes
+    ----------
+    n_replicas : int or None
+        At the medians; None where it is not made of equal replicas, as two pools are not [-].
+    headroom_fraction : float or None
+        Load beyond the one asked about under which it keeps the promise; None beyond twice as much [-].
+    sure_ratio : float or None
+        GPUs that keep it with a chance of 90 % over its own; None where no number does [-].
+    """
+
+    n_replicas: int | None
+    headroom_fraction: float | None
+    sure_ratio: float | None
+
+
+def fleet_priced(usd: float, fleet: PromisedFleet, deployed: Deployed) -> Priced:
     """Price a fleet that keeps a promise: its cost moves in whole replicas.
 
     Parameters
     ----------
     usd : float
         Per request [USD].
-    fleet : tuple of int, float or None, int or None
-        Replicas at the medians; load beyond the one asked about that they keep the promise under, None beyond twice as
-        much; and the replicas that keep it with a chance of 90 %, None where no number does.
+    fleet : PromisedFleet
+        How its size moves.
     deployed : Deployed
         What it runs on.
 
@@ -291,17 +311,20 @@ def fleet_priced(usd: float, fleet: tuple[int, float | None, int | None], deploy
 
     Examples
     --------
-    >>> fleet = fleet_priced(1.0, (5, 0.05, 8), Deployed("m", "c", "e", "w", "usual", Layout(), 8.0, 0.3))
+    >>> on = Deployed("m", "c", "e", "w", "usual", Layout(), 8.0, 0.3)
+    >>> fleet = fleet_priced(1.0, PromisedFleet(5, 0.05, 8 / 5), on)
     >>> round(float(fleet.costs(0.3 * Z_90)), 2), round(float(fleet.costs(-0.3 * Z_90)), 2)
     (1.6, 0.8)
     """
-    n, headroom, sure = fleet
-    room = 1.0 if headroom is None else max(headroom, 0.0)
-    load = max(n / (1 + room), n - 1 + _EQUAL * 10)
-    if sure is None:
+    n, load, slow = fleet.n_replicas, None, fleet.sure_ratio
+    if n is not None:
+        room = 1.0 if fleet.headroom_fraction is None else max(fleet.headroom_fraction, 0.0)
+        load = max(n / (1 + room), n - 1 + _EQUAL * 10)
+        slow = None if slow is None else max(n * slow - 0.5, load) / load
+    if slow is None:
         return Priced(usd, load, 1.0, Z_90, deployed)
-    steepness = float(np.log((sure - 0.5) / load)) / (Z_90 * deployed.spread) if sure > n and deployed.spread else 1.0
-    return Priced(usd, load, max(steepness, 1.0), float("inf"), deployed)
+    grows = float(np.log(slow)) / (Z_90 * deployed.spread) if slow > 1 and deployed.spread else 1.0
+    return Priced(usd, load, max(grows, 1.0), float("inf"), deployed)
 
 
 def spread_of(low: float, high: float) -> float:

@@ -18,6 +18,8 @@ from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answers.cost import answer_cost
 from computeledger.questions.compare import OF_HOLDING, Offer, Offers, OfferTerms
 from computeledger.questions.cost import CostQuestion
+from computeledger.simulation.serving.workload import read_workload
+from computeledger.spread import Spread
 from computeledger.workloads.questions.serve import ServeQuestion
 
 #: Fields of a serving question that size no fleet.
@@ -138,18 +140,31 @@ def _offer(given: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Of
     of_terms, of_serve = fields_of(OfferTerms), _serve_fields()
     terms = question_from(OfferTerms, {key: value for key, value in given.items() if key in of_terms} | {"name": name})
     asked = {**shared, **{key: value for key, value in given.items() if key in of_serve}}
-    lengths = {one: read_value(of_serve[one], asked.get(one), one) for one in LENGTHS}
     if terms.api is not None:
-        useless = [key for key in given if key not in (*LENGTHS, "name", "api", "api_mode", "region")]
+        useless = [key for key in given if key not in (*LENGTHS, "workload", "name", "api", "api_mode", "region")]
         if useless:
             raise InputError(f"{useless[0]}: an API has name, region, api, api_mode and lengths: leave it out")
-        uncertain = next((one for one, value in lengths.items() if isinstance(value, Range)), None)
-        if uncertain:
-            raise InputError(f"{uncertain}: a price sheet bills one length: write its mean in this offer")
         rate = read_value(of_serve["requests_per_s"], asked.get("requests_per_s"), "requests_per_s")
-        return Offer(name or terms.api, terms, None, lengths, None if rate is None else median_of(rate))
+        return Offer(name or terms.api, terms, None, _lengths(asked), None if rate is None else median_of(rate))
     question = question_from(ServeQuestion, asked)
-    return Offer(name or question.system, terms, replace(question, price=_price(terms, question)), lengths)
+    return Offer(name or question.system, terms, replace(question, price=_price(terms, question)))
+
+
+def _lengths(asked: Mapping[str, Any]) -> dict[str, float]:
+    """Mean lengths of the requests, which a price sheet bills."""
+    known = _serve_fields()
+    out = {name: read_value(known[name], asked.get(name), name) for name in LENGTHS}
+    named = read_value(known["workload"], asked.get("workload"), "workload")
+    if named is not None:
+        of_workload = read_workload(named)
+        out |= {"input_tokens": of_workload.input_tokens, "output_tokens": of_workload.output_tokens}
+    means = dict[str, float]()
+    for name, value in out.items():
+        mean = value.mean if isinstance(value, Spread) else value
+        if isinstance(mean, Range):
+            raise InputError(f"{name}: a price sheet bills one length: write its mean in this offer")
+        means[name] = float(mean)
+    return means
 
 
 def _price(terms: OfferTerms, question: ServeQuestion) -> Uncertain | None:
