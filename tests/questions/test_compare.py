@@ -137,7 +137,7 @@ def test_owning_is_the_hosting_economics_of_cost() -> None:
 
 
 def test_a_named_workload_gives_an_api_its_mean_lengths(sheet: str) -> None:
-    shared = {"model": "llama-3.1-8b", "workload": "azure-conv-2023", "requests_per_s": 10}
+    shared: dict[str, Any] = {"model": "llama-3.1-8b", "workload": "azure-conv-2023", "requests_per_s": 10}
     own = cl.serve(**shared, system="h100-nvl8", layout="tp1").to_dict()
     found = cl.compare(
         {"workload": shared, "offer": [{"system": "h100-nvl8", "layout": "tp1"}, {"name": "sheet", "api": sheet}]}
@@ -149,12 +149,12 @@ def test_a_named_workload_gives_an_api_its_mean_lengths(sheet: str) -> None:
 
 
 def test_two_pools_are_an_offer_and_processes_change_nothing() -> None:
-    tables = {"workload": LOAD, "offer": [{"system": "h100-nvl8", "mode": ["disaggregated", "aggregated"]}]}
-    tables["workload"] = {key: one for key, one in LOAD.items() if key != "requests_per_s"}
+    shared = {key: one for key, one in LOAD.items() if key != "requests_per_s"}
+    tables = {"workload": shared, "offer": [{"system": "h100-nvl8", "mode": ["disaggregated", "aggregated"]}]}
     here, there = (cl.compare(tables, workers=n).to_dict() for n in (1, 2))
     assert here == there
     found = next(one for one in here["offers"] if one["name"] == "h100-nvl8, disaggregated")
-    alone = cl.serve(**tables["workload"], system="h100-nvl8", mode="disaggregated").to_dict()
+    alone = cl.serve(**shared, system="h100-nvl8", mode="disaggregated").to_dict()
     costs = [alone[f"usd_per_mtok_{kind}"]["p50"] * LOAD[f"{kind}_tokens"] / 1e6 for kind in ("input", "output")]
     assert found["usd_per_request"] == pytest.approx(sum(costs)) and found["layout"] == alone["layout"]
 
