@@ -73,8 +73,11 @@ def test_what_does_not_fit_is_named(capsys) -> None:
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments, message) -> None:
+    asked = {"--model": "llama-3.1-8b", "--system": "h100-nvl8"} | dict(
+        zip(arguments[::2], arguments[1::2], strict=True)
+    )
     with pytest.raises(SystemExit) as stopped:
-        main([*ASKED, *arguments])
+        main(["sweep", *(part for pair in asked.items() for part in pair), "--json"])
     printed = capsys.readouterr()
     assert stopped.value.code == 2 and message in printed.err and printed.err.count("\n") == 1
 

@@ -13,6 +13,7 @@ from typing import Any
 from computeledger.arrays import Range, median
 from computeledger.errors import InputError, UnknownIdError
 from computeledger.fields import Given, python_spelling
+from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.prices.sheets import answer_bill
@@ -23,7 +24,7 @@ from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.compare import CompareQuestion, Offer, Offers
 from computeledger.questions.executors import local_workers, open_executor
 from computeledger.questions.prices import BillQuestion
-from computeledger.units import HOUR_S, HOURS_PER_MONTH, MEGA, MONTH_S
+from computeledger.units import HOURS_PER_MONTH, MEGA, MONTH_S
 from computeledger.workloads.questions.serve import ONE_POOL, ServeQuestion
 from computeledger.workloads.serving.offers import Deployed, Priced, PromisedFleet, chances, fleet_priced, spread_of
 from computeledger.workloads.sweep import sweep as in_order
@@ -284,11 +285,12 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
     )
     deployed = _deployed(setting, document, question)
     spread = price_spread(setting.scenario.usd_per_gpu_hour)
-    of_price = f"{offer.terms.term} {setting.system.accelerator.id} {question.price}"
+    of_price = f"{offer.terms.term} {deployed.chip} {question.price} {question.prefill_price}"
     if fleet is None:
         priced = Priced(usd, deployed=deployed)
     else:
-        served = _fleet_served(served, document, w_per_gpu)
+        rate = median_of(question.requests_per_s or 1.0)
+        served = _fleet_served(served, document, w_per_gpu, rate)
         priced = _fleet_priced(usd, document, deployed)
     return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price))
 
@@ -304,12 +306,12 @@ def _fleet_priced(usd: float, document: Mapping[str, Any], deployed: Deployed) -
     return fleet_priced(usd, PromisedFleet(n, kept["headroom_fraction"], ratio), deployed)
 
 
-def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float) -> Served:
+def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float, requests_per_s: float) -> Served:
     """A fleet that is sized for a load: GPUs, power and the cost of a month, with one replica to spare beside it."""
     fleet, kept = document["fleet"], document.get("promise")
     n, gpus, usd_per_hour = fleet["n_replicas"], fleet["n_gpus"], fleet["usd_per_hour"]
     with_spare = kept["with_spare"]["gpus"] if kept else gpus // n * (n + 1)
-    rate = usd_per_hour / HOUR_S / fleet["usd_per_request"] if fleet["usd_per_request"] else math.inf
+    w = document.get("facility_w", w_per_gpu * gpus)
     tightest = max(kept["limits"], key=lambda one: one["attained_s"] / one["limit_s"]) if kept else None
     return replace(
         served,
@@ -318,8 +320,9 @@ def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float)
         replicas=n if document["mode"] == ONE_POOL else None,
         gpus=gpus,
         gpus_with_spare=with_spare,
-        w=w_per_gpu * gpus,
-        j_per_token=document.get("joules_per_token", w_per_gpu * gpus / rate / _median(document["output_tokens"])),
+        w=w,
+        j_per_token=document.get("joules_per_token", w / requests_per_s / _median(document["output_tokens"])),
+        usd_per_gpu_hour=usd_per_hour / gpus,
         attained=document.get("attained"),
         kept_probability=kept["kept_probability"] if kept else fleet.get("carries_probability"),
         tightest_limit=f"p{100 * tightest['share_fraction']:g} {tightest['quantity']}" if tightest else None,
@@ -332,7 +335,7 @@ def _deployed(setting: Setting, document: Mapping[str, Any], question: ServeQues
     ratio = setting.ranges.get("efficiency.serving_ratio")
     return Deployed(
         model=setting.at_median.model.id,
-        chip=setting.system.accelerator.id,
+        chip=" after ".join(filter(None, (setting.system.accelerator.id, question.prefill_system))),
         engine=question.engine,
         weights=setting.at_median.precision.name,
         tuning=question.tuning,
