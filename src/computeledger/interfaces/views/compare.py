@@ -106,7 +106,7 @@ def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
     rows = []
     for one in own:
         row = [one["name"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
-        row += [f"{one['gpus']:,}", f"{one['gpus_with_spare']:,}", words(one["w"], "W")] if has_fleet else []
+        row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
         rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
     takes = Table("What each takes", tuple(columns), rows)
     return [takes, *([_kept(own)] if has_fleet else [])]

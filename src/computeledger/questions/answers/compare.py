@@ -310,14 +310,16 @@ def _fleet_served(served: Served, document: Mapping[str, Any], w_per_gpu: float,
     """A fleet that is sized for a load: GPUs, power and the cost of a month, with one replica to spare beside it."""
     fleet, kept = document["fleet"], document.get("promise")
     n, gpus, usd_per_hour = fleet["n_replicas"], fleet["n_gpus"], fleet["usd_per_hour"]
-    with_spare = kept["with_spare"]["gpus"] if kept else gpus // n * (n + 1)
+    is_one_pool = document["mode"] == ONE_POOL
+    alike = gpus // n * (n + 1) if is_one_pool else None  # two pools have a spare each, which only a promise sizes
+    with_spare = kept["with_spare"]["gpus"] if kept else alike
     w = document.get("facility_w", w_per_gpu * gpus)
     tightest = max(kept["limits"], key=lambda one: one["attained_s"] / one["limit_s"]) if kept else None
     return replace(
         served,
         usd_per_month=usd_per_hour * HOURS_PER_MONTH,
-        spare_usd_per_month=usd_per_hour * HOURS_PER_MONTH * (with_spare - gpus) / gpus,
-        replicas=n if document["mode"] == ONE_POOL else None,
+        spare_usd_per_month=usd_per_hour * HOURS_PER_MONTH * (with_spare / gpus - 1) if with_spare else None,
+        replicas=n if is_one_pool else None,
         gpus=gpus,
         gpus_with_spare=with_spare,
         w=w,
