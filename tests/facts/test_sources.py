@@ -32,6 +32,7 @@ FILES += [
     ("laws", DATA.joinpath("laws.toml")),
     ("reliability", DATA.joinpath("reliability.toml")),
     ("workloads", DATA.joinpath("workloads.toml")),
+    ("speculation", DATA.joinpath("speculation.toml")),
 ]
 FILES += [("optimizers", DATA.joinpath("optimizers.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]

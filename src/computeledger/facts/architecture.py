@@ -173,6 +173,8 @@ class Model:
         What a rule filled of a shape that is given by numbers; empty for a model with a configuration.
     adapters : Lora or None
         Adapters that an engine runs beside the weights; None where there are none, or where they are merged.
+    drafter : Model or None
+        What an engine runs beside the model to draft its tokens: a head, or a small model.
     """
 
     id: str
@@ -197,6 +199,7 @@ class Model:
     remarks: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
     adapters: Lora | None = None
+    drafter: Model | None = None
 
     @property
     def is_moe(self) -> bool:

@@ -39,6 +39,9 @@ class SimulateServeQuestion(EngineRun, Simulated):
     anchor: tuple[str, ...] = shared(ServeQuestion, "anchor")
     two_batches: bool = shared(ServeQuestion, "two_batches")
     redundant_experts: int = shared(ServeQuestion, "redundant_experts")
+    speculation: str | None = shared(ServeQuestion, "speculation")
+    draft_tokens: float = shared(ServeQuestion, "draft_tokens")
+    tokens_per_step: float | None = shared(ServeQuestion, "tokens_per_step")
     replicas: int = asked("whole", "Replicas; with --autoscale, the largest number.", 1, least=1, metavar="N")
     prefill_replicas: int | None = asked(
         "whole", "Additional replicas that only prefill (disaggregated).", least=1, metavar="N"

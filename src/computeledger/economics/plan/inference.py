@@ -325,7 +325,7 @@ def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, ServingRe
     if not is_measured_chip(setting.machine.system):
         how += f"; {CHIP}"
     label = f"{best.layout}, batch {median(batch):,.0f} ({how})"
-    at = replace(drawn, layout=best.layout, batch=batch)
+    at = replace(best.placed(drawn), batch=batch)
     if question.prefill_layout is None:
         result = estimate_serving(at, setting.machine)
         return result, result, label

@@ -13,6 +13,7 @@ from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
+from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.physics.calibration.local import local_engines
@@ -184,6 +185,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         one = document["aggregated"]
         rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
         out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
+    out += speculation_facts(document)
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
     out += _of_a_load(document)
@@ -282,6 +284,7 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
     else:
         out += [_step(document, phase) for phase in ("decode", "prefill")]
     out += [_front(document)] if "pareto" in document else []
+    out += [speculation_table(document)] if "speculation" in document else []
     return out + (tier_tables(document["kv_tiers"]) if "kv_tiers" in document else [])
 
 

@@ -14,6 +14,7 @@ from computeledger.physics.attention import mixer_of
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers, Held, held_beside
+from computeledger.physics.serving.drafting import beside
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.weights import weight_counts
 
@@ -154,7 +155,11 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
         mixer = mixer_of(group.attention)
         one = mixer.kv_cache_bytes(context_tokens, kv_bytes_per_value)
         total = total + group.count * one / mixer.kv_shards(layout.tp)
-    return total / layout.pp
+    if model.drafter is None:
+        return total / layout.pp
+    # what drafts lies whole beside the last layers
+    own = sequence_bytes_per_gpu(model.drafter, context_tokens, Layout(tp=layout.tp), kv_bytes_per_value)
+    return total / layout.pp + own
 
 
 def cache_bytes_per_gpu(system: System, weights_bytes: Num, held: Held, load: Num, buffers: Buffers) -> Num:
@@ -247,6 +252,8 @@ def serving_memory(
     """
     batch, context_tokens = load
     weights = weights_bytes_per_gpu(model, layout, precision) + served_bytes(model, layout)
+    if model.drafter is not None:
+        weights = weights + weights_bytes_per_gpu(model.drafter, *beside(layout, precision))
     experts = expert_bytes_per_gpu(model, layout, precision)
     more = np.maximum(host.experts_fraction - host.weights_fraction, 0.0)
     weights = weights * (1 - host.weights_fraction) - experts * more

@@ -123,7 +123,8 @@ def filled(given: Mapping[str, Given], read: Read) -> dict[str, Given]:
     own = {name: read.fields[name] for name in kept if given.get(name) is None}
     defaults = engine_defaults(read, str(given.get("system") or ""))
     own |= {name: default for name, default in defaults.items() if given.get(name) is None}
-    if given.get("tokens_per_step") is None:  # what a step yields is in no command
+    if given.get("tokens_per_step") is None and given.get("speculation", "none") in (None, "none"):
+        # what a step yields is in no command
         own.pop("draft_tokens", None)
     return {**given, **own}
 

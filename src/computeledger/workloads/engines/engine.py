@@ -50,6 +50,9 @@ class Launch:
     no_prefix_cache: bool = False
     drafts: int = 0
     is_drafted_by_mtp: bool = False
+    #: ``eagle``, ``eagle3``, ``ngram`` or ``draft``, and the id of the model that drafts
+    draft_method: str = "eagle3"
+    draft_model: str = ""
 
     @property
     def per_rank(self) -> int:

@@ -28,10 +28,7 @@ def _told(one: Launch) -> dict[str, str]:
     told |= {"no_prefix_cache": ""} if one.no_prefix_cache else {}
     told |= {"eager": ""} if one.eager else {}
     if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
-        told |= (
-            {"algorithm": "EAGLE"} if one.is_drafted_by_mtp else {"algorithm": "EAGLE3", "drafter": '"$DRAFT_MODEL"'}
-        )
-        told |= {"draft_steps": str(one.drafts), "draft_branches": "1", "drafts": str(one.drafts + 1)}
+        told |= _drafting(one)
     return told | ({"role": one.role} if one.role else {})
 
 
@@ -68,6 +65,19 @@ def _read(stated: Stated) -> Understood:
     if role not in ("null", "prefill", "decode"):
         raise stated.wrong("role", "'prefill', 'decode' or 'null'")
     return Understood(found, stated.text("quantization"), role.replace("null", ""), dp // shared, left)
+
+
+_ALGORITHMS = {"eagle": "EAGLE", "eagle3": "EAGLE3", "ngram": "NGRAM", "draft": "STANDALONE"}
+
+
+def _drafting(one: Launch) -> dict[str, str]:
+    """A chain of drafts, by what drafts."""
+    method = "eagle" if one.is_drafted_by_mtp else one.draft_method
+    told = {"algorithm": _ALGORITHMS[method]}
+    if method != "ngram":
+        told |= {} if one.is_drafted_by_mtp else {"drafter": one.draft_model or '"$DRAFT_MODEL"'}
+        told |= {"draft_steps": str(one.drafts), "draft_branches": "1"}
+    return told | {"drafts": str(one.drafts + 1)}
 
 
 #: Its own rule keeps 0.5 GiB, 1.5 MiB for each token of a chunk and 2 MiB for each of 512 sequences in graphs free

@@ -31,8 +31,7 @@ def _told(one: Launch) -> dict[str, str]:
     switches = {"prefix_cache": one.cached, "no_prefix_cache": one.no_prefix_cache, "eager": one.eager}
     told |= {word: "" for word, is_on in switches.items() if is_on}
     if one.drafts:
-        drafter = {"method": "mtp"} if one.is_drafted_by_mtp else {"method": "eagle3", "model": "'\"$DRAFT_MODEL\"'"}
-        said = json.dumps({**drafter, "num_speculative_tokens": one.drafts}, separators=(",", ":"))
+        said = json.dumps({**_drafter(one), "num_speculative_tokens": one.drafts}, separators=(",", ":"))
         told["speculation"] = "'" + said.replace('\\"', '"') + "'"
     if one.role:
         told["transfer"] = '\'{"kv_connector":"NixlConnector","kv_role":"kv_both"}\''
@@ -74,6 +73,17 @@ def _read(stated: Stated) -> Understood:
     role = _ROLES.get(str(transfer.get("kv_role")), "")
     left += ["transfer"] if transfer and not role else []
     return Understood(found, stated.text("quantization"), role, left=left)
+
+
+def _drafter(one: Launch) -> dict[str, str | int]:
+    """What drafts, as ``--speculative-config`` names it; n-grams of two to five tokens, as vLLM's own tests look up."""
+    if one.is_drafted_by_mtp:
+        return {"method": "mtp"}
+    if one.draft_method == "ngram":
+        return {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
+    if one.draft_method == "draft":
+        return {"method": "draft_model", "model": one.draft_model}
+    return {"method": one.draft_method, "model": "'\"$DRAFT_MODEL\"'"}
 
 
 #: Of version 0.18 and later, fitted to 61 start-up logs of 0.19.0 (28 models on H100; the shares of what stays are in

@@ -12,6 +12,7 @@ from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.spread import Spread
 from computeledger.workloads.engines import default_engine, engines
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
+from computeledger.workloads.questions.speculation import method_of
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -87,6 +88,11 @@ class ServeQuestion(EngineRun, OnSystem):
     draft_tokens: float = asked(
         "count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="D", label="Drafted tokens",
         group="More", slider=(0, 16), is_single=True,
+    )  # fmt: skip
+    speculation: str | None = asked(
+        "text", "What drafts: mtp, eagle, eagle3, ngram, draft:MODEL, auto or none; the length is searched up to "
+        "8 unless --draft-tokens states it, acceptance is published unless --tokens-per-step states it.",
+        metavar="METHOD", label="Speculation", group="More", blank="none",
     )  # fmt: skip
     tokens_per_step: float | None = asked(
         "count", "Tokens that a step yields, its own token included.", is_open=True, metavar="A",
@@ -280,18 +286,27 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
         if self.cache_discount is not None and not self.kv_tiers:
             raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
-        drafts, accepted = self.draft_tokens, self.yielded_tokens
-        if drafts and self.tokens_per_step is None:
-            raise InputError("--draft-tokens needs --tokens-per-step: the tokens that a step yields, its own included")
-        if not 1 <= accepted <= 1 + drafts:
-            most = f"{1 + drafts:g}"
-            raise InputError(f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({most})")
+        self._check_drafts()
         if self.rounds is None and (self.equal_lengths or self.statistic != "mean"):
             raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
         self._check_pools()
         self._check_promises()
         if not self.has_host_memory and (self.host_bandwidth or self.host_link):
             raise InputError("--host-bandwidth and --host-link are of what is in host memory: add --host-weights")
+
+    def _check_drafts(self) -> None:
+        """How many tokens are drafted, by what, and how many stay."""
+        drafts, accepted = self.draft_tokens, self.yielded_tokens
+        method = method_of(self.speculation)[0]
+        if self.speculation == "none" and drafts:
+            raise InputError(f"--draft-tokens {drafts:g} with --speculation none: leave out one of the two")
+        if method != "none" and self.tokens_per_step is not None and not drafts:
+            raise InputError(f"--tokens-per-step {accepted:g}: of how many drafts? add --draft-tokens")
+        if drafts and self.tokens_per_step is None and method == "none":
+            raise InputError("--draft-tokens needs --tokens-per-step: the tokens that a step yields, its own included")
+        if not 1 <= accepted <= 1 + drafts:
+            most = f"{1 + drafts:g}"
+            raise InputError(f"--tokens-per-step {accepted:g}: between 1 and one more than the drafted tokens ({most})")
 
     def _check_experts(self) -> None:
         given = "--two-batches" if self.two_batches else "--redundant-experts" if self.redundant_experts else None

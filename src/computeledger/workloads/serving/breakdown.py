@@ -119,7 +119,7 @@ def beside_operations(result: ServingResult, *, decode: bool) -> tuple[Operation
     """
     scenario, eff = result.scenario, result.machine.efficiency
     operations, time_s = (result.decode, result.step_s) if decode else (result.prefill, result.prefill_s)
-    drafted = 1 + scenario.draft_tokens / scenario.model.n_layers if decode else 1.0
+    drafted = scenario.step_ratio_of_drafts if decode else 1.0
     modelled_s, once_s = total_s(operations), time_s / drafted
     usual_s = eff.step_ratio * modelled_s
     parts = {

@@ -10,6 +10,7 @@ import numpy as np
 from computeledger.arrays import Num, blocks
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.drafting import MOST_DRAFTS
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, largest_batch
 from computeledger.workloads.sweep import Columns
 
@@ -27,6 +28,8 @@ FIGURES = (
     "usd_per_mtok_input",
     "usd_per_mtok_output",
 )
+#: Lengths of a draft that are tried where the question leaves it open, as an axis before layouts and batches.
+_DRAFTS = np.arange(MOST_DRAFTS + 1.0)[:, None, None]
 _DEGREES = ("tp", "pp", "dp", "ep")
 
 
@@ -90,7 +93,8 @@ def serving_blocks(
     full = {most for _, most in fits if most <= LARGEST_BATCH}
     top = min(max(most for _, most in fits), LARGEST_BATCH)
     grid = tuple(batches) if batches else tuple(sorted({*batches_to_try(top), *full}))
-    for piece in blocks(len(fits), max(BLOCK_EVALUATIONS // len(grid), 1)):
+    each = len(grid) * (len(_DRAFTS) if scenario.speculation.is_open else 1)
+    for piece in blocks(len(fits), max(BLOCK_EVALUATIONS // each, 1)):
         yield ServingBlock(scenario, machine, tuple(layout for layout, _ in fits[piece]), grid)
 
 
@@ -108,8 +112,12 @@ def evaluate_block(block: ServingBlock) -> Columns:
     ([1, 1, 2, 2], [1, 64, 1, 64])
     """
     layout, batch = stack_layouts(list(block.layouts)), np.array([block.batches], float)
-    result = estimate_serving(replace(block.scenario, layout=layout, batch=batch), block.machine)
+    asked = replace(block.scenario, layout=layout, batch=batch)
+    is_open = asked.speculation.is_open
+    result = estimate_serving(asked.drafting(_DRAFTS) if is_open else asked, block.machine)
     fits = batch <= result.memory.largest_batch
+    # a step of drafts has an axis of its own, of which the length that takes least per token is kept
+    best = np.argmin(np.broadcast_to(result.tpot_s, (len(_DRAFTS), *fits.shape)), axis=0) if is_open else None
     row, column = np.nonzero(fits)
     out: Columns = {
         **{name: np.asarray(getattr(layout, name))[row, 0].astype(np.int64) for name in _DEGREES},
@@ -118,4 +126,8 @@ def evaluate_block(block: ServingBlock) -> Columns:
         "layout_index": row,
     }
     figures = {name: getattr(result, name) for name in FIGURES} | {"memory_bytes_per_gpu": result.memory.total_bytes}
-    return out | {name: np.broadcast_to(figure, fits.shape)[row, column] for name, figure in figures.items()}
+    if best is None:
+        return out | {name: np.broadcast_to(figure, fits.shape)[row, column] for name, figure in figures.items()}
+    every = {name: np.broadcast_to(figure, (len(_DRAFTS), *fits.shape)) for name, figure in figures.items()}
+    out["draft_tokens"] = best[row, column]
+    return out | {name: figure[best[row, column], row, column] for name, figure in every.items()}

@@ -14,93 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num
-from computeledger.bounds import AT_LEAST_ONE, POSITIVE, Bound, check_record
+from computeledger.bounds import POSITIVE
 from computeledger.display import Displayed
 from computeledger.errors import QuantityError
-from computeledger.facts.architecture import Model
 from computeledger.facts.schema import PRECISION_BYTES
 from computeledger.physics.calibration.efficiency import IDEAL
-from computeledger.physics.parallelism import Layout
-from computeledger.physics.roofline import Machine, Operation, Precision, total_s
+from computeledger.physics.roofline import Machine, Operation, total_s
 from computeledger.physics.serving.batching import added_s, expected_busiest, held_steps, shared_fraction
+from computeledger.physics.serving.drafting import drafting
 from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
-from computeledger.physics.serving.offload import ON_CHIP, HostMemory, offloaded
+from computeledger.physics.serving.offload import offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
 from computeledger.workloads.serving.burst import NO_TURN, FirstToken, Turn, turns_of_run
-from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
+from computeledger.workloads.serving.scenario import ServingScenario
+from computeledger.workloads.serving.settings import AS_FITTED
 
-
-@dataclass(frozen=True, slots=True)
-class ServingScenario:
-    """A model on a layout under a load.
-
-    Attributes
-    ----------
-    model : Model
-        What is served.
-    layout : Layout
-        Of one replica.
-    precision : Precision
-        Of weights by kind and of the cache.
-    input_tokens, output_tokens : float or ndarray
-        Per request; the cached prefix is not counted in the input [token].
-    batch : float or ndarray
-        Sequences decoding per replica, all attention-DP ranks together [-].
-    cached_tokens : float or ndarray
-        Prefix found in the cache, per request [token].
-    usd_per_gpu_hour : float or ndarray
-        Price of a GPU-hour [USD/h].
-    draft_tokens, tokens_per_step : float or ndarray
-        Speculative decoding: tokens drafted per step; tokens that a step yields on average, its own included [token].
-    rounds : float or ndarray
-        Requests of each client, all of which start at once; infinite in steady state [-].
-    waiting : float or ndarray
-        Requests in flight beyond the batch, which wait for room in the cache [-].
-    ranks_balanced : bool
-        Whether the scheduler holds prompts back until every attention-DP rank has one.
-    two_batches : bool
-        Whether one half of a pass computes while the other's tokens travel to their experts.
-    statistic : str
-        Of the times to first token of a run's requests: ``mean``, ``median``, ``p90`` or ``last``.
-    host : HostMemory
-        Weights and cache that stay in the host's memory.
-    settings : EngineSettings
-        What the engine was told when it started.
-    occupancy : float or ndarray
-        Share of the paid time in which a replica has requests [-].
-    """
-
-    model: Model
-    layout: Layout
-    precision: Precision
-    input_tokens: Num
-    output_tokens: Num
-    batch: Num
-    cached_tokens: Num = 0.0
-    usd_per_gpu_hour: Num = 0.0
-    draft_tokens: Num = 0.0
-    tokens_per_step: Num = 1.0
-    rounds: Num = np.inf
-    waiting: Num = 0.0
-    ranks_balanced: bool = False
-    two_batches: bool = False
-    statistic: str = "mean"
-    host: HostMemory = ON_CHIP
-    settings: EngineSettings = AS_FITTED
-    occupancy: Num = 1.0
-
-    def __post_init__(self) -> None:
-        check_record(
-            self, output_tokens=POSITIVE, batch=POSITIVE, tokens_per_step=AT_LEAST_ONE,
-            rounds=Bound(1.0, is_endless=True),
-        )  # fmt: skip
-
-    @property
-    def held_tokens(self) -> Num:
-        """Tokens in a sequence's cache at its end [token]."""
-        return self.cached_tokens + self.input_tokens + self.output_tokens
+__all__ = [
+    "ServingResult", "ServingScenario", "decode_step", "estimate_serving", "ideal_serving", "largest_batch",
+    "packed_prefill_s", "prefill_beside_s", "usd_per_mtok",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -257,6 +191,8 @@ def usd_per_mtok(scenario: ServingScenario, replica_s: Num) -> Num:
     Examples
     --------
     >>> from computeledger.facts.load import load_model
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(tp=2), Precision(), 1.0, 1.0, 1.0, 0.0, 3.6)
     >>> usd_per_mtok(scenario, 1e-3)
     2.0
@@ -289,6 +225,8 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
     >>> result = estimate_serving(scenario, Machine(load_system("h100-nvl8")))
     >>> bool(7e-3 < result.decode_s < 9e-3)
@@ -298,7 +236,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         raise QuantityError(f"input_tokens {problem}")
     eff, scenario = machine.efficiency, _paced(scenario)
     step = _timed(scenario, _decoding(scenario), machine)
-    step_s = _drafted_s(scenario, step.s)
+    step_s = step.s * scenario.step_ratio_of_drafts
     decode_s = step_s / scenario.tokens_per_step
     prompts = _timed(scenario, _reading(scenario), machine)
     joined_s = _joined_s(scenario, prompts, step, machine)
@@ -324,7 +262,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
         prefill=tuple(prompts.operations),
         step_s=step_s,
         decode_s=decode_s,
-        decode_limit_s=_drafted_s(scenario, total_s(step.limit)) / scenario.tokens_per_step,
+        decode_limit_s=total_s(step.limit) * scenario.step_ratio_of_drafts / scenario.tokens_per_step,
         prefill_s=prompts.s,
         prefill_joined_s=joined_s,
         prefill_busy_s=_busy_s(joined_s, prompts.s, scenario.batch, machine),
@@ -383,6 +321,8 @@ def largest_batch(scenario: ServingScenario, machine: Machine) -> Num:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-70b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> float(largest_batch(scenario, machine)), float(largest_batch(replace(scenario, layout=Layout(tp=4)), machine))
@@ -409,13 +349,20 @@ class _Timed:
 def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     run = decode_pass if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
-    operations = offloaded(run(*made_of, machine), scenario.host)
+    operations = [*offloaded(run(*made_of, machine), scenario.host), *_drafting(scenario, step, machine)]
     whole_s = machine.efficiency.step_ratio * total_s(operations)
     if machine.efficiency is IDEAL:
         return _Timed(operations, operations, whole_s, whole_s)
-    limit = offloaded(run(*made_of, replace(machine, efficiency=IDEAL)), scenario.host)
+    ideal = replace(machine, efficiency=IDEAL)
+    limit = [*offloaded(run(*made_of, ideal), scenario.host), *_drafting(scenario, step, ideal)]
     central_s = np.maximum(whole_s, limit_s := total_s(limit))
     return _Timed(operations, limit, above_limit_s(central_s, limit_s, machine.efficiency.serving_ratio), central_s)
+
+
+def _drafting(scenario: ServingScenario, step: Step, machine: Machine) -> list[Operation]:
+    """What a drafter beside the model adds to a step."""
+    drafts = scenario.draft_tokens if step.decode else np.minimum(scenario.draft_tokens, 1.0)
+    return drafting(scenario.model, step, (scenario.layout, scenario.precision), machine, drafts)
 
 
 def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:
@@ -447,6 +394,8 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> bool(prefill_beside_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
@@ -519,17 +468,20 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> bool(decode_step(scenario, machine)[1] == estimate_serving(scenario, machine).step_s)
     True
     """
     found = _timed(scenario, _decoding(scenario), machine)
-    return found.operations, _drafted_s(scenario, found.s)
+    return found.operations, found.s * scenario.step_ratio_of_drafts
 
 
 def _decoding(scenario: ServingScenario) -> Step:
-    middle, new = scenario.held_tokens - scenario.output_tokens / 2 - 1.0, 1.0 + scenario.draft_tokens
+    middle = scenario.held_tokens - scenario.output_tokens / 2 - 1.0
+    new = scenario.verified_tokens
     return Step(scenario.batch, middle, new, overlapped=scenario.two_batches, is_eager=scenario.settings.is_eager)
 
 
@@ -538,10 +490,6 @@ def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
     prompts, context = scenario.layout.dp * scenario.layout.pp * per_rank, scenario.cached_tokens
     step = scenario.settings.prompts(prompts, context, scenario.input_tokens)
     return replace(step, overlapped=True) if scenario.two_batches else step
-
-
-def _drafted_s(scenario: ServingScenario, step_s: Num) -> Num:
-    return step_s * (1 + scenario.draft_tokens / scenario.model.n_layers)
 
 
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
@@ -562,6 +510,8 @@ def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, 
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 256.0, 256.0, 64.0)
     >>> machine = Machine(load_system("h100-nvl8"))
     >>> bool(packed_prefill_s(scenario, machine)[0] < estimate_serving(scenario, machine).prefill_s)
@@ -591,6 +541,8 @@ def ideal_serving(scenario: ServingScenario, machine: Machine) -> ServingResult:
     Examples
     --------
     >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
     >>> from computeledger.physics.calibration.efficiency import efficiency
     >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
     >>> machine = Machine(load_system("h100-nvl8"), efficiency())

@@ -59,6 +59,7 @@ class PoolOption:
     decode_layout: Layout
     n_prefill: int
     n_decode: int
+    draft_tokens: int
     concurrency: float
     decode_batch: float
     tpot_s: float
@@ -93,6 +94,7 @@ class PoolOption:
         self, one: ServingScenario, prefill_on: Chips | None = None, transfer_bytes_per_s: float | None = None
     ) -> DisaggregatedScenario:
         """What this option serves."""
+        one = one.drafting(float(self.draft_tokens)) if one.speculation.is_open else one
         decode = replace(one, layout=self.decode_layout, batch=self.decode_batch)
         counts = self.n_prefill, self.n_decode, self.concurrency
         return DisaggregatedScenario(decode, self.prefill_layout, *counts, prefill_on, transfer_bytes_per_s)
@@ -126,6 +128,11 @@ class _Match:
     n_prefill: int
     n_decode: int
     batch: float
+    drafts: int
+
+
+#: Layout, workers, batch, drafts and GPUs of a decode pool.
+_DecodingSide = tuple[Layout, int, float, int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,9 +240,9 @@ def size_pools(
             f"{format_si(float(np.min(columns['tpot_s'])), 's')}"
         )
     pairs = [
-        _Match(one, layout, n, m, batch)
+        _Match(one, layout, n, m, batch, drafts)
         for one, n, _ in _prefill_sides(prefill, slo)
-        for layout, m, batch, _ in decoding
+        for layout, m, batch, drafts, _ in decoding
     ]
     asked = at_rate(_stacked(scenario, pairs, reading), machine, slo.requests_per_s)
     found = _options(pairs, asked, estimate_disaggregated(asked, machine))
@@ -271,17 +278,19 @@ def _prefill_sides(prefill: _Prefill, slo: Slo) -> list[tuple[Layout, int, float
 
 def _decoding_sides(
     scenario: ServingScenario, columns: Columns, layouts: Sequence[Layout], slo: Slo
-) -> list[tuple[Layout, int, float, float]]:
-    """Layout, workers, largest batch and GPUs of the decode pools that are fast enough, each layout on its fewest."""
-    best: dict[int, tuple[Layout, int, float, float]] = {}
+) -> list[_DecodingSide]:
+    """Decode pools that are fast enough, each layout on its fewest workers with its largest batch."""
+    best: dict[int, _DecodingSide] = {}
+    drafts = columns.get("draft_tokens", np.zeros_like(columns["batch"]))
     rate = columns["batch"] / (scenario.output_tokens * columns["tpot_s"])
     needed = np.maximum(np.ceil(slo.requests_per_s / rate), 1)
     for row in np.flatnonzero(columns["tpot_s"] <= slo.tpot_s):
         place, n = int(columns["layout_index"][row]), int(needed[row])
-        one = (layouts[place], n, float(columns["batch"][row]), n * float(columns["n_gpus"][row]))
+        gpus = n * float(columns["n_gpus"][row])
+        one = (layouts[place], n, float(columns["batch"][row]), int(drafts[row]), gpus)
         if place not in best or (one[1], -one[2]) < (best[place][1], -best[place][2]):
             best[place] = one
-    return sorted(best.values(), key=lambda one: one[3])[:_MOST_SIDES]
+    return sorted(best.values(), key=lambda one: one[4])[:_MOST_SIDES]
 
 
 def _stacked(scenario: ServingScenario, matches: list[_Match], reading: Reading) -> DisaggregatedScenario:
@@ -290,7 +299,8 @@ def _stacked(scenario: ServingScenario, matches: list[_Match], reading: Reading)
     n_prefill, n_decode, batch = (
         np.array([[float(getattr(one, name))] for one in matches]) for name in ("n_prefill", "n_decode", "batch")
     )
-    asked = replace(scenario, layout=decode, batch=batch)
+    drafts = np.array([[float(one.drafts)] for one in matches])
+    asked = replace(scenario.drafting(drafts) if scenario.speculation.is_open else scenario, layout=decode, batch=batch)
     own = reading.chips, reading.transfer_bytes_per_s
     return DisaggregatedScenario(asked, prefill, n_prefill, n_decode, n_decode * batch, *own)
 
@@ -350,6 +360,7 @@ def _matches(
     kept: list[_Match] = []
     tpot, batch, gpus = decode["tpot_s"], decode["batch"].astype(float), decode["n_gpus"].astype(float)
     rate = batch / (scenario.output_tokens * tpot)
+    drafts = decode.get("draft_tokens", np.zeros(tpot.size, int))
     bins = np.floor(np.log10(tpot) * _BINS).astype(int)
     for place in range(len(prefill.layouts)):
         best, workers = np.zeros_like(tpot), np.zeros((2, tpot.size), int)
@@ -364,9 +375,8 @@ def _matches(
         first = order[np.r_[True, np.diff(bins[order]) > 0]]
         for row in first[best[first] > 0]:
             layout = layouts[int(decode["layout_index"][row])]
-            kept.append(
-                _Match(prefill.layouts[place], layout, int(workers[0, row]), int(workers[1, row]), float(batch[row]))
-            )
+            counts = int(workers[0, row]), int(workers[1, row]), float(batch[row]), int(drafts[row])
+            kept.append(_Match(prefill.layouts[place], layout, *counts))
     return kept
 
 
@@ -407,6 +417,6 @@ def _options(matches: list[_Match], asked: DisaggregatedScenario, result: Disagg
     shape = np.shape(result.requests_per_s)
     rows = zip(*(np.broadcast_to(column, shape)[:, 0].tolist() for column in columns), strict=True)
     return [
-        PoolOption(match.prefill, match.decode, match.n_prefill, match.n_decode, *row)
+        PoolOption(match.prefill, match.decode, match.n_prefill, match.n_decode, match.drafts, *row)
         for match, row in zip(matches, rows, strict=True)
     ]

@@ -42,6 +42,7 @@ from computeledger.workloads.serving.search import (
     search_serving,
 )
 from computeledger.workloads.serving.settings import EngineSettings
+from computeledger.workloads.serving.speculation import speculated
 
 
 def lengths_of(question: ServeQuestion) -> dict[str, Uncertain]:
@@ -121,7 +122,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     if question.rounds is not None and question.equal_lengths and reads_prompts_first(question.engine):
         rounds = 1.0  # every round starts together
     return ServingScenario(
-        model=model,
+        **speculated(question, model, numbers),
         layout=Layout(),
         precision=precision_on(question.engine, model, question.precision, question.kv_precision),
         input_tokens=prefilled,
@@ -129,8 +130,6 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         batch=1.0,
         cached_tokens=cached,
         usd_per_gpu_hour=usd_per_gpu_hour,
-        draft_tokens=question.draft_tokens,
-        tokens_per_step=question.yielded_tokens,
         rounds=rounds,
         two_batches=question.two_batches,
         statistic=question.statistic,

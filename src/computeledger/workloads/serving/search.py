@@ -57,6 +57,21 @@ class ServingOption:
     requests_per_s: float
     usd_per_mtok_output: float
     usd_per_mtok_input: float
+    draft_tokens: int = 0
+
+    def placed(self, scenario: ServingScenario) -> ServingScenario:
+        """The scenario at this layout and batch, and with this draft where the search chose it.
+
+        Examples
+        --------
+        >>> from computeledger.facts.load import load_model
+        >>> from computeledger.physics.roofline import Precision
+        >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 1.0)
+        >>> ServingOption(Layout(tp=2), 8, 0.02, 0.1, 400.0, 1.0, 2.0, 1.0).placed(scenario).batch
+        8.0
+        """
+        one = scenario.drafting(float(self.draft_tokens)) if scenario.speculation.is_open else scenario
+        return replace(one, layout=self.layout, batch=float(self.batch))
 
     def at_price(self, ratio: float) -> ServingOption:
         """The same option where a GPU-hour costs a multiple of what it did.
@@ -105,7 +120,8 @@ def search_serving(
     if not cut:
         raise _does_not_fit(scenario, (int(one.n_gpus) for one in layouts), machine)
     for block, columns in zip(cut, sweep(evaluate_block, cut, executor), strict=True):
-        rows = zip(*(columns[name].tolist() for name in ("layout_index", "batch", *_FIGURES)), strict=True)
+        drafts = ("draft_tokens",) if "draft_tokens" in columns else ()
+        rows = zip(*(columns[name].tolist() for name in ("layout_index", "batch", *_FIGURES, *drafts)), strict=True)
         options += [ServingOption(block.layouts[row], *figures) for row, *figures in rows]
     return options
 

@@ -33,6 +33,7 @@ from computeledger.questions.answers.serving.document import (
     pool_option_document,
     wider_products,
 )
+from computeledger.questions.answers.serving.drafts import drafts_document, speculation_document
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.pools import (
@@ -57,7 +58,6 @@ from computeledger.questions.answers.serving.setting import (
     interval_document,
     model_document,
     read_setting,
-    speculation,
 )
 from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import multiplied_in
@@ -149,7 +149,7 @@ class ServeAnswer(ServingAnswer):
         document |= {"price": dict(setting.price), **engine_document(setting)}
         document |= host_memory_document(setting.at_median.host)
         document |= {
-            **speculation(question),
+            **drafts_document(self.result.scenario),
             **anchor_document(setting.anchoring),
             "interval": interval_document(setting.interval, engine, setting.system),
         }
@@ -205,6 +205,8 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out |= promise_document(answer.kept, document["fleet"]["usd_per_request"], power_w)
         # the promise has a chance of its own, and that of an even load says less
         out["fleet"] = {key: one for key, one in document["fleet"].items() if key != "carries_probability"}
+    full = answer.full_load or answer.result
+    out |= speculation_document(setting, full.scenario, answer.chosen.placed(setting.at_median), setting.typical)
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:
@@ -413,9 +415,7 @@ def _answered(one: OnePool, kept: KeptPromise | None) -> ServeAnswer:
     fleet = kept.fleet if kept else _fleet(found, question) if question.requests_per_s is not None else None
     chosen = fleet.option if fleet is not None else choose_option(question, found)
     at_hand = question.gpus or setting.system.n_gpus
-    full, full_at_median = (
-        replace(one, layout=chosen.layout, batch=float(chosen.batch)) for one in (setting.scenario, setting.at_median)
-    )
+    full, full_at_median = (chosen.placed(one) for one in (setting.scenario, setting.at_median))
     at_full = estimate_serving(full, setting.machine)
     ratio = cost_ratio(at_full, chosen)
     answer = ServeAnswer(

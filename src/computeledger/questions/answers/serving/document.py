@@ -210,6 +210,7 @@ def option_document(option: ServingOption) -> dict[str, Any]:
         "output_tokens_per_s_per_user": 1 / option.tpot_s,
         "output_tokens_per_s_per_gpu": option.output_tokens_per_s_per_gpu,
         **picked(option, "requests_per_s", "usd_per_mtok_input", "usd_per_mtok_output"),
+        **({"draft_tokens": option.draft_tokens} if option.draft_tokens else {}),
     }
 
 
@@ -379,6 +380,7 @@ def pool_option_document(one: PoolOption) -> dict[str, Any]:
             "usd_per_mtok_output",
             "prefill_busy_fraction",
         ),
+        **({"draft_tokens": one.draft_tokens} if one.draft_tokens else {}),
     }
 
 

@@ -248,7 +248,7 @@ def _finalist(
     """One layout with a limit on its batch: its fewest replicas, none where those of so many GPUs are too few."""
     layouts, rate = layouts_of(option), asked.load.requests_per_s
     try:
-        unit = one_unit(setting, layouts, max_batch, asked)
+        unit = one_unit(setting, option, max_batch, asked)
     except DoesNotFitError:
         return None
     prices = prices_of(setting, layouts)
@@ -309,10 +309,12 @@ def with_chance(one: Finalist, asked: PromisedLoad) -> Finalist:
 
 
 def one_unit(
-    setting: Setting, layouts: tuple[Layout, ...], max_batch: int | None, asked: PromisedLoad, score: float = 0.0
+    setting: Setting, option: ServingOption | PoolOption, max_batch: int | None, asked: PromisedLoad, score: float = 0.0
 ) -> Unit:
     """A replica of each pool, and the rate at which the queue before it stops being stable."""
-    question = _simulated(setting, layouts, max_batch)
+    question = _simulated(setting, layouts_of(option), max_batch)
+    if setting.at_median.speculation.is_open:
+        setting = replace(setting, at_median=setting.at_median.drafting(float(option.draft_tokens)))
     sample: Trace = asked.load(_SAMPLE_REQUESTS, asked.load.requests_per_s)
     fleet = fleet_of(setting, sample, question, score).clock
     return Unit(fleet, capacities(fleet, asked.load, asked.seed))
@@ -320,7 +322,7 @@ def one_unit(
 
 def attained_at(one: Finalist, asked: PromisedLoad, score: float) -> Attained:
     """A fleet where real times lie at a score of their interval."""
-    unit = one_unit(one.setting, one.layouts, one.max_batch, asked, score)
+    unit = one_unit(one.setting, one.option, one.max_batch, asked, score)
     return attained(unit, (one.best.counts, asked.load.requests_per_s), asked)
 
 

@@ -24,10 +24,17 @@ from computeledger.simulation.state import Pool
 from computeledger.spread import Spread
 from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.serving.anchor import ANCHORED
-from computeledger.workloads.serving.estimate import ServingScenario
+from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.reading import interval_asked, layouts_of_engine
-from computeledger.workloads.serving.search import SLOWEST_TPOT_S, cheapest, layouts_that_fit, search_serving
+from computeledger.workloads.serving.search import (
+    SLOWEST_TPOT_S,
+    at_load,
+    cheapest,
+    layouts_that_fit,
+    search_serving,
+)
+from computeledger.workloads.serving.speculation import best_drafts, undrafted
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many.
 DEFAULT_REQUESTS = 2000
@@ -91,6 +98,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         given = question.prefill_layout
         first = check_layout(parse_layout(given), model) if given else layout
         sizes.insert(0, (question.prefill_replicas, first))
+    scenario = _drafting(replace(scenario, layout=layout), machine, trace.requests_per_s / question.replicas)
     total = trace.input_tokens + trace.output_tokens
     near = max(float(np.quantile(trace.input_tokens, 0.05)), 1.0)
     prefix = round(float(np.asarray(scenario.cached_tokens)))
@@ -122,6 +130,15 @@ def _with_line(pool: Pool, question: SimulateServeQuestion, place: int) -> Pool:
     """Replicas whose line may have an end: those that requests come to first."""
     queue = 0 if place or question.queue_limit is None else question.queue_limit
     return pool._replace(limits=pool.limits._replace(queue=queue))
+
+
+def _drafting(scenario: ServingScenario, machine: Machine, requests_per_s: float) -> ServingScenario:
+    """With the draft that is best at a replica's share of the load, where the question leaves its length open."""
+    if not scenario.speculation.is_open:
+        return scenario
+    most = float(np.min(largest_batch(scenario, machine)))
+    loaded = at_load(replace(undrafted(scenario), batch=max(most, 1.0)), machine, requests_per_s)
+    return scenario.drafting(best_drafts(scenario, machine, loaded.batch))
 
 
 def _at_score(setting: Setting, score: float) -> tuple[Machine, float]:

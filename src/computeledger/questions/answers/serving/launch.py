@@ -137,13 +137,14 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         fraction = None
     rest = max(beside - held["weights"], kept.least_bytes(kept.whole_fraction * capacity))
     cache = kept.cache_fraction * max(kept.whole_fraction * capacity - held["weights"] - rest, 0.0)
-    planned = document["fleet"]["replica"] if "fleet" in document and pool is document else pool
+    replica = document["fleet"]["replica"] if "fleet" in document and pool is document else pool
+    planned, own = document.get("speculation"), load_model(document["model"])
     host: Mapping[str, float] = document.get("host_memory", {})
     in_host = host.get("weights_fraction", 0.0)
     return Launch(
         model=document["checkpoint"],
         layout=layout,
-        batch=int(told.get("max_batch") or pool.get("max_sequences") or planned["batch"]),
+        batch=int(told.get("max_batch") or pool.get("max_sequences") or replica["batch"]),
         context_tokens=longest,
         cached=point(document["cached_tokens"]) > 0,
         kv=precision["kv"],
@@ -157,7 +158,9 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         no_prefix_cache=bool(told.get("no_prefix_cache")),
         weights=document.get("stored_as") or precision["experts" if load_model(document["model"]).is_moe else "dense"],
         drafts=_drafts(engine, document),
-        is_drafted_by_mtp=load_model(document["model"]).n_mtp_layers > 0,
+        is_drafted_by_mtp=(planned["method"] if planned else "mtp") == "mtp" and bool(own.n_mtp_layers),
+        draft_method=_method(engine, planned),
+        draft_model=planned["drafter"] if planned and planned["method"] == "draft" else "",
         n_layers=load_model(document["model"]).n_layers,
         host_weights=in_host,
         host_experts=host.get("experts_fraction", 0.0),
@@ -180,11 +183,24 @@ def _drafts(engine: str, document: Mapping[str, Any]) -> int:
     return int(drafts)
 
 
+#: Engines whose launch commands name n-grams, EAGLE's first kind and draft models here.
+_DRAFT_BY_ANY = ("vllm", "sglang")
+
+
+def _method(engine: str, planned: Mapping[str, Any] | None) -> str:
+    """What drafts where the model has no module of its own."""
+    method = "eagle3" if planned is None or planned["method"] == "mtp" else str(planned["method"])
+    if method != "eagle3" and planned and planned["draft_tokens"] and engine not in _DRAFT_BY_ANY:
+        raise InputError(f"--emit {engine}: --speculation {method} is not written for it; vllm or sglang, or eagle3")
+    return method
+
+
 def _draft_note(one: Launch) -> list[str]:
     """Whose drafts the answer counts on."""
-    if not one.drafts or one.is_drafted_by_mtp:
+    if not one.drafts or one.is_drafted_by_mtp or one.draft_method in ("ngram", "draft"):
         return []
-    return ["# set DRAFT_MODEL to the EAGLE-3 head that was trained for this model: the model has none of its own"]
+    name = "EAGLE" if one.draft_method == "eagle" else "EAGLE-3"
+    return [f"# set DRAFT_MODEL to the {name} head that was trained for this model: the model has none of its own"]
 
 
 def _share(fraction: float) -> float:

@@ -14,6 +14,7 @@ from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.drafts import drafts_document, speculation_document
 from computeledger.questions.answers.serving.engine_settings import settings_document
 from computeledger.questions.answers.serving.launch import launch_text
 from computeledger.questions.answers.serving.promise import KeptPromise, TwoPools
@@ -26,7 +27,6 @@ from computeledger.questions.answers.serving.setting import (
     engine_remarks,
     interval_document,
     model_document,
-    speculation,
 )
 from computeledger.units import HOUR_S, format_count, format_si
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -40,7 +40,13 @@ from computeledger.workloads.serving.pool_search import (
     search_pools,
     size_pools,
 )
-from computeledger.workloads.serving.pools import Chips, DisaggregatedResult, at_rate, estimate_disaggregated
+from computeledger.workloads.serving.pools import (
+    Chips,
+    DisaggregatedResult,
+    at_rate,
+    estimate_disaggregated,
+    without_prompts,
+)
 from computeledger.workloads.serving.reading import (
     check_request,
     layouts_of_engine,
@@ -118,7 +124,11 @@ class PoolsAnswer(ServingAnswer):
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.carried_over(setting.machine)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
-        document |= speculation(question)
+        one = self.result.scenario.decode
+        document |= drafts_document(one)
+        apart, typical = without_prompts(setting.machine), without_prompts(setting.typical)
+        at_median = self.chosen.scenario(setting.at_median).decode
+        document |= speculation_document(replace(setting, machine=apart), one, at_median, typical)
         document |= settings_document(question, system.accelerator)
         if self.modes is not None:
             document["modes"] = dict(self.modes)

@@ -270,7 +270,7 @@ def _sure(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[tuple[Fina
     for one in finalists:
         if not one.setting.ranges or one.price > most:
             continue
-        unit = one_unit(one.setting, one.layouts, one.max_batch, asked, Z_90)
+        unit = one_unit(one.setting, one.option, one.max_batch, asked, Z_90)
         prices = prices_of(one.setting, one.layouts)
         found = fitting_fleet(unit, one.option, asked, (prices, most), one.best.counts)
         if found is not None:

@@ -45,6 +45,7 @@ from computeledger.workloads.serving.reading import (
     run_asked,
 )
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
+from computeledger.workloads.serving.speculation import FIRST, chances_asked
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,10 +92,11 @@ def read_setting(question: ServeQuestion, batch: float | None = None) -> Setting
     streams = {name: one.stream for name, one in fields_of(ServeQuestion).items() if name in lengths}
     interval = interval_asked(question, model, system)
     anchoring = anchoring_of(question, model, system, interval, batch)
-    inputs = {streams[name]: value for name, value in lengths.items()}
+    inputs = {streams[name]: value for name, value in lengths.items()} | chances_asked(question, model)
     made_of = {**inputs, "price": price, **_ratios(interval, anchoring)}
     draws, machine, typical = draw_machine(system, made_of, question.engine, question, run_asked(question))
-    scenario = read_serving(question, {name: draws[streams[name]] for name in lengths}, draws["price"])
+    numbers = {name: draws[streams[name]] for name in lengths} | {k: draws[k] for k in (FIRST,) if k in draws}
+    scenario = read_serving(question, numbers, draws["price"])
     at_median = read_serving(question, median_lengths(question), median_of(price))
     parts = machine, typical, ground, interval, anchoring, workload
     return Setting(question, scenario, at_median, *parts, _reading(question))
@@ -294,13 +296,6 @@ def idle_options(question: ServeQuestion, layout: Layout) -> list[str]:
     if question.equal_lengths and not reads_prompts_first(question.engine):
         out.append(f"--equal-lengths changes nothing on {question.engine}, which reads prompts beside its decodes")
     return out
-
-
-def speculation(question: ServeQuestion) -> dict[str, float]:
-    """What was asked of speculative decoding, where it was."""
-    if not question.draft_tokens:
-        return {}
-    return {"draft_tokens": question.draft_tokens, "tokens_per_step": question.yielded_tokens}
 
 
 def host_memory_document(host: HostMemory) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,7 @@ def _asked(question: SweepQuestion) -> list[ServeQuestion]:
 
 def _priced(setting: Setting, option: ServingOption) -> ServingOption:
     """The option at the cost that ``serve`` answers."""
-    at = replace(setting.scenario, layout=option.layout, batch=float(option.batch))
+    at = option.placed(setting.scenario)
     return option.at_price(cost_ratio(estimate_serving(at, setting.machine), option))
 
 
@@ -234,7 +234,8 @@ def _best(columns: Columns, limit_s: float) -> ServingOption | None:
         return None
     layout = Layout(**{name: int(columns[name][row]) for name in ("tp", "pp", "dp", "ep")})
     figures = {name: columns[name][row].item() for name in _FIGURES}
-    return ServingOption(layout=layout, batch=int(columns["batch"][row]), **figures)
+    drafts = int(columns["draft_tokens"][row]) if "draft_tokens" in columns else 0
+    return ServingOption(layout=layout, batch=int(columns["batch"][row]), **figures, draft_tokens=drafts)
 
 
 _FIGURES = ("tpot_s", "ttft_s", "output_tokens_per_s_per_gpu", "requests_per_s", "usd_per_mtok_output",
