@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
+from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.serve import ServeQuestion, engine_on
 from computeledger.workloads.questions.setup import EngineRun, Simulated
 
@@ -20,7 +21,7 @@ MOST_LOADS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateServeQuestion(EngineRun, Simulated):
+class SimulateServeQuestion(EngineRun, Conversing, Simulated):
     """A fleet under a load, request by request; ranges are taken at their medians."""
 
     model: str = shared(ServeQuestion, "model")
@@ -146,8 +147,19 @@ class SimulateServeQuestion(EngineRun, Simulated):
             raise InputError("give --workload FILE (a trace) or --arrivals poisson:RATE")
         if self.arrivals is None and self.load_curve is not None:
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
+        if self.turns is not None:
+            self._check_turns()
         if self.prefill_layout is not None and self.prefill_replicas is None:
             raise InputError("--prefill-layout needs --prefill-replicas")
+
+    def _check_turns(self) -> None:
+        """Conversations are drawn, and last."""
+        replayed = self.workload if self.arrivals is None else None
+        others = {"--workload without --arrivals": replayed, "--load-curve": self.load_curve, "--autoscale": self.autoscale,
+                  "--failures": self.failures}  # fmt: skip
+        named = next((name for name, value in others.items() if value is not None), None)
+        if named is not None:
+            raise InputError(f"{named}: conversations are drawn in steady state: leave out it or --turns")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from computeledger.simulation.prefix_cache import (
     drop_blocks,
     held_blocks,
     idle_blocks,
+    load_blocks,
     matched_blocks,
     take_blocks,
 )
@@ -36,6 +37,7 @@ from computeledger.simulation.state import (
     LAST_READING,
     LAST_WAITING,
     LIVE,
+    LOADING,
     N_ADMITTED,
     N_PUT_BACK,
     NOW,
@@ -94,7 +96,8 @@ def admit(world: World, r: int) -> None:
         if not was_read and cache.block_tokens > 0:
             n_blocks = min(matched_blocks(cache, r, q), (req[q, Q_PROMPT] - 1) // cache.block_tokens)
         need = held + limits[pool, L_STATE]
-        need -= (n_blocks - idle_blocks(cache, r, q, n_blocks)) * cache.block_tokens
+        if n_blocks > 0:
+            need -= (n_blocks - idle_blocks(cache, r, q, n_blocks)) * cache.block_tokens
         free = limits[pool, L_KV] - rep[r, USED]
         own = believed_tokens(world, pool, req[q, Q_OUTPUT] - req[q, Q_WRITTEN]) if keeps_free else 0
         beside = kept_free + own if keeps_free else rep[r, DECODING] + limits[pool, L_RESERVE]
@@ -102,21 +105,26 @@ def admit(world: World, r: int) -> None:
             return
         kept_free += own
         drop_first_waiting(world, r)
-        take_blocks(cache, r, q, n_blocks)
+        if n_blocks > 0:
+            take_blocks(cache, r, q, n_blocks)
+        cached = n_blocks * cache.block_tokens
+        if not was_read and len(cache.tiers) > 0:
+            cached, load_s = load_blocks(cache, r, q, (cached, req[q, Q_PROMPT] - 1), math.isnan(when[q, Q_ADMITTED]))
+            clock[r, LOADING] += load_s
         rep[r, USED] += need
         rep[r, LIVE] += 1
         req[q, Q_ORDER] = world.counters[N_ADMITTED]
         world.counters[N_ADMITTED] += 1
         if math.isnan(when[q, Q_ADMITTED]):
             when[q, Q_ADMITTED] = clock[r, NOW]
-            req[q, Q_CACHED] = n_blocks * cache.block_tokens
+            req[q, Q_CACHED] = cached
             req[q, Q_BEGAN] = rep[r, VERSION]
         if was_read:
             start_writing(world, r, q, held)
             if not math.isnan(when[q, Q_FIRST]):
                 note_moved(world, r, q, when[q, Q_FIRST])
         else:
-            _start_reading(world, r, q, n_blocks * cache.block_tokens + req[q, Q_KEPT] + req[q, Q_PREFIX])
+            _start_reading(world, r, q, cached + req[q, Q_KEPT] + req[q, Q_PREFIX])
             req[q, Q_PREFIX] = 0
             drop_kept(world, r, q)
 
@@ -205,9 +213,10 @@ def release(world: World, r: int, q: int, held_tokens: int) -> None:
     (None, None, None, 0)
     """
     rep, cache = world.rep, world.cache
-    shared = held_blocks(cache, q) * cache.block_tokens
-    idle = drop_blocks(cache, r, q) * cache.block_tokens
-    rep[r, USED] -= held_tokens - shared + idle + world.limits[rep[r, POOL], L_STATE]
+    rep[r, USED] -= held_tokens + world.limits[rep[r, POOL], L_STATE]
+    if cache.block_tokens > 0:
+        rep[r, USED] += held_blocks(cache, q) * cache.block_tokens
+        rep[r, USED] -= drop_blocks(cache, r, q) * cache.block_tokens
     rep[r, LIVE] -= 1
 
 

@@ -34,6 +34,7 @@ from computeledger.simulation.heaps import (
 )
 from computeledger.simulation.prefix_cache import (
     evict,
+    extend_blocks,
     put_blocks,
 )
 from computeledger.simulation.schedulers import SHARE, first_share, least_share, lower_share, step_tokens
@@ -60,6 +61,7 @@ from computeledger.simulation.state import (
     L_STAGES,
     LAST_READING,
     LIVE,
+    LOADING,
     LOST_TIME,
     N_DONE,
     N_RUNS,
@@ -353,7 +355,8 @@ def _first_token(world: World, r: int, q: int, end_s: float) -> None:
     """A prompt is read: its sequence has a token more, and writes on, ends or is handed over."""
     rep, req, when = world.rep, world.req, world.when
     req[q, Q_WRITTEN] += 1
-    put_blocks(world.cache, r, q)
+    if world.cache.block_tokens > 0:
+        put_blocks(world.cache, r, q)
     if math.isnan(when[q, Q_FIRST]):
         when[q, Q_FIRST] = end_s + world.clock[r, FIRST_LAG]
     elif not math.isnan(when[q, Q_LAST]):
@@ -385,6 +388,8 @@ def _finish_sequences(world: World, r: int, end_s: float) -> None:
         when[q, Q_FINISHED] = max(end_s, when[q, Q_FIRST])
         held = req[q, Q_PROMPT] + req[q, Q_OUTPUT] - 1
         rep[r, CONTEXT] -= held
+        if world.cache.block_tokens > 0:
+            extend_blocks(world.cache, r, q, held - req[q, Q_PROMPT])
         release(world, r, q, held)
         world.done[world.counters[N_DONE]] = q
         world.counters[N_DONE] += 1
@@ -407,6 +412,9 @@ def _plan(world: World, r: int, most_steps: int) -> None:
                 clock[r, FIRST_LAG] = max(read_s - beside_s, 0.0)
             read_s = beside_s
             clock[r, FIRST_LAG] += clock[r, ADMISSION] * first_s + clock[r, ADMISSION_TIME]
+        if clock[r, LOADING] > 0:
+            read_s = max(read_s, clock[r, LOADING])
+            clock[r, LOADING] = 0.0
         rep[r, PLANNED] = 1
         is_blocked = is_blocked or chunk[4] > 0
         end_s = now_s + read_s + (0.0 if world.limits[pool, L_READS_ALONE] else first_s)

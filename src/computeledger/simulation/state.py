@@ -46,9 +46,9 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline; what a
 #: first token waits beside others, in steps and in time; share of outputs that is kept free; time since the last step
-#: that decoded.
+#: that decoded; loading of caches that the next step waits for.
 (NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION, ADMISSION_TIME, KEPT_FREE,
- PAUSED) = range(11)  # fmt: skip
+ PAUSED, LOADING) = range(12)  # fmt: skip
 #: Columns of ``World.limits``: see :class:`Limits`.
 (L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER, L_COUNTS_DECODE, L_READS_ALONE,
  L_KEEPS_FREE, L_SHARE, L_QUEUE) = range(13)  # fmt: skip
@@ -172,7 +172,7 @@ def make_world(
     ready_s: Times,
     prompt_tokens: Counts,
     output_tokens: Counts,
-    blocks: tuple[list[NDArray[np.int32]], int] | None = None,
+    cache: PrefixCache | None = None,
     n_classes: int = 1,
 ) -> World:
     """Put a simulation together: requests that nothing has happened to, replicas that stand idle.
@@ -193,7 +193,7 @@ def make_world(
     rep = np.zeros((n_replicas, 20), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : FIRST_MOVED + 1] = -1
-    clock = np.zeros((n_replicas, 11))
+    clock = np.zeros((n_replicas, 12))
     clock[:, INTERRUPT] = np.inf
     clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
     clock[:, ADMISSION_TIME] = np.repeat([one.times.admission_s for one in pools], sizes)
@@ -212,7 +212,7 @@ def make_world(
         tree=np.full(2 * leaves, np.inf),
         finish_step=np.zeros((n_replicas, most_live), np.int64),
         finish_request=np.zeros((n_replicas, most_live), np.int64),
-        cache=make_cache(n_replicas, *(blocks or (None, 0))),
+        cache=make_cache(n_replicas) if cache is None else cache,
         gaps=np.zeros(N_GAPS),
         done=np.zeros(most_live + 1, np.int64),
         counters=np.zeros(6, np.int64),

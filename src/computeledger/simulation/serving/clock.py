@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,16 @@ from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
 from computeledger.simulation import measures
 from computeledger.simulation.compiled import for_events
+from computeledger.simulation.prefix_cache import (
+    EVICTED,
+    LOADED,
+    ROW,
+    PrefixCache,
+    Prompts,
+    Tier,
+    make_cache,
+    whole_blocks,
+)
 from computeledger.simulation.serving import loop as serving_loop
 from computeledger.simulation.serving.loop import OFF, ON, ROUTINGS, ServingRun
 from computeledger.simulation.serving.traces import Trace
@@ -29,6 +39,7 @@ from computeledger.simulation.state import (
     Q_FIRST,
     Q_OUTPUT,
     Q_PREEMPTIONS,
+    Q_PREFIX,
     Q_PROMPT,
     Q_READY,
     Q_REPLICA,
@@ -79,6 +90,8 @@ class ServingClock:
         To move a cache between pools: once [s], and per token of the prompt [s/token].
     uses_prefixes : bool
         Whether prompts find their beginning in the cache.
+    tiers : tuple of Tier
+        Memory below HBM that keeps caches, the fastest first.
     autoscale : Autoscale or None
         None for a fixed number of replicas.
     failure_s, repair_s : float
@@ -94,6 +107,7 @@ class ServingClock:
     handover_s: float = 0.0
     handover_s_per_token: float = 0.0
     uses_prefixes: bool = True
+    tiers: tuple[Tier, ...] = ()
     autoscale: Autoscale | None = None
     failure_s: float = np.inf
     repair_s: float = 0.0
@@ -224,6 +238,29 @@ class ServingClockResult(Displayed):
         req = self.world.req[self.measured]
         return float(req[:, Q_CACHED].sum() / req[:, Q_PROMPT].sum())
 
+    @property
+    def hits(self) -> dict[str, float]:
+        """Share of prompt tokens found in HBM, and in each tier below [-]."""
+        measured, cache = self.measured, self.world.cache
+        prompts = float(self.world.req[measured, Q_PROMPT].sum())
+        loaded = cache.prompts[:-1, LOADED:][measured].sum(axis=0) / prompts if cache.block_tokens else np.zeros(0)
+        below = {tier.name: float(share) for tier, share in zip(self.scenario.tiers, loaded, strict=False)}
+        return {"hbm": self.cached_fraction - sum(below.values()), **below}
+
+    @property
+    def prefilled_tokens(self) -> int:
+        """Prompt tokens that no cache held [token]."""
+        req = self.world.req[self.measured]
+        return int((req[:, Q_PROMPT] - req[:, Q_CACHED]).sum())
+
+    @property
+    def evicted_tokens(self) -> dict[str, int]:
+        """Tokens of cache that gave way in HBM, and in each tier below, over the whole run [token]."""
+        cache, n = self.world.cache, len(self.world.rep)
+        below = {tier.name: int(cache.chain[np.unique(rows), EVICTED].sum())
+                 for tier, rows in zip(self.scenario.tiers, cache.chain[:n, ROW:].T, strict=False)}  # fmt: skip
+        return {"hbm": int(cache.chain[:n, EVICTED].sum()), **below}
+
     def goodput_requests_per_s(self, slo: measures.Slo) -> float:
         """Requests that met an objective, over the span."""
         return float(measures.is_good(self.times_s, slo).sum()) / self.span_s
@@ -333,6 +370,8 @@ def simulate_serving(
     chunks = int(np.sum(trace.input_tokens // max(scenario.pools[0].limits.chunk_tokens, 1)))
     n_events = _EVENTS_PER_REQUEST * len(trace.arrival_s) + chunks
     end_s = float(for_events(serving_loop.serve_loop, n_events)(run))
+    if trace.turns is not None:  # when later turns came is known now
+        trace = replace(trace, arrival_s=run.world.when[:, Q_READY] - scenario.host_s.least_s)
     return ServingClockResult(scenario, trace, run, end_s, window)
 
 
@@ -369,17 +408,17 @@ def _prepared(one: ServingClock, trace: Trace, seed: int) -> ServingRun:
     pools = list(one.pools)
     if len(pools) > 1:
         pools[0] = pools[0]._replace(limits=pools[0].limits._replace(hands_over=1))
-    blocks = (list(trace.blocks), trace.block_tokens) if trace.blocks is not None and one.uses_prefixes else None
-    if blocks is not None:
-        n_ids = max((int(ids.max()) for ids in blocks[0] if len(ids)), default=0) + 1
-        if n_ids * sum(sizes) > _MOST_BLOCKS:
-            raise QuantityError(f"{n_ids} prefix blocks on {sum(sizes)} replicas are too many: use part of the trace")
     ready_s = trace.arrival_s + one.host_s.least_s
-    world = make_world(pools, ready_s, trace.input_tokens, trace.output_tokens, blocks, max(len(one.class_shares), 1))
-    world.window_s[:2] = float(trace.arrival_s[n // 2]), float(trace.arrival_s[-1])
+    made = _cache(one, trace, sum(sizes))
+    world = make_world(pools, ready_s, trace.input_tokens, trace.output_tokens, made, max(len(one.class_shares), 1))
+    turns = trace.turns
+    n_open = n if turns is None else turns.n_open
+    world.window_s[:2] = float(trace.arrival_s[n_open // 2]), float(trace.arrival_s[n_open - 1])
     if one.class_shares:
         world.req[:, Q_CLASS] = np.random.default_rng([seed, 5]).choice(len(one.class_shares), n, p=one.class_shares)
-    moves = n if len(pools) > 1 else 1
+    if trace.cached_tokens is not None:
+        world.req[:, Q_PREFIX] = trace.cached_tokens
+    moves = n if len(pools) > 1 or turns is not None else 1
     run = serving_loop.plain_run(world, one.routing, rng.random(n) if one.routing == "random" else np.zeros(n))
     return run._replace(
         fleet=_fleet(one, run.fleet, float(trace.arrival_s[0]), rng, world),
@@ -387,7 +426,24 @@ def _prepared(one: ServingClock, trace: Trace, seed: int) -> ServingRun:
         handover_s=np.asarray(one.handover_s + one.handover_s_per_token * trace.input_tokens, np.float64),
         moves_s=np.zeros(moves),
         moves=np.zeros(moves, np.int64),
+        n_open=n_open,
+        next_turn=run.next_turn if turns is None else turns.next_turn,
+        delay_s=run.delay_s if turns is None else turns.delay_s + one.host_s.least_s,
     )
+
+
+def _cache(one: ServingClock, trace: Trace, n_replicas: int) -> PrefixCache:
+    """The empty prefix cache of a run; none where prompts share nothing."""
+    prompts: Prompts | None = None
+    if one.uses_prefixes and trace.turns is not None:
+        prompts = trace.turns.prompts(trace.input_tokens)
+    elif one.uses_prefixes and trace.blocks is not None:
+        prompts = whole_blocks(list(trace.blocks), trace.block_tokens)
+    if prompts is not None:
+        n_ids = int(prompts.ids.max()) + 1 if len(prompts.ids) else 0
+        if n_ids * n_replicas * (1 + len(one.tiers)) > _MOST_BLOCKS:
+            raise QuantityError(f"{n_ids} prefix blocks on {n_replicas} replicas are too many: use part of the trace")
+    return make_cache(n_replicas, prompts, one.tiers)
 
 
 def _fleet(

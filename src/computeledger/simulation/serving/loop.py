@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from computeledger.simulation.admission import drop_first_waiting
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import first_leaf, pop, push
-from computeledger.simulation.prefix_cache import evict, matched_blocks
+from computeledger.simulation.prefix_cache import evict, reached_blocks
 from computeledger.simulation.replica import enqueue, evacuate, finish_run, schedule, stall
 from computeledger.simulation.state import (
     DECODING,
@@ -27,6 +27,7 @@ from computeledger.simulation.state import (
     PLANNED,
     POOL,
     Q_FINISHED,
+    Q_FIRST,
     Q_LINK,
     Q_PROMPT,
     Q_READY,
@@ -75,6 +76,9 @@ class ServingRun(NamedTuple):
     handover_s: Times
     moves_s: Times
     moves: NDArray[np.int64]
+    n_open: int
+    next_turn: Counts
+    delay_s: Times
 
 
 @kernel
@@ -91,35 +95,37 @@ def serve_loop(run: ServingRun) -> float:
     world, fleet = run.world, run.fleet
     ready_s, tree = world.when[:, Q_READY], world.tree
     n, at, n_done, n_moves, now_s = len(ready_s), 0, 0, 0, 0.0
+    n_later = 0  # turns of conversations that came after an earlier one
     tick_s = ready_s[0] + fleet.tick_s
     while n_done < n:
-        arrival_s = ready_s[at] if at < n else np.inf
+        arrival_s = ready_s[at] if at < run.n_open else np.inf
         move_s = run.moves_s[0] if n_moves > 0 else np.inf
         if min(arrival_s, move_s) <= min(tree[1], tick_s):
             if arrival_s <= move_s:
                 now_s, q, low, high = arrival_s, at, 0, run.n_first
                 at += 1
             else:
-                now_s, q, low, high = move_s, run.moves[0], run.n_first, len(fleet.status)
+                now_s, q = move_s, run.moves[0]
                 pop(run.moves_s, run.moves, n_moves)
                 n_moves -= 1
-                world.req[q, Q_UNREAD] = -1  # its cache comes along
-            n_done += _send(run, q, (low, high), now_s)
+                low, high = _moves_to(run, q, now_s)
+                n_later += low == 0
+            n_away = _send(run, q, (low, high), now_s)
+            n_done += n_away
+            n_later += max(n_away - 1, 0)
         elif tick_s < tree[1]:
             now_s = tick_s
-            _scale(run, now_s, at - n_done)
+            _scale(run, now_s, at + n_later - n_done)
             tick_s += fleet.tick_s
         else:
             r = first_leaf(tree)
             now_s = tree[1]
             finish_run(world, r)
             for place in range(world.counters[N_DONE]):
-                q = world.done[place]
-                if math.isnan(world.when[q, Q_FINISHED]):
-                    push(run.moves_s, run.moves, n_moves, now_s + run.handover_s[q], q)
-                    n_moves += 1
-                else:
-                    n_done += 1
+                is_done = not math.isnan(world.when[world.done[place], Q_FINISHED])
+                n_done += is_done
+                if not is_done or len(run.next_turn) > 0:
+                    n_moves += _send_on(run, world.done[place], n_moves, now_s)
             if fleet.fails_s[r] <= now_s:
                 _fail(run, r, now_s)
             else:
@@ -131,14 +137,43 @@ def serve_loop(run: ServingRun) -> float:
 
 @kernel
 def _send(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> int:
-    """Send a request to a replica of a pool; 1 where the first pool's line is full, and it is turned away for good."""
+    """Send a request to a replica of a pool.
+
+    Where the first pool's line is full it is turned away for good, with the later turns of its conversation: how many.
+    """
     world = run.world
     r = _route(run, q, between, now_s)
     line = world.limits[world.rep[r, POOL], L_QUEUE]
     if between[0] == 0 and 0 < line <= world.rep[r, WAITING]:
-        world.when[q, Q_FINISHED] = now_s
-        return 1
+        n_away = 0
+        while q >= 0:
+            world.when[q, Q_FINISHED] = now_s
+            n_away += 1
+            q = run.next_turn[q] if len(run.next_turn) > 0 else -1
+        return n_away
     enqueue(world, r, q, now_s)
+    return 0
+
+
+@kernel
+def _moves_to(run: ServingRun, q: int, now_s: float) -> tuple[int, int]:
+    """Replicas that may take what comes now: a later turn as any arrival, a request that was read with its cache."""
+    if math.isnan(run.world.when[q, Q_FIRST]):
+        run.world.when[q, Q_READY] = now_s
+        return 0, run.n_first
+    run.world.req[q, Q_UNREAD] = -1
+    return run.n_first, len(run.fleet.status)
+
+
+@kernel
+def _send_on(run: ServingRun, q: int, n_moves: int, now_s: float) -> int:
+    """What follows from a request that leaves its replica: its hand-over, or the next turn of its conversation."""
+    if math.isnan(run.world.when[q, Q_FINISHED]):
+        push(run.moves_s, run.moves, n_moves, now_s + run.handover_s[q], q)
+        return 1
+    if len(run.next_turn) > 0 and run.next_turn[q] >= 0:
+        push(run.moves_s, run.moves, n_moves, now_s + run.delay_s[q], run.next_turn[q])
+        return 1
     return 0
 
 
@@ -208,11 +243,11 @@ def _by_prefix(run: ServingRun, q: int, between: tuple[int, int], best: tuple[in
     world, rep, status = run.world, run.world.rep, run.fleet.status
     chosen, least = best
     _evict_by_now(world, chosen, now_s)
-    most = matched_blocks(world.cache, chosen, q)
+    most = reached_blocks(world.cache, chosen, q)
     for r in range(between[0], between[1]):
         if status[r] == ON and rep[r, LIVE] + rep[r, WAITING] <= 1.25 * least + 4:
             _evict_by_now(world, r, now_s)
-            matched = matched_blocks(world.cache, r, q)
+            matched = reached_blocks(world.cache, r, q)
             if matched > most:
                 most, chosen = matched, r
     return chosen
@@ -321,6 +356,8 @@ def plain_run(world: World, routing: str = "least-requests", draws: Times | None
     """
     n, n_requests = len(world.rep), len(world.req)
     draws = np.zeros(n_requests) if draws is None else draws
+    none = np.zeros(0, np.int64)
     return ServingRun(
-        world, make_fleet(n), ROUTINGS[routing], n, draws, np.zeros(1), np.zeros(1), np.zeros(1, np.int64)
-    )
+        world, make_fleet(n), ROUTINGS[routing], n, draws, np.zeros(1), np.zeros(1), np.zeros(1, np.int64),
+        n_requests, none, np.zeros(0),
+    )  # fmt: skip

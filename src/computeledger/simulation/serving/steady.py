@@ -17,6 +17,14 @@ import numpy as np
 from computeledger.arrays import Z_95
 from computeledger.simulation.measures import in_state
 from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, Window, simulate_serving
+from computeledger.simulation.serving.conversations import (
+    WARM_FRACTION,
+    DrawnConversations,
+    as_requests,
+    expected_hits,
+    turn_ages_s,
+    turn_s,
+)
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Q_ADMITTED, Q_FINISHED, Counts, Pool, Times
 
@@ -153,6 +161,8 @@ def capacity(fleet: ServingClock, draw: Draw, seed: int = 0) -> Estimate:
     >>> round(capacity(ServingClock((pool,)), draw).value, 2)  # 2 replicas x 4 places over 11 steps of 0.1 s
     7.27
     """
+    if isinstance(draw, DrawnConversations):  # turns find what they do at the load that was asked for
+        draw = as_requests(draw, expected_hits(fleet, draw, draw.requests_per_s))
     lone = capacities(fleet, draw, seed)
     scaled = [
         Estimate(one.value * pool.n_replicas, one.low * pool.n_replicas, one.high * pool.n_replicas, one.has_converged)
@@ -205,7 +215,7 @@ def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estima
         written = _in_flight(output, pool.limits.live, seed)
         if is_split and place == 1:
             written = np.maximum(written, np.minimum(1, output - 1))
-        trace = Trace(np.zeros(n), drawn.input_tokens, output)
+        trace = Trace(np.zeros(n), drawn.input_tokens, output, cached_tokens=drawn.cached_tokens)
         result = simulate_serving(alone, trace, seed, Window(0.0, 0.0, written))
         when = result.world.when
         done_s = np.sort(when[:, Q_FINISHED])
@@ -283,7 +293,7 @@ def steady_serving(
     is_saturated = requests_per_s >= carried.value and not has_line_end
     # a line that grows without end tells nothing more when it grows faster
     rate = requests_per_s if has_line_end else min(requests_per_s, MOST_OVERLOAD_RATIO * carried.value)
-    in_flight, lifetime_s = _fluid(fleet, draw(LEAST_REQUESTS, rate), min(rate, carried.value))
+    in_flight, lifetime_s = _lifetime(fleet, draw, min(rate, carried.value))
     lifetimes = max(LEAST_LIFETIMES, math.ceil(n_requests[0] / (rate * lifetime_s)))
     while True:
         found = _measured(fleet, draw, (rate, in_flight, lifetime_s, lifetimes), seed)
@@ -297,6 +307,8 @@ def steady_serving(
 def _measured(fleet: ServingClock, draw: Draw, size: tuple[float, int, float, int], seed: int) -> ServingClockResult:
     """One run: what is in flight, then arrivals through warm-up, window and tail."""
     requests_per_s, in_flight, lifetime_s, lifetimes = size
+    if isinstance(draw, DrawnConversations):
+        return _measured_turns(fleet, draw, (requests_per_s, lifetime_s, lifetimes), seed)
     warm_s = WARM_LIFETIMES * lifetime_s * (1 if in_flight else 2)
     n = max(math.ceil(requests_per_s * (warm_s + (lifetimes + TAIL_LIFETIMES) * lifetime_s)), 2)
     drawn, begun = draw(n, requests_per_s), draw(n + in_flight, requests_per_s)
@@ -310,6 +322,28 @@ def _measured(fleet: ServingClock, draw: Draw, size: tuple[float, int, float, in
     )
     window = Window(warm_s, warm_s + lifetimes * lifetime_s, written)
     return simulate_serving(fleet, trace, seed, window)
+
+
+def _measured_turns(
+    fleet: ServingClock, load: DrawnConversations, size: tuple[float, float, float], seed: int
+) -> ServingClockResult:
+    """One run of conversations, from an empty fleet; it is measured once nearly all turns are as they stay."""
+    requests_per_s, lifetime_s, lifetimes = size
+    ages_s = turn_ages_s(load.sample(), lifetime_s)
+    warm_s = float(np.quantile(ages_s, WARM_FRACTION)) + WARM_LIFETIMES * lifetime_s
+    end_s = warm_s + lifetimes * lifetime_s
+    trace = load(math.ceil(requests_per_s * (end_s + TAIL_LIFETIMES * lifetime_s)), requests_per_s)
+    return simulate_serving(fleet, trace, seed, Window(warm_s, end_s, np.zeros_like(trace.input_tokens)))
+
+
+def _lifetime(fleet: ServingClock, draw: Draw, requests_per_s: float) -> tuple[int, float]:
+    """Sequences in flight over the fleet and the lifetime of one; conversations begin with an empty fleet."""
+    if not isinstance(draw, DrawnConversations):
+        return _fluid(fleet, draw(LEAST_REQUESTS, requests_per_s), requests_per_s)
+    sample, hits = draw.sample(), expected_hits(fleet, draw, requests_per_s)
+    prompt, output = float(np.mean(sample.input_tokens)), float(np.mean(sample.output_tokens))
+    unread = prompt - float(np.mean(hits.by_turn))
+    return 0, turn_s(fleet.pools[-1], (unread, prompt, output), requests_per_s / fleet.pools[-1].n_replicas)
 
 
 def _throughput(found: ServingClockResult, load_per_s: float) -> Estimate:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from computeledger.errors import InputError, QuantityError, check_kind, nearest, shown
 from computeledger.files import read_json_lines, read_table, read_user_lines
+from computeledger.simulation.serving.turns import Turns
 from computeledger.simulation.state import Counts, Times
 
 #: Tokens of a prefix block in the Mooncake trace, in Qwen-Bailian's, and in one's own where prefixes have names.
@@ -61,6 +62,8 @@ class Trace:
     blocks: tuple[NDArray[np.int32], ...] | None = None
     block_tokens: int = 0
     n_failed: int = 0
+    turns: Turns | None = None
+    cached_tokens: Counts | None = None
 
     def faster(self, ratio: float) -> Trace:
         """The same requests at another pace."""

@@ -12,12 +12,14 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
+from computeledger.questions.answers.serving.cache_tiers import cache_tiers
 from computeledger.questions.answers.serving.classes import read_classes, shares_of
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.engine import Engine, TimedPool, handover_s_per_token, timed_pool
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_curve
 from computeledger.simulation.serving.clock import Autoscale, ServingClock
+from computeledger.simulation.serving.conversations import conversations_of
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
 from computeledger.simulation.state import Pool
@@ -61,6 +63,9 @@ def drawn_load(
     load = DrawnLoad(arrivals, (question.input_tokens, question.output_tokens), question.seed)
     if workload is not None:
         load = workload.drawn(arrivals, question.seed)
+    conversation = question.conversation()
+    if conversation is not None:
+        return conversations_of(load, conversation, model.max_context_tokens)
     return within_context(model, load, question.requests or DEFAULT_REQUESTS)
 
 
@@ -119,7 +124,8 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         tuple(one.n_gpus_per_replica for one in timed), question.routing,
         timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(reads.efficiency.transfer_s)),
         handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), slower, rate),
-        uses_prefixes=not question.no_prefix_cache, autoscale=_autoscale(question),
+        uses_prefixes=not question.no_prefix_cache,
+        tiers=cache_tiers(replace(scenario, layout=sizes[0][1]), machine, question), autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),
         repair_s=median_of(question.repair), class_shares=shares_of(read_classes(question.priority)),
     )  # fmt: skip

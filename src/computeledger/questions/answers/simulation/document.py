@@ -13,8 +13,9 @@ from computeledger.physics.transformer import n_params_active
 from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.rl import tables
 from computeledger.simulation.rl.clock import RLClockResult
-from computeledger.simulation.serving.clock import ServingClockResult
-from computeledger.simulation.serving.search import LoadPoint
+from computeledger.simulation.serving.clock import ServingClock, ServingClockResult
+from computeledger.simulation.serving.conversations import DrawnConversations, expected_hits
+from computeledger.simulation.serving.search import Load, LoadPoint
 from computeledger.simulation.serving.steady import MOST_OVERLOAD_RATIO, Estimate, Steady
 from computeledger.simulation.state import Times
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
@@ -97,11 +98,40 @@ def serving_document(
         "usd": usd,
         "usd_per_mtok_output": usd / output * TOKENS_PER_MTOK,
         "cached_fraction": result.cached_fraction,
+        "cache": _cache(result),
         "preemptions": result.n_put_back,
         "failures": int(result.run.fleet.cursor[3]),
         "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
         "distribution": distribution(told.times_s),
     }
+
+
+def _cache(result: ServingClockResult) -> dict[str, Any]:
+    """Where prompts were found, and what had to give way."""
+    return {
+        "hit_fraction": result.hits,
+        "prefilled_tokens": result.prefilled_tokens,
+        "evicted_tokens": result.evicted_tokens,
+    }
+
+
+def conversation_document(load: Load, fleet: ServingClock, rate: float) -> dict[str, Any]:
+    """What is known of conversations before they are simulated: none where requests are on their own."""
+    if not isinstance(load, DrawnConversations):
+        return {"conversations": None}
+    expected = expected_hits(fleet, load, rate)
+    names = ("hbm", *(one.name for one in fleet.tiers))
+    return {
+        "conversations": {
+            "per_s": rate / load.mean_turns,
+            "turns": load.mean_turns,
+            "expected_hit_fraction": dict(zip(names, expected.fractions, strict=True)),
+            "hold_s": {name: _finite(one) for name, one in zip(names, expected.hold_s, strict=True)},
+            "kv_tokens": dict(zip(
+                names, (fleet.pools[0].limits.kv_tokens, *(tier.kv_tokens for tier in fleet.tiers)), strict=True)),
+            "load_s_per_token": {one.name: one.s_per_token for one in fleet.tiers},
+        }
+    }  # fmt: skip
 
 
 def steady_document(requests_per_s: float, carried: Estimate, steady: Steady | None) -> dict[str, Any]:

@@ -20,7 +20,12 @@ from computeledger.questions.answers.serving.classes import class_documents, rea
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
 from computeledger.questions.answers.serving.setting import read_setting
 from computeledger.questions.answers.setup import price_of
-from computeledger.questions.answers.simulation.document import point_document, serving_document, steady_document
+from computeledger.questions.answers.simulation.document import (
+    conversation_document,
+    point_document,
+    serving_document,
+    steady_document,
+)
 from computeledger.questions.executors import open_executor
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.measures import Slo
@@ -76,6 +81,7 @@ class SimulateServeAnswer(Answer):
         document = serving_document(self.result, self.model, self.slo, money, self.steady)
         document["load"]["requests_per_s"] = rate if np.isfinite(rate) else None
         document |= steady_document(rate, self.capacity, self.steady)
+        document |= conversation_document(self.load, fleet.clock, rate)
         limits = fleet.timed[-1].pool.limits
         is_endless = self.steady is not None and self.is_saturated
         return (

@@ -1,0 +1,61 @@
+"""Tiers below HBM that keep idle caches: how many tokens they hold, and how fast a replica loads them."""
+
+from __future__ import annotations
+
+from computeledger.economics.hosting.kv_tiers import DEVICES_PER_GPU
+from computeledger.facts.editions import load_tiers
+from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.parallelism import Layout
+from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.memory import sequence_bytes_per_gpu
+from computeledger.physics.serving.offload import LINK_BYTES_PER_S
+from computeledger.simulation.engine import handover_s_per_token
+from computeledger.simulation.prefix_cache import Tier
+from computeledger.workloads.questions.conversations import Conversing
+from computeledger.workloads.serving.estimate import ServingScenario
+
+#: The edition's entry that flash is read as fast as, with as many drives per GPU as `serve --kv-tiers` has.
+FLASH = "nvme-4tb"
+
+
+def host_link_bytes_per_s(machine: Machine) -> float:
+    """Rate from host memory to one GPU: the system's own, else what `serve --host-link` assumes.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> host_link_bytes_per_s(Machine(load_system("gb200-nvl72"))) / 1e9
+    225.0
+    """
+    link = machine.system.host_link_bytes_per_s_per_gpu
+    return LINK_BYTES_PER_S if link is None else float(link.value)
+
+
+def cache_tiers(scenario: ServingScenario, machine: Machine, question: Conversing) -> tuple[Tier, ...]:
+    """The tiers of a question, the fastest first; every GPU of a replica loads its own part of a cache.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
+    >>> question = Conversing(turns=10, host_cache="131GB")
+    >>> cache_tiers(scenario, Machine(load_system("h100-nvl8")), question)[0].kv_tokens
+    999450
+    """
+    layout, size = scenario.layout, PRECISION_BYTES[scenario.precision.kv]
+    per_gpu = float(sequence_bytes_per_gpu(scenario.model, 1.0, layout, size))
+    kept = per_gpu * float(layout.tp * layout.pp)  # as an engine keeps it: what GPUs hold twice is kept twice
+    link = host_link_bytes_per_s(machine)
+    flash = float(load_tiers().tiers[FLASH].read_bytes_per_s.value) * DEVICES_PER_GPU.get(FLASH, 1.0)
+    out = []
+    if question.host_cache is not None:
+        out.append(Tier("host", int(question.host_cache / kept), per_gpu / link))
+    if question.ssd_cache is not None:
+        out.append(Tier("ssd", int(question.ssd_cache / kept), per_gpu / min(link, flash)))
+    if question.pool_cache is not None:
+        once = float(sequence_bytes_per_gpu(scenario.model, 1.0, Layout(), size))
+        out.append(
+            Tier("pool", int(question.pool_cache / once), handover_s_per_token(scenario, machine), is_shared=True)
+        )
+    return tuple(out)
