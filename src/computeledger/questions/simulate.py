@@ -155,8 +155,12 @@ class SimulateServeQuestion(EngineRun, Conversing, Simulated):
     def _check_turns(self) -> None:
         """Conversations are drawn, and last."""
         replayed = self.workload if self.arrivals is None else None
-        others = {"--workload without --arrivals": replayed, "--load-curve": self.load_curve, "--autoscale": self.autoscale,
-                  "--failures": self.failures}  # fmt: skip
+        others = {
+            "--workload without --arrivals": replayed,
+            "--load-curve": self.load_curve,
+            "--autoscale": self.autoscale,
+            "--failures": self.failures,
+        }
         named = next((name for name, value in others.items() if value is not None), None)
         if named is not None:
             raise InputError(f"{named}: conversations are drawn in steady state: leave out it or --turns")
