@@ -10,13 +10,14 @@ from computeledger.errors import InputError, shown
 from computeledger.fields import Asked, asked, shared
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.spread import Spread, low_of, read_spread
+from computeledger.units import EXA
 from computeledger.workloads.questions.rl import RLQuestion
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 #: Shared prompts that a question may have, and bytes that a tier may hold.
-MOST_PREFIXES, MOST_TIER_BYTES = 100_000, 1e18
+MOST_PREFIXES, MOST_TIER_BYTES = 100_000, EXA
 #: What is the same in every case, and 0.
 NOTHING = Spread(0.0)
 _OF_TURNS = ("tool_latency", "observation_tokens", "shared_tokens", "host_cache", "ssd_cache", "pool_cache")
