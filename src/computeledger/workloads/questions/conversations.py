@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Shared prompts that a question may have, and bytes that a tier may hold.
 MOST_PREFIXES, MOST_TIER_BYTES = 100_000, EXA
 #: What is the same in every case, and 0.
-NOTHING = Spread(0.0)
+NO_SPREAD = Spread(0.0)
 _OF_TURNS = ("tool_latency", "observation_tokens", "shared_tokens", "host_cache", "ssd_cache", "pool_cache")
 
 
@@ -42,8 +42,8 @@ class Conversation:
     """
 
     turns: Spread
-    delay_s: Spread = NOTHING
-    observed_tokens: Spread = NOTHING
+    delay_s: Spread = NO_SPREAD
+    observed_tokens: Spread = NO_SPREAD
     shared_tokens: int = 0
     n_prefixes: int = 1
 
@@ -96,7 +96,7 @@ class Conversing(Asked):
         if self.turns is None:
             return None
         turns = _spread(self.turns, "--turns", "count")
-        delay = NOTHING if self.tool_latency is None else _spread(self.tool_latency, "--tool-latency", "s")
+        delay = NO_SPREAD if self.tool_latency is None else _spread(self.tool_latency, "--tool-latency", "s")
         observed = Spread(median_of(self.observation_tokens))
         return Conversation(turns, delay, observed, self.shared_tokens, self.shared_prompts)
 
