@@ -14,9 +14,9 @@ from computeledger.simulation.serving.arrivals import DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.steady import Estimate, Steady, steady_serving
 
-#: Replicas that are simulated at most: a larger fleet stands for as many of them with their share of the load, which
-#: is slightly slower than the whole, since routing then has fewer replicas to choose from (assumption).
-MOST_SIMULATED = 8
+#: Replicas that are simulated at most, twice as many of two pools: as many stand for a larger fleet, with their share
+#: of the load, which is slightly slower than the whole, since routing then has fewer replicas to choose from.
+MOST_SIMULATED = 64
 #: How much busier the simulated part of two pools may be than the whole, by rounding its replicas.
 MOST_DISTORTION = 0.03
 #: Prefill workers over those expected, at which they are taken to be no limit; decode workers beyond the fewest that
@@ -188,8 +188,8 @@ def simulated_part(counts: Counts) -> tuple[Counts, float]:
 
     Examples
     --------
-    >>> simulated_part((20,)), simulated_part((3, 4)), simulated_part((40, 60))
-    (((8,), 0.4), ((3, 4), 1.0), ((8, 12), 0.2))
+    >>> simulated_part((160,)), simulated_part((3, 4)), simulated_part((400, 600))
+    (((64,), 0.4), ((3, 4), 1.0), ((52, 78), 0.13))
     """
     if len(counts) == 1:
         n = min(counts[0], MOST_SIMULATED)
