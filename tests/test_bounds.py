@@ -193,7 +193,8 @@ def test_every_count_and_number_is_written_alike() -> None:
     ],
 )  # fmt: skip
 def test_a_simulation_takes_the_spellings_of_serve(option: str, short: str, long: str) -> None:
-    asked = [*CLOCK[:-1], "poisson:1", "--requests", "20", "--json", option]
+    given_once = CLOCK[:-2] if option == "--arrivals" else CLOCK
+    asked = [*given_once, "--requests", "20", "--json", option]
     assert call(main, [*asked, short], ROOT).stdout == call(main, [*asked, long], ROOT).stdout != ""
 
 

@@ -42,7 +42,7 @@ class ServeQuestion(EngineRun, OnSystem):
     )  # fmt: skip
     input_tokens: Uncertain | Spread = asked(
         "tokens", "New input tokens of a request: a number, or how they differ, such as lognormal:P50:P95 or "
-        "quantiles:p50=1K,p90=4K,p99=9K.", 4096.0, unit="tokens", is_open=True, metavar="I",
+        "quantiles:p50=1K,p90=4K.", 4096.0, unit="tokens", is_open=True, metavar="I",
         label="New input", group="Load", takes_spread=True,
         slider=(64, 131072), aliases=("input",),
     )  # fmt: skip

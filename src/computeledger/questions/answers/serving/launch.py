@@ -261,7 +261,7 @@ def _online_fp8(name: str, document: Mapping[str, Any]) -> bool:
 
 
 def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
-    lengths = ", ".join(f"{document[f'{name}_tokens']:.0f} {name}" for name in ("input", "cached", "output"))
+    lengths = ", ".join(f"{document[f'{name}_tokens']:,.0f} {name}" for name in ("input", "cached", "output"))
     figures = (("TTFT", "ttft_s", "s"), ("TPOT", "tpot_s", "s"), ("tokens/s/GPU", "output_tokens_per_s_per_gpu", ""))
     said = ", ".join(
         f"{label} {_ends(document[name], unit)}" for label, name, unit in figures if document[name] is not None
@@ -294,7 +294,7 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         load_model(document["model"]).max_context_tokens,
     )
     is_longer = bool(stated) and stated > (own or 0)
-    longer = [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"]
+    longer = [f"# a context of {stated:,} tokens is yours: set the rope scaling of the model's card too"]
     longer = longer if is_longer else []
     chunk = _stated(document).get("chunk_tokens") or CHUNK_TOKENS
     graphs = "no CUDA graphs, " if _stated(document).get("eager") else "CUDA graphs and "
@@ -306,7 +306,7 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         f"# predicted for {document.get('backend', engine)}: {said} (median, 90 % interval)",
         *started,
         f"# {engines()[engine].memory_share}",
-        f"# assumed: {assumed}{chunk:.0f} tokens; {graphs}overlap as {engine} sets them",
+        f"# assumed: {assumed}{chunk:,.0f} tokens; {graphs}overlap as {engine} sets them",
     ]
 
 
