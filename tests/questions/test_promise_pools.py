@@ -171,6 +171,24 @@ def test_a_cache_that_moves_slowly_makes_requests_longer() -> None:
     assert whole_s[2] - whole_s[0] == pytest.approx(2 * moved_s, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("model", "layout", "given"),
+    [
+        ("llama-3.1-70b", "tp4", {"transfer_bytes_per_s": 5e9}),
+        ("deepseek-v3", "tp8-ep8", {}),  # a latent cache lies whole on every rank: no NIC carries a share of it
+        ("qwen3-next-80b-a3b", "tp4", {}),  # a state is handed over once, not once per token
+    ],
+)
+def test_first_tokens_of_both_fidelities_contain_the_hand_over(model: str, layout: str, given: dict[str, Any]) -> None:
+    """Whoever decodes sends the first token: a lone request takes as long in closed form and simulated."""
+    shape = {"model": model, "system": "h200-nvl8", "layout": layout, "prefill_layout": layout} | given
+    shape |= {"input_tokens": 4096, "output_tokens": 64}
+    closed = cl.serve(**shape, mode="disaggregated", requests_per_s=0.01)  # type: ignore[arg-type]
+    alone = cl.simulate_serve(**shape, prefill_replicas=1, replicas=1, arrivals="even:0.01", requests=20)  # type: ignore[arg-type]
+    assert alone.percentiles["ttft_s"]["p50"] == pytest.approx(closed.ttft_s.p50, rel=0.01)
+    assert alone.percentiles["tpot_s"]["p50"] == pytest.approx(closed.tpot_s.p50, rel=0.01)
+
+
 def test_plain_limits_of_both_take_the_fewer_gpus() -> None:
     """``--mode both`` answers with the mode of fewer GPUs and says by how many."""
     asked = {**SHAPE, "requests_per_s": 160.0, "ttft": 0.5, "tpot": 0.015}

@@ -205,10 +205,11 @@ class Replica:
                 for block in one.blocks:
                     if block not in self.shared() and block not in self.idle:
                         one.held.append(block)
-                self.token(one, now)
-                if self.hands_over and one.written < one.output:
+                if self.hands_over:
                     self.drop(one)
                     self.left.append(one)
+                else:
+                    self.token(one, now)
         if self.stepping:
             self.share = max(self.share - self.first_share * 0.86 / 600, self.first_share * 0.14)
         for one in sorted(self.stepping, key=lambda one: one.arrival):

@@ -103,10 +103,10 @@ def test_pools_apart_serve_the_same_requests() -> None:
     trace = load()
     together, split = simulate_serving(one, trace), simulate_serving(apart, trace)
     assert np.array_equal(split.world.req[:, 3], trace.output_tokens)
-    assert np.all(split.times_s["end_to_end_s"][trace.output_tokens > 1] > 0.5)
+    assert np.all(split.times_s["ttft_s"] > 0.5), "whoever decodes sends the first token"
     one_pool, two_pools = together.percentiles["itl_s"], split.percentiles["itl_s"]
     assert two_pools["p90"] < one_pool["p90"], "no prompt stops the writing"
-    assert two_pools["p99"] > 0.5, "a second token waits for the hand-over"
+    assert two_pools["p99"] < 0.5, "no later token waits for the hand-over"
 
 
 def test_more_load_is_worse_and_the_most_is_found() -> None:

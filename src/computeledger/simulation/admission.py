@@ -121,8 +121,7 @@ def admit(world: World, r: int) -> None:
             req[q, Q_BEGAN] = rep[r, VERSION]
         if was_read:
             start_writing(world, r, q, held)
-            if not math.isnan(when[q, Q_FIRST]):
-                note_moved(world, r, q, when[q, Q_FIRST])
+            note_moved(world, r, q, when[q, Q_FIRST])
         else:
             _start_reading(world, r, q, cached + req[q, Q_KEPT] + req[q, Q_PREFIX])
             req[q, Q_PREFIX] = 0

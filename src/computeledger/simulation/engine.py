@@ -14,11 +14,9 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
-from computeledger.facts.schema import PRECISION_BYTES
-from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin, shared_fraction
-from computeledger.physics.serving.memory import sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.serving.memory import serving_memory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.simulation.schedulers import SCHEDULERS
 from computeledger.simulation.state import MOST_PROMPTS, HostTimes, Limits, Pool, StepTimes
@@ -208,26 +206,6 @@ def _outside_steps(prompts: ServingScenario, machine: Machine, engine: Engine, m
     is_same = alone is machine
     more_s = 0.0 if is_same else float(outside_s(mean_tokens, machine) - outside_s(mean_tokens, alone))
     return HostTimes(tuple(sizes.tolist()), tuple(outside_s(sizes, alone).tolist()), max(more_s, 0.0))
-
-
-def handover_s_per_token(scenario: ServingScenario, machine: Machine, bytes_per_s: float | None = None) -> float:
-    """Time to move one token's cache from a replica that reads to one that writes.
-
-    Examples
-    --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.serving.operations import CHUNK_TOKENS
-    >>> from computeledger.physics.parallelism import Layout
-    >>> from computeledger.physics.roofline import Precision
-    >>> question = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1.0, 1.0, 1.0)
-    >>> handover_s_per_token(question, Machine(load_system("h100-nvl8")), 131072e6)
-    1e-06
-    """
-    layout = scenario.layout
-    size = PRECISION_BYTES[scenario.precision.kv]
-    every = float(sequence_bytes_per_gpu(scenario.model, 1.0, Layout(), size))
-    rate = float(machine.scale_out_bytes_per_s * layout.tp * layout.pp) if bytes_per_s is None else bytes_per_s
-    return every / rate
 
 
 def _busiest(n_ranks: int) -> np.ndarray:

@@ -202,14 +202,20 @@ def _decode(world: World, r: int, times_s: tuple[float, float], n: int) -> None:
 
 @kernel
 def _count_moved(world: World, r: int, step: tuple[float, float], is_counted: bool) -> None:
-    """Gaps that are longer than this first step: after a pause, and of sequences whose prompt was read meanwhile."""
+    """Gaps that are longer than this first step: after a pause, and of sequences whose prompt was read meanwhile.
+
+    Of sequences that were handed over it is no gap: this step gives the first token that their client sees.
+    """
     rep, req = world.rep, world.req
     begin_s, step_s = step
     q, others, weight = rep[r, FIRST_MOVED], rep[r, DECODING], 1.0 if is_counted else 0.0
     while q >= 0:
         others -= 1
         world.gaps[gap_bin(step_s)] -= weight
-        world.gaps[gap_bin(begin_s + step_s - world.when[q, Q_LAST])] += weight
+        if math.isnan(world.when[q, Q_FIRST]):
+            world.when[q, Q_FIRST] = begin_s + step_s
+        else:
+            world.gaps[gap_bin(begin_s + step_s - world.when[q, Q_LAST])] += weight
         world.when[q, Q_LAST] = np.nan
         after = req[q, Q_LINK]
         req[q, Q_LINK] = -1
@@ -352,11 +358,16 @@ def _read_chunk(world: World, r: int, end_s: float) -> None:
 
 @kernel
 def _first_token(world: World, r: int, q: int, end_s: float) -> None:
-    """A prompt is read: its sequence has a token more, and writes on, ends or is handed over."""
+    """A prompt is read: its sequence has a token more, and writes on or ends; or it is handed over without one."""
     rep, req, when = world.rep, world.req, world.when
-    req[q, Q_WRITTEN] += 1
     if world.cache.block_tokens > 0:
         put_blocks(world.cache, r, q)
+    if world.limits[rep[r, POOL], L_HANDS_OVER]:  # who decodes makes the first token, out of the cache that comes
+        release(world, r, q, req[q, Q_PROMPT])
+        world.done[world.counters[N_DONE]] = q
+        world.counters[N_DONE] += 1
+        return
+    req[q, Q_WRITTEN] += 1
     if math.isnan(when[q, Q_FIRST]):
         when[q, Q_FIRST] = end_s + world.clock[r, FIRST_LAG]
     elif not math.isnan(when[q, Q_LAST]):
@@ -364,13 +375,12 @@ def _first_token(world: World, r: int, q: int, end_s: float) -> None:
         when[q, Q_LAST] = np.nan
     held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - 1
     limits = world.limits[rep[r, POOL]]
-    if req[q, Q_WRITTEN] < req[q, Q_OUTPUT] and not limits[L_HANDS_OVER]:
+    if req[q, Q_WRITTEN] < req[q, Q_OUTPUT]:
         start_writing(world, r, q, held)
         if limits[L_READS_ALONE]:
             note_moved(world, r, q, end_s)
         return
-    if req[q, Q_WRITTEN] == req[q, Q_OUTPUT]:
-        when[q, Q_FINISHED] = max(end_s, when[q, Q_FIRST])
+    when[q, Q_FINISHED] = max(end_s, when[q, Q_FIRST])
     release(world, r, q, held)
     world.done[world.counters[N_DONE]] = q
     world.counters[N_DONE] += 1

@@ -91,16 +91,6 @@ class HostTimes(NamedTuple):
         """What every request takes before it reaches a replica [s]."""
         return min(self.s)
 
-    def later(self, more_s: float) -> HostTimes:
-        """The same with a constant more.
-
-        Examples
-        --------
-        >>> HostTimes().later(0.5).least_s
-        0.5
-        """
-        return self._replace(s=tuple(one + more_s for one in self.s))
-
     def at_s(self, input_tokens: float | Times | Counts) -> Times:
         """By request.
 

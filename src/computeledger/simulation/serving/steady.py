@@ -211,11 +211,15 @@ def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estima
     n = 3 * pool.limits.live + LEAST_REQUESTS
     while True:
         drawn = draw(n, 1.0)
-        output = np.ones_like(drawn.output_tokens) if is_split and place == 0 else drawn.output_tokens
+        prompt, output = drawn.input_tokens, drawn.output_tokens
+        if is_split and place == 0:
+            output = np.ones_like(output)
+        elif is_split:  # a cache comes without its last prompt's token, which is read as if it were written
+            prompt, output = np.maximum(prompt - 1, 1), output + 1
         written = _in_flight(output, pool.limits.live, seed)
         if is_split and place == 1:
-            written = np.maximum(written, np.minimum(1, output - 1))
-        trace = Trace(np.zeros(n), drawn.input_tokens, output, cached_tokens=drawn.cached_tokens)
+            written = np.maximum(written, 1)
+        trace = Trace(np.zeros(n), prompt, output, cached_tokens=drawn.cached_tokens)
         result = simulate_serving(alone, trace, seed, Window(0.0, 0.0, written))
         when = result.world.when
         done_s = np.sort(when[:, Q_FINISHED])

@@ -219,7 +219,9 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     busy = rate * pool.service_s
     alone_s, service_s = pool.alone_s, pool.service_s
     longest_s = np.where(np.isinf(scenario.decode.rounds), 0.0, np.maximum(load - 1, 0.0) * service_s)
-    handed_s = eff.transfer_s + _moved_s(scenario, machine, reads)
+    # first tokens as people have them are slower than modelled by a ratio; a stated rate says what is
+    surely = 1.0 if scenario.transfer_bytes_per_s is None else eff.first_token_ratio
+    handed_s = eff.transfer_s + moved_s(scenario, machine, scenario.decode.input_tokens) / surely
     own_s = eff.prefill_host_s + alone_s + queue_s + handed_s + decode.step_s
     limits = (prefill.first.own_limit_s, longest_s, 0.0 * longest_s)
     first = FirstToken(own_s, *limits, scenario.decode.rounds, eff.first_token_ratio)
@@ -289,11 +291,36 @@ def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: N
     return replace(scenario, concurrency=rate * (pool.alone_s + pool.wait_s(rate, load) + taken_s))
 
 
-def _moved_s(scenario: DisaggregatedScenario, machine: Machine, reads: Machine) -> Num:
-    """Time to move a prompt's cache: at a stated rate, or over the slower NICs of both pools, a share on each GPU."""
+def moved_s(scenario: DisaggregatedScenario, machine: Machine, input_tokens: Num) -> Num:
+    """Time to move a prompt's cache: at a stated rate, or over the slower NICs of both pools, a share on each GPU.
+
+    Parameters
+    ----------
+    scenario : DisaggregatedScenario
+        Model, formats, the layout that prompts are read on, and the rate.
+    machine : Machine
+        Of the decode pool, and of the other where that has none of its own.
+    input_tokens : float or ndarray
+        Of the prompt [token].
+
+    Returns
+    -------
+    float or ndarray
+        Time on the wire of the last byte [s].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 2048.0, 512.0, 1.0)
+    >>> pools = DisaggregatedScenario(one, Layout(), 1.0, 1.0, 32.0, transfer_bytes_per_s=131072e6)
+    >>> float(moved_s(pools, Machine(load_system("h100-nvl8")), 1000.0))
+    0.001
+    """
     one, rate = scenario.decode, scenario.transfer_bytes_per_s
     layout = scenario.prefill_layout if rate is None else Layout()
-    cache = sequence_bytes_per_gpu(one.model, one.input_tokens, layout, PRECISION_BYTES[one.precision.kv])
+    cache = sequence_bytes_per_gpu(one.model, input_tokens, layout, PRECISION_BYTES[one.precision.kv])
+    reads = scenario.prefill_machine(machine)
     return cache / (np.minimum(machine.scale_out_bytes_per_s, reads.scale_out_bytes_per_s) if rate is None else rate)
 
 

@@ -16,7 +16,7 @@ from computeledger.questions.answers.serving.cache_tiers import cache_tiers
 from computeledger.questions.answers.serving.classes import read_classes, shares_of
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
-from computeledger.simulation.engine import Engine, TimedPool, handover_s_per_token, timed_pool
+from computeledger.simulation.engine import Engine, TimedPool, timed_pool
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_curve
 from computeledger.simulation.serving.clock import Autoscale, ServingClock
 from computeledger.simulation.serving.conversations import conversations_of
@@ -28,6 +28,7 @@ from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.serving.anchor import ANCHORED
 from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.pools import Chips, DisaggregatedScenario, moved_s
 from computeledger.workloads.serving.reading import interval_asked, layouts_of_engine
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
@@ -117,19 +118,32 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         )
         for place, (n, one) in enumerate(sizes)
     ]  # fmt: skip
-    slower = min(machine, reads, key=lambda one: float(np.mean(one.scale_out_bytes_per_s)))
-    rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
+    handed_s = (0.0, 0.0)
+    if question.prefill_replicas is not None:
+        rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
+        chips = Chips(reads, scenario.usd_per_gpu_hour)
+        pools = DisaggregatedScenario(scenario, sizes[0][1], *(float(n) for n, _ in sizes), 1.0, chips, rate)
+        handed_s = _handed_s(pools, machine, trace)
     clock = ServingClock(
         tuple(_with_line(one.pool, question, place) for place, one in enumerate(timed)),
         tuple(one.n_gpus_per_replica for one in timed), question.routing,
-        timed[0].host_s.later(0.0 if question.prefill_replicas is None else float(reads.efficiency.transfer_s)),
-        handover_s_per_token=handover_s_per_token(replace(scenario, layout=sizes[0][1]), slower, rate),
-        uses_prefixes=not question.no_prefix_cache,
+        timed[0].host_s, *handed_s, uses_prefixes=not question.no_prefix_cache,
         tiers=cache_tiers(replace(scenario, layout=sizes[0][1]), machine, question), autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),
         repair_s=median_of(question.repair), class_shares=shares_of(read_classes(question.priority)),
     )  # fmt: skip
     return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine)
+
+
+def _handed_s(pools: DisaggregatedScenario, machine: Machine, trace: Trace) -> tuple[float, float]:
+    """Hand-over of a cache as the closed form has it within a first token: once, and per token of the prompt [s]."""
+    efficiency = pools.prefill_machine(machine).efficiency
+    tokens = np.array([1.0, max(float(np.mean(trace.input_tokens)), 2.0)])
+    short_s, mean_s = np.broadcast_to(np.asarray(moved_s(pools, machine, tokens), float), tokens.shape)
+    slope_s = (mean_s - short_s) / (tokens[1] - tokens[0])
+    ratio = float(np.asarray(efficiency.first_token_ratio))
+    moving = ratio if pools.transfer_bytes_per_s is None else 1.0
+    return ratio * float(efficiency.transfer_s) + moving * float(short_s - slope_s), moving * float(slope_s)
 
 
 def _with_line(pool: Pool, question: SimulateServeQuestion, place: int) -> Pool:
