@@ -26,8 +26,8 @@ from computeledger.simulation.state import (
     NOW,
     PLANNED,
     POOL,
+    Q_ADMITTED,
     Q_FINISHED,
-    Q_FIRST,
     Q_LINK,
     Q_PROMPT,
     Q_READY,
@@ -158,7 +158,7 @@ def _send(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> in
 @kernel
 def _moves_to(run: ServingRun, q: int, now_s: float) -> tuple[int, int]:
     """Replicas that may take what comes now: a later turn as any arrival, a request that was read with its cache."""
-    if math.isnan(run.world.when[q, Q_FIRST]):
+    if math.isnan(run.world.when[q, Q_ADMITTED]):
         run.world.when[q, Q_READY] = now_s
         return 0, run.n_first
     run.world.req[q, Q_UNREAD] = -1

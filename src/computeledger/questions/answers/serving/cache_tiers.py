@@ -9,7 +9,6 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu
 from computeledger.physics.serving.offload import LINK_BYTES_PER_S
-from computeledger.simulation.engine import handover_s_per_token
 from computeledger.simulation.prefix_cache import Tier
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -55,7 +54,6 @@ def cache_tiers(scenario: ServingScenario, machine: Machine, question: Conversin
         out.append(Tier("ssd", int(question.ssd_cache / kept), per_gpu / min(link, flash)))
     if question.pool_cache is not None:
         once = float(sequence_bytes_per_gpu(scenario.model, 1.0, Layout(), size))
-        out.append(
-            Tier("pool", int(question.pool_cache / once), handover_s_per_token(scenario, machine), is_shared=True)
-        )
+        nic = float(machine.scale_out_bytes_per_s)
+        out.append(Tier("pool", int(question.pool_cache / once), per_gpu / nic, is_shared=True))
     return tuple(out)
