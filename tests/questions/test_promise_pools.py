@@ -183,8 +183,8 @@ def test_first_tokens_of_both_fidelities_contain_the_hand_over(model: str, layou
     """Whoever decodes sends the first token: a lone request takes as long in closed form and simulated."""
     shape = {"model": model, "system": "h200-nvl8", "layout": layout, "prefill_layout": layout} | given
     shape |= {"input_tokens": 4096, "output_tokens": 64}
-    closed = cl.serve(**shape, mode="disaggregated", requests_per_s=0.01)  # type: ignore[arg-type]
-    alone = cl.simulate_serve(**shape, prefill_replicas=1, replicas=1, arrivals="even:0.01", requests=20)  # type: ignore[arg-type]
+    closed = cl.serve(**shape, mode="disaggregated", requests_per_s=0.01)
+    alone = cl.simulate_serve(**shape, prefill_replicas=1, replicas=1, arrivals="even:0.01", requests=20)
     assert alone.percentiles["ttft_s"]["p50"] == pytest.approx(closed.ttft_s.p50, rel=0.01)
     assert alone.percentiles["tpot_s"]["p50"] == pytest.approx(closed.tpot_s.p50, rel=0.01)
 

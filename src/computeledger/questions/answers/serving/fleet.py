@@ -122,7 +122,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
     if question.prefill_replicas is not None:
         rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
         chips = Chips(reads, scenario.usd_per_gpu_hour)
-        pools = DisaggregatedScenario(scenario, sizes[0][1], *(float(n) for n, _ in sizes), 1.0, chips, rate)
+        pools = DisaggregatedScenario(scenario, sizes[0][1], sizes[0][0], sizes[1][0], 1.0, chips, rate)
         handed_s = _handed_s(pools, machine, trace)
     clock = ServingClock(
         tuple(_with_line(one.pool, question, place) for place, one in enumerate(timed)),
