@@ -294,7 +294,7 @@ def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
         load_model(document["model"]).max_context_tokens,
     )
     is_longer = bool(stated) and stated > (own or 0)
-    longer = [f"# a context of {stated:,} tokens is yours: set the rope scaling of the model's card too"]
+    longer = [f"# a context of {stated} tokens is yours: set the rope scaling of the model's card too"]
     longer = longer if is_longer else []
     chunk = _stated(document).get("chunk_tokens") or CHUNK_TOKENS
     graphs = "no CUDA graphs, " if _stated(document).get("eager") else "CUDA graphs and "
