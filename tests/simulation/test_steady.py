@@ -15,6 +15,7 @@ from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.roofline import Machine, parse_precision
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.measures import Slo
+from computeledger.simulation.serving import steady
 from computeledger.simulation.serving.arrivals import DrawnLoad, parse_arrivals
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.search import most_carried, most_load
@@ -210,3 +211,17 @@ def test_an_endless_line_is_served_as_fast_as_serve_says(question: Question) -> 
 @pytest.mark.parametrize("question", [*QUESTIONS[1:], *MORE_QUESTIONS])
 def test_the_simulator_finds_what_serve_sizes_at_large(question: Question) -> None:
     check_agreement(question, found_load)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("lengths", [("exponential:300", "exponential:40"), ("uniform:50:700", "uniform:5:400")])
+def test_a_run_that_is_made_longer_at_once_is_stopped_where_a_shorter_one_would_be(
+    lengths: tuple[str, str], place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A longer run of an endless line begins as a shorter one: capacities are those of doubling, to the last digit."""
+    pools = crowded_fleet(1).pools
+    fleets = [ServingClock(pools), ServingClock((pools[0], pools[0]))]
+    asked = load("poisson:1", lengths)
+    at_once = steady.capacities(fleets[place], asked)
+    monkeypatch.setattr(steady, "_run_at_once", lambda draw, n, enough, room: n)
+    assert steady.capacities(fleets[place], asked) == at_once

@@ -14,6 +14,7 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.facts.traffic import named_workloads
 from computeledger.files import without_user_files
+from computeledger.simulation.serving import arrivals
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, draw_lengths
 from computeledger.simulation.serving.traces import read_trace
 from computeledger.simulation.serving.workload import read_workload
@@ -254,3 +255,21 @@ def test_a_plan_counts_with_the_means() -> None:
     assert named.sections["inference"].values["input_tokens"] == pytest.approx(1155, rel=0.06)
     spread = read_plan({**rest, "inference": {**served, "input_tokens": "uniform:100:300", "output_tokens": 20}})
     assert spread.sections["inference"].values["input_tokens"] == 200.0
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.4])
+@pytest.mark.parametrize("process", [("poisson", 1.0), ("gamma", 2.5), ("even", 0.0)])
+def test_what_is_kept_of_a_draw_is_what_would_be_drawn(
+    process: tuple[str, float], correlation: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search draws its load hundreds of times: the beginning of a draw that is kept is a draw of its own."""
+    name, spread = process
+    lengths = ("quantiles:p10=20,p50=300,p99=4000", "exponential:200")
+    load = DrawnLoad(Arrivals(name, 1.0, spread, ((0.0, 1.0), (12.0, 3.0))), lengths, 7, 900, correlation)
+    sizes = (1, 999, 16_384, 16_385)
+    kept = [load(n, 1.7) for n in sizes]
+    monkeypatch.setattr(arrivals, "_KEPT_REQUESTS", (0, 0))
+    for n, one in zip(sizes, kept, strict=True):
+        fresh = load(n, 1.7)
+        for column in ("arrival_s", "input_tokens", "output_tokens"):
+            assert np.array_equal(getattr(one, column), getattr(fresh, column))

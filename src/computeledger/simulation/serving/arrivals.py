@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.arrays import Range
 from computeledger.errors import QuantityError, nearest, shown
@@ -21,6 +25,12 @@ TRACED = "trace"
 
 #: Stretches of constant rate at most.
 MOST_RATES = 1000
+
+#: Requests of a draw that is kept, fewest and most, and draws that are kept: a search asks for the same ones again and
+#: again, at other rates and in other numbers.
+_KEPT_REQUESTS, _KEPT_DRAWS = (2**14, 2**18), 16
+
+Drawn = TypeVar("Drawn", np.float64, np.int64)
 
 #: Lengths as they are written, or as they were read.
 Lengths = str | float | Range | Spread
@@ -162,13 +172,19 @@ def draw_arrivals(arrivals: Arrivals, n_requests: int, rng: np.random.Generator)
     >>> draw_arrivals(Arrivals("even", 2.0, 0.0), 3, np.random.default_rng(0))
     array([0.5, 1. , 1.5])
     """
+    even = arrivals.spread_ratio == 0
+    return _arrived(arrivals, np.ones(n_requests) if even else rng.standard_gamma(_shape(arrivals), n_requests))
+
+
+def _shape(arrivals: Arrivals) -> float:
+    """Of the gamma distribution of gaps."""
+    return 1 / arrivals.spread_ratio**2
+
+
+def _arrived(arrivals: Arrivals, gaps: Times) -> Times:
+    """Times of arrival from gaps: as the unit of their distribution has them."""
     mean_s = 1 / arrivals.requests_per_s
-    if arrivals.spread_ratio == 0:
-        gaps = np.full(n_requests, mean_s)
-    else:
-        shape = 1 / arrivals.spread_ratio**2
-        gaps = rng.gamma(shape, mean_s / shape, n_requests)
-    times = np.cumsum(gaps)
+    times = np.cumsum((mean_s if arrivals.spread_ratio == 0 else mean_s / _shape(arrivals)) * gaps)
     if arrivals.rates:
         times = _in_stretches(times, arrivals.rates, arrivals.stretch_s)
     return _follow(times, arrivals.curve) if arrivals.curve else times
@@ -294,10 +310,49 @@ def draw_trace(
     >>> draw_trace(Arrivals("poisson", 2.0), ("100", "20"), 3, seed=0).output_tokens
     array([20, 20, 20])
     """
-    streams = [np.random.default_rng([seed, place]) for place in range(3)]
-    arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
-    prompt, output = (draw_lengths(one, n_requests, rng) for one, rng in zip(lengths, streams[1:], strict=True))
-    return _cut(Trace(arrival_s, prompt, output), longest_tokens)
+    prompt, output = (_kept(_lengths, (one, place + 1), n_requests, seed) for place, one in enumerate(lengths))
+    return _cut(Trace(_arrivals(arrivals, n_requests, seed), prompt, output), longest_tokens)
+
+
+def _arrivals(arrivals: Arrivals, n_requests: int, seed: int) -> Times:
+    """Arrivals from the first stream of a seed."""
+    if arrivals.spread_ratio == 0:
+        return _arrived(arrivals, np.ones(n_requests))
+    return _arrived(arrivals, _kept(_gaps, (_shape(arrivals),), n_requests, seed))
+
+
+def _kept(draw: Callable[..., NDArray[Drawn]], of: tuple[Hashable, ...], n: int, seed: int) -> NDArray[Drawn]:
+    """The first of a longer draw that is kept: more requests begin with the same ones."""
+    fewest, most = _KEPT_REQUESTS
+    if n > most:
+        return draw(*of, n, seed)
+    found: NDArray[Drawn] = _long_draw(draw, of, max(fewest, 1 << (n - 1).bit_length()), seed)[:n].copy()
+    return found
+
+
+@functools.lru_cache(maxsize=_KEPT_DRAWS)
+def _long_draw(draw: Callable[..., NDArray[Any]], of: tuple[Hashable, ...], n: int, seed: int) -> NDArray[Any]:
+    return draw(*of, n, seed)
+
+
+def _gaps(shape: float, n: int, seed: int) -> Times:
+    return np.random.default_rng([seed, 0]).standard_gamma(shape, n)
+
+
+def _lengths(lengths: Lengths, stream: int, n: int, seed: int) -> Counts:
+    """Lengths from a stream of their own."""
+    return draw_lengths(lengths, n, np.random.default_rng([seed, stream]))
+
+
+def _at_scores(lengths: Lengths, correlation: float, place: int, n: int, seed: int) -> Counts:
+    """Lengths of input or output at scores that are correlated."""
+    return _whole(spread_of(lengths).at_scores(_scores(correlation, n, seed)[place]))
+
+
+def _scores(correlation: float, n: int, seed: int) -> tuple[Times, Times]:
+    """Normal scores of input and output, as correlated as stated."""
+    first, other = (np.random.default_rng([seed, place]).standard_normal(n) for place in (1, 2))
+    return first, correlation * first + math.sqrt(1 - correlation**2) * other
 
 
 def _cut(trace: Trace, longest_tokens: int | None) -> Trace:
@@ -348,28 +403,24 @@ class DrawnLoad:
         """Draw some of it; more requests begin with the same ones."""
         arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
         if self.requests is None:
-            drawn = draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)
             if not (self.correlation or self.sharing):
-                return drawn
-            scores = self._scores(n_requests)
+                return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)
             prompt, output = (
-                _whole(spread_of(one).at_scores(at)) for one, at in zip(self.lengths, scores, strict=True)
+                _kept(_at_scores, (one, self.correlation, place), n_requests, self.seed)
+                for place, one in enumerate(self.lengths)
             )
-            together = _cut(Trace(drawn.arrival_s, prompt, output), self.longest_tokens)
-            return together if self.sharing is None else self._shared(together, scores[0])
+            arrival_s = _arrivals(arrivals, n_requests, self.seed)
+            together = _cut(Trace(arrival_s, prompt, output), self.longest_tokens)
+            if self.sharing is None:
+                return together
+            return self._shared(together, _scores(self.correlation, n_requests, self.seed)[0])
         of, known = self.requests, len(self.requests.arrival_s)
         if arrivals.process == TRACED:
             at = np.arange(n_requests)
             return _cut(of.again(at, requests_per_s), self.longest_tokens)
-        streams = [np.random.default_rng([self.seed, place]) for place in range(2)]
-        at = streams[1].integers(known, size=n_requests)
-        arrival_s = draw_arrivals(arrivals, n_requests, streams[0])
+        at = np.random.default_rng([self.seed, 1]).integers(known, size=n_requests)
+        arrival_s = _arrivals(arrivals, n_requests, self.seed)
         return _cut(Trace(arrival_s, of.input_tokens[at], of.output_tokens[at]), self.longest_tokens)
-
-    def _scores(self, n_requests: int) -> list[Times]:
-        """Normal scores of input and output, as correlated as stated."""
-        first, other = (np.random.default_rng([self.seed, place]).standard_normal(n_requests) for place in (1, 2))
-        return [first, self.correlation * first + math.sqrt(1 - self.correlation**2) * other]
 
     def _shared(self, drawn: Trace, scores: Times) -> Trace:
         """The same arrivals and outputs with prompts that share beginnings, within the longest context."""

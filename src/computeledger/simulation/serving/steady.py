@@ -208,9 +208,9 @@ def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estima
     one = fleet.pools[place]
     pool = one._replace(n_replicas=1, limits=one.limits._replace(queue=0))
     alone = ServingClock((pool,), routing="round-robin", uses_prefixes=False)
-    n = 3 * pool.limits.live + LEAST_REQUESTS
+    n = at_once = 3 * pool.limits.live + LEAST_REQUESTS
     while True:
-        drawn = draw(n, 1.0)
+        drawn = draw(at_once, 1.0)
         prompt, output = drawn.input_tokens, drawn.output_tokens
         if is_split and place == 0:
             output = np.ones_like(output)
@@ -219,15 +219,39 @@ def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estima
         written = _in_flight(output, pool.limits.live, seed)
         if is_split and place == 1:
             written = np.maximum(written, 1)
-        trace = Trace(np.zeros(n), prompt, output, cached_tokens=drawn.cached_tokens)
-        result = simulate_serving(alone, trace, seed, Window(0.0, 0.0, written))
-        when = result.world.when
-        done_s = np.sort(when[:, Q_FINISHED])
-        last_s = float(np.max(when[:, Q_ADMITTED]))  # from here on the line is empty
-        found = _rate(done_s[done_s <= last_s], pool.limits.live)
-        if found.has_converged or n >= MOST_REQUESTS:
-            return found
-        n *= 2
+        trace = Trace(np.zeros(at_once), prompt, output, cached_tokens=drawn.cached_tokens)
+        when = simulate_serving(alone, trace, seed, Window(0.0, 0.0, written)).world.when
+        while n <= at_once:  # a longer run begins as a shorter one
+            found = _departures(when[:n], pool.limits.live)
+            if found.has_converged or n >= MOST_REQUESTS:
+                return found
+            n *= 2
+        wide = (found.value / found.low - 1) / STEADY_FRACTION if found.low > 0 and math.isfinite(found.value) else 1.0
+        at_once = _run_at_once(draw, n, int(n / 2 * wide**2), pool.limits.kv_tokens - pool.limits.state_tokens)
+
+
+def _run_at_once(draw: Draw, n: int, enough: int, room_tokens: int) -> int:
+    """Requests of the next run, ``n`` or some doublings of it: an interval narrows as the root of a run's length.
+
+    As long as a longer draw begins as a shorter one (conversations do not), and a replica can hold each request.
+    """
+    one = draw(n, 1.0)
+    while 2 * n <= enough and n < MOST_REQUESTS:
+        longer = draw(2 * n, 1.0)
+        tokens = longer.input_tokens + longer.output_tokens
+        begins = np.array_equal(one.input_tokens + one.output_tokens, tokens[:n])
+        is_same = begins and np.array_equal(one.output_tokens, longer.output_tokens[:n])
+        if not is_same or len(tokens) != 2 * n or int(tokens.max()) >= room_tokens:
+            break
+        one, n = longer, 2 * n
+    return n
+
+
+def _departures(when: Times, live: int) -> Estimate:
+    """Rate at which these requests leave while any of them waits."""
+    done_s = np.sort(when[:, Q_FINISHED])
+    last_s = float(np.max(when[:, Q_ADMITTED]))  # from here on the line is empty
+    return _rate(done_s[done_s <= last_s], live)
 
 
 def _rate(done_s: Times, live: int) -> Estimate:
