@@ -13,7 +13,8 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.measures import Slo
-from computeledger.simulation.serving.clock import Autoscale, ServingClock, simulate_serving
+from computeledger.simulation.serving.clock import ServingClock, simulate_serving
+from computeledger.simulation.serving.scaling import Autoscale
 from computeledger.simulation.serving.search import most_load
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Limits, Pool, plain_step_times

@@ -121,7 +121,22 @@ class SimulateServeQuestion(EngineRun, Conversing, Simulated):
         metavar="N",
     )  # fmt: skip
     tick: Uncertain = asked(
-        "s", "Time between two scaling decisions.", 60.0, unit=None, is_open=True, metavar="T", blank="60s"
+        "s", "Time between two scaling decisions.", 15.0, unit=None, is_open=True, metavar="T", blank="15s"
+    )
+    tolerance: Uncertain = asked(
+        "fraction", "How far requests in flight may be from the target before the number of replicas changes.", 0.1,
+        metavar="F",
+    )  # fmt: skip
+    scale_up: str = asked(
+        "text", "Policies of a rise: replicas, or share of them, in a time; the largest counts (min: before them the "
+        "smallest), and never allows none.", "4/15s,100%/15s", metavar="N/T,...",
+    )  # fmt: skip
+    scale_down: str = asked("text", "Policies of a fall, written alike.", "100%/15s", metavar="N/T,...")
+    scale_up_window: Uncertain = asked(
+        "s", "A rise goes to the least that was wanted within this time.", 0.0, unit=None, metavar="T", blank="0s"
+    )
+    scale_down_window: Uncertain = asked(
+        "s", "A fall goes to the most that was wanted within this time.", 300.0, unit=None, metavar="T", blank="300s"
     )
     start: Uncertain = asked("s", "Time until a new replica serves.", 300.0, unit=None, metavar="T", blank="300s")
     failures: Uncertain | None = asked(

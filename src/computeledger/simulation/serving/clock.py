@@ -24,6 +24,7 @@ from computeledger.simulation.prefix_cache import (
 )
 from computeledger.simulation.serving import loop as serving_loop
 from computeledger.simulation.serving.loop import OFF, ON, ROUTINGS, ServingRun
+from computeledger.simulation.serving.scaling import Autoscale, make_scaling
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import (
     DECODE_BUSY,
@@ -60,16 +61,6 @@ _EVENTS_PER_REQUEST, _MOST_CHANGES = 5, 100_000
 _ROUNDING = 1e-9
 #: Entries of a prefix cache, over all replicas and blocks, beyond which it is refused.
 _MOST_BLOCKS = 300_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Autoscale:
-    """How the number of replicas follows the load."""
-
-    least: int
-    target_requests: float
-    tick_s: float = 60.0
-    start_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,9 +458,8 @@ def _fleet(
     on_s, on_replicas = np.zeros(_MOST_CHANGES), np.zeros(_MOST_CHANGES)
     on_s[0], on_replicas[0] = begin_s, n - first + rule.least
     return fleet._replace(
-        tick_s=rule.tick_s, start_s=rule.start_s, least=float(rule.least), target_requests=rule.target_requests,
-        on_s=on_s, on_replicas=on_replicas,
-    )  # fmt: skip
+        tick_s=rule.tick_s, start_s=rule.start_s, scaling=make_scaling(rule), on_s=on_s, on_replicas=on_replicas
+    )
 
 
 def at_pace(scenario: ServingClock, trace: Trace, ratio: float, seed: int = 0) -> ServingClockResult:

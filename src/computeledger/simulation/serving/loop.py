@@ -13,6 +13,7 @@ from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import first_leaf, pop, push
 from computeledger.simulation.prefix_cache import evict, reached_blocks
 from computeledger.simulation.replica import enqueue, evacuate, finish_run, schedule, stall
+from computeledger.simulation.serving.scaling import Autoscale, Scaling, desired_replicas, make_scaling
 from computeledger.simulation.state import (
     DECODING,
     FIRST_WAITING,
@@ -56,9 +57,7 @@ class Fleet(NamedTuple):
     tick_s: float
     start_s: float
     repair_s: float
-    least: float
-    target_requests: float
-    schedule: Counts
+    scaling: Scaling
     fail_gaps_s: Times
     on_s: Times
     on_replicas: Times
@@ -262,7 +261,7 @@ def _fail(run: ServingRun, r: int, now_s: float) -> None:
     n_lost = world.counters[N_DONE]
     until_s = now_s + fleet.repair_s
     fleet.ready_s[r] = until_s
-    fleet.cursor[3] += 1
+    fleet.cursor[2] += 1
     fleet.fails_s[r] = until_s + fleet.fail_gaps_s[fleet.cursor[0] % len(fleet.fail_gaps_s)]
     fleet.cursor[0] += 1
     world.clock[r, INTERRUPT] = fleet.fails_s[r]
@@ -278,17 +277,11 @@ def _fail(run: ServingRun, r: int, now_s: float) -> None:
 @kernel
 def _scale(run: ServingRun, now_s: float, in_flight: int) -> None:
     """Bring the number of replicas of the first pool towards what is wanted."""
-    fleet = run.fleet
-    if len(fleet.schedule) > 0:
-        wanted = fleet.schedule[fleet.cursor[2] % len(fleet.schedule)]
-    else:
-        wanted = math.ceil(in_flight / fleet.target_requests)
-    fleet.cursor[2] += 1
-    wanted = min(max(wanted, int(fleet.least)), run.n_first)
-    n_on = 0
+    fleet, n_on = run.fleet, 0
     for r in range(run.n_first):
         if fleet.status[r] == ON:
             n_on += 1
+    wanted = desired_replicas(fleet.scaling, now_s, (n_on, run.n_first), float(in_flight))
     for r in range(run.n_first):
         if n_on < wanted and fleet.status[r] == DRAINING:
             fleet.status[r] = ON
@@ -339,9 +332,9 @@ def make_fleet(n_replicas: int) -> Fleet:
         status=np.full(n_replicas, ON),
         ready_s=np.zeros(n_replicas), on_since_s=np.zeros(n_replicas), paid_s=np.zeros(n_replicas),
         fails_s=np.full(n_replicas, np.inf),
-        tick_s=np.inf, start_s=0.0, repair_s=0.0, least=1.0, target_requests=1.0,
-        schedule=np.zeros(0, np.int64), fail_gaps_s=np.full(1, np.inf),
-        on_s=np.zeros(1), on_replicas=np.full(1, float(n_replicas)), cursor=np.array([0, 1, 0, 0]),
+        tick_s=np.inf, start_s=0.0, repair_s=0.0, scaling=make_scaling(Autoscale(1, 1.0)),
+        fail_gaps_s=np.full(1, np.inf), on_s=np.zeros(1), on_replicas=np.full(1, float(n_replicas)),
+        cursor=np.array([0, 1, 0]),
     )  # fmt: skip
 
 

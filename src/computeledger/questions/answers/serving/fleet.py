@@ -18,8 +18,9 @@ from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.engine import Engine, TimedPool, timed_pool
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, parse_curve
-from computeledger.simulation.serving.clock import Autoscale, ServingClock
+from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.conversations import conversations_of
+from computeledger.simulation.serving.scaling import Autoscale, Policies, parse_policies
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
 from computeledger.simulation.state import Pool
@@ -180,7 +181,18 @@ def _at_score(setting: Setting, score: float) -> tuple[Machine, float]:
 def _autoscale(question: SimulateServeQuestion) -> Autoscale | None:
     if question.autoscale is None:
         return None
-    return Autoscale(question.autoscale, question.target_requests, median_of(question.tick), median_of(question.start))
+    return Autoscale(
+        question.autoscale, question.target_requests, median_of(question.tick), median_of(question.start),
+        median_of(question.tolerance), median_of(question.scale_up_window), median_of(question.scale_down_window),
+        _policies("scale_up", question.scale_up), _policies("scale_down", question.scale_down),
+    )  # fmt: skip
+
+
+def _policies(name: str, text: str) -> Policies:
+    try:
+        return parse_policies(text)
+    except InputError as error:
+        raise InputError(f"--{name.replace('_', '-')} {error}") from None
 
 
 def _layout(scenario: ServingScenario, machine: Machine, question: SimulateServeQuestion) -> Layout:

@@ -100,7 +100,7 @@ def serving_document(
         "cached_fraction": result.cached_fraction,
         "cache": _cache(result),
         "preemptions": result.n_put_back,
-        "failures": int(result.run.fleet.cursor[3]),
+        "failures": int(result.run.fleet.cursor[2]),
         "timeline": _rounded(result.timeline(TIMELINE_POINTS)),
         "distribution": distribution(told.times_s),
     }
