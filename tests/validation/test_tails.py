@@ -12,8 +12,19 @@ from computeledger.simulation.state import Limits, Pool, StepTimes, constant_ste
 from computeledger.validation.compare import Comparison
 from computeledger.validation.measured_table import curated_rows
 from computeledger.validation.published.rows import Unpredictable
-from computeledger.validation.serving.tails import NEEDED, SHIPPED, Sent, run_of_row, seen_by, sent_of
+from computeledger.validation.serving.tail_spread import TailFigure, fit_tails, held_left_out, spread_of_tails
+from computeledger.validation.serving.tails import (
+    BEYOND,
+    NEEDED,
+    SHIPPED,
+    Sent,
+    run_of_row,
+    seen_by,
+    sent_of,
+    tail_figures,
+)
 from computeledger.validation.tables import compare_table
+from computeledger.workloads.serving.tails import load_tails
 
 #: Sources of which no figure was ever in a fit.
 NEVER_FITTED = ("BLIS experiments (inference-sim)", "vLLM pull request 26887")
@@ -78,7 +89,7 @@ def test_settings_of_a_run_are_those_of_its_row() -> None:
 
 @pytest.fixture(scope="module")
 def asked() -> Comparison:
-    return compare_table(SHIPPED, 1)
+    return compare_table(SHIPPED, 64)
 
 
 def _errors(found: Comparison, quantities: tuple[str, ...], **where: str | tuple[str, ...]) -> np.ndarray:
@@ -86,7 +97,7 @@ def _errors(found: Comparison, quantities: tuple[str, ...], **where: str | tuple
     for name in quantities:
         for row, measured, cloud in zip(found.rows, found.measured[name], found.predicted[name], strict=True):
             if np.isfinite(measured) and all(row[key] in value for key, value in where.items()):
-                out.append(abs(float(cloud[0]) / float(measured) - 1))
+                out.append(abs(float(np.median(cloud)) / float(measured) - 1))
     return np.array(out)
 
 
@@ -98,3 +109,40 @@ def test_published_percentiles_are_met(asked: Comparison) -> None:
     assert np.median(_errors(asked, ("ttft_p90", "ttft_p95", "ttft_p99"), load=("rate", "clients"))) <= 0.35
     assert np.median(_errors(asked, ("tpot_p99",))) <= 0.30
     assert np.median(_errors(asked, ("request_latency_p90", "request_latency_p99"), source=NEVER_FITTED)) <= 0.20
+
+
+def test_shipped_spreads_of_percentiles_are_those_of_the_fit_and_hold_what_they_promise(asked: Comparison) -> None:
+    figures = tail_figures(curated_rows(SHIPPED))
+    fitted = fit_tails(figures)
+    shipped = {(load, name): one for load in ("steady", "burst") for name, one in load_tails(load).items()}
+    assert fitted.keys() == shipped.keys()
+    for key, one in fitted.items():
+        known = shipped[key]
+        assert (one.n, one.n_sources) == (known.n, known.n_sources)
+        assert one.spread.low == pytest.approx(known.spread.low, rel=0.02), key
+        assert one.spread.high == pytest.approx(known.spread.high, rel=0.02), key
+        assert one.coverage_fraction == pytest.approx(known.coverage_fraction, abs=0.02), key
+    for name in ("ttft_s", "tpot_s"):  # of p90, p95 and p99, every source left out in turn
+        held = [
+            held
+            for load in ("steady", "burst")
+            for held in held_left_out([one for one in figures if (one.load, one.quantity) == (load, name)])
+        ]
+        assert 0.82 <= np.mean(held) <= 0.97, name
+    assert all(row["class"].endswith(BEYOND) == (row["statistic"] != "median") for row in asked.rows)
+
+
+def test_the_fit_of_percentiles_holds_nine_of_ten_of_new_sources() -> None:
+    rng = np.random.default_rng(3)
+    figures = [
+        TailFigure(
+            f"source {source}", "steady", "ttft_s", "p99", float(np.exp(shared + own)), np.exp(-0.5), np.exp(0.5)
+        )
+        for source, shared in enumerate(rng.normal(0, 0.6, 60))
+        for own in rng.normal(0, 0.3, 4)
+    ]
+    spread = spread_of_tails(figures)
+    assert spread.high > 1.5 and spread.low < 0.7
+    assert 0.85 <= np.mean(held_left_out(figures)) <= 0.95
+    inside = [TailFigure(one.source, "steady", "ttft_s", "p99", 1.0, 0.5, 2.0) for one in figures]
+    assert (spread_of_tails(inside).low, spread_of_tails(inside).high) == (1.0, 1.0), "never narrower than the class"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.serving.arrivals import DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.steady import Estimate, Steady, steady_serving
+from computeledger.simulation.state import Times
+from computeledger.workloads.serving.tails import MEDIAN_FRACTION
 
 #: Replicas that are simulated at most, twice as many of two pools: as many stand for a larger fleet, with their share
 #: of the load, which is slightly slower than the whole, since routing then has fewer replicas to choose from.
@@ -79,10 +81,13 @@ class Unit:
         With one replica of each pool.
     carried : tuple of Estimate
         By pool: rate at which the queue before one of its replicas stops being stable [1/s].
+    tail_ratios : mapping of str to float
+        By time: real percentiles beyond the median over simulated ones; 1 where it is not among them [-].
     """
 
     clock: ServingClock
     carried: tuple[Estimate, ...]
+    tail_ratios: Mapping[str, float] = field(default_factory=dict)
 
     def carried_by(self, counts: Counts) -> Estimate:
         """Rate that so many replicas of each pool carry: that of the slowest pool [1/s].
@@ -125,11 +130,14 @@ class Attained:
         Its load [1/s].
     steady : Steady
         The part of it that was simulated.
+    tail_ratios : mapping of str to float
+        As of a :class:`Unit` [-].
     """
 
     counts: Counts
     requests_per_s: float
     steady: Steady
+    tail_ratios: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def n_replicas(self) -> int:
@@ -143,18 +151,32 @@ class Attained:
 
     def quantile_s(self, name: str, share_fraction: float) -> float:
         """Time that a share of requests does not exceed; infinite where the fleet falls behind [s]."""
-        times = self.steady.times_s[name]
+        times = self.times_s(name, share_fraction)
         known = times[~np.isnan(times)]
         return float(np.quantile(known, share_fraction, method="higher")) if len(known) else 0.0
+
+    def times_s(self, name: str, share_fraction: float) -> Times:
+        """Time of every request, as a share of them sees it: beyond the median by the ratio of percentiles [s].
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> one = Attained((1,), 1.0, SimpleNamespace(times_s={"ttft_s": np.ones(2)}), {"ttft_s": 1.5})
+        >>> one.times_s("ttft_s", 0.5).tolist(), one.quantile_s("ttft_s", 0.95)
+        ([1.0, 1.0], 1.5)
+        """
+        ratio = self.tail_ratios.get(name, 1.0) if share_fraction > MEDIAN_FRACTION else 1.0
+        return ratio * self.steady.times_s[name]
 
     def used_fraction(self, promises: Promises) -> float:
         """Attained time over the limit of the promise that is nearest to break, or furthest broken [-]."""
         each = {name: one for name, one in promises.items() if name != WITHIN_ALL}
         used = [self.quantile_s(name, one.share_fraction) / one.limit for name, one in each.items()]
         if WITHIN_ALL in promises:  # of each request by the limit that it is nearest to, or furthest beyond
-            times = self.steady.times_s
-            most = np.max([np.nan_to_num(times[name], nan=0.0) / one.limit for name, one in each.items()], axis=0)
-            used.append(float(np.quantile(most, promises[WITHIN_ALL].share_fraction, method="higher")))
+            share = promises[WITHIN_ALL].share_fraction
+            times = {name: np.nan_to_num(self.times_s(name, share), nan=0.0) for name in each}
+            most = np.max([times[name] / one.limit for name, one in each.items()], axis=0)
+            used.append(float(np.quantile(most, share, method="higher")))
         return max(used)
 
     def keeps(self, promises: Promises) -> bool:
@@ -163,7 +185,8 @@ class Attained:
 
     def good_fraction(self, promises: Promises) -> float:
         """Share of requests within all limits at once [-]."""
-        good = is_good(self.steady.times_s, slo_of(promises))
+        slo = slo_of(promises)
+        good = is_good({name: self.times_s(name, slo.share_fraction) for name in self.steady.times_s}, slo)
         return float(np.mean(good)) if len(good) else 0.0
 
 
@@ -229,7 +252,7 @@ def attained(
     load = replace(asked.load, arrivals=replace(asked.load.arrivals, requests_per_s=rate))
     fleet = with_replicas(unit.clock, part)
     steady = steady_serving(fleet, load, rate, asked.seed, unit.carried_by(part), n_requests)
-    return Attained(counts, requests_per_s, steady)
+    return Attained(counts, requests_per_s, steady, unit.tail_ratios)
 
 
 def fewest_replicas(unit: Unit, asked: PromisedLoad, start: int, most: int) -> Attained | None:

@@ -32,9 +32,11 @@ from computeledger.simulation.state import Q_CACHED, Q_FINISHED, Q_FIRST, Q_OUTP
 from computeledger.validation.compare import Comparison
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.open_points import OpenCase, Row, open_case, told
+from computeledger.validation.serving.tail_spread import TailFigure
 from computeledger.workloads.engines import constants_of
 from computeledger.workloads.engines.settings import default_of
 from computeledger.workloads.serving.intervals import Interval, interval_at, interval_class
+from computeledger.workloads.serving.tails import BURST_LOAD, MEDIAN_FRACTION, STEADY_LOAD, load_tails
 
 NEEDED = (
     "source", "model", "accelerator", "n_accelerators", "engine", "layout", "weights", "kv_cache", "cached_fraction",
@@ -52,6 +54,8 @@ RUN_SCORES = (-Z_95, 0.0, Z_95)
 DRAWN_REQUESTS, MOST_SEEDS = 3_000, 8
 #: Load over the simulated capacity from which a rate counts as near saturation, or beyond.
 NEAR_FRACTION = 0.8
+#: What the class of a percentile is called beside that of means.
+BEYOND = "beyond the median"
 #: Columns that rows of one run share.
 _RUN = tuple(name for name in NEEDED if name not in ("metric", "statistic", "value"))
 Key = tuple[str, ...]
@@ -303,12 +307,15 @@ def compare_tails(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> C
     for row in rows:
         try:
             name, statistic = _asked(row)
-            key = tuple(row[one] for one in _RUN)
-            kind, times, load = _simulated(key, tuple(row.get(one, "") for one in _EXTRA), at)
+            kind, times, load = _simulated(*_keys(row), at)
         except (Unpredictable, ComputeLedgerError) as reason:
             skipped[str(reason)] += 1
             continue
         cloud = _cloud(times[QUANTITIES[name], statistic], scores)
+        if STATISTICS[statistic] > MEDIAN_FRACTION:
+            kind = f"{kind}, {BEYOND}"
+            spread = load_tails(_load_of(load)).get(QUANTITIES[name])
+            cloud = cloud if spread is None else cloud * [spread.spread.ratio(one) for one in scores]
         kept.append({**row, "class": kind, "load": load})
         found.append((f"{name}_{statistic}", float(row["value"]), cloud))
     seen = {name for name, _, _ in found}
@@ -318,6 +325,32 @@ def compare_tails(rows: Sequence[Row], n_samples: int = 256, seed: int = 0) -> C
     blank = np.full(n_samples, np.nan)
     predicted = {name: np.array([cloud if one == name else blank for one, _, cloud in found]) for name in names}
     return Comparison(kept, measured, predicted, skipped, dict.fromkeys(names, "s"))
+
+
+def tail_figures(rows: Sequence[Row]) -> list[TailFigure]:
+    """Published percentiles beyond the median beside both ends of what is simulated, for a fit of how far they lie."""
+    out = []
+    for row in rows:
+        try:
+            name, statistic = _asked(row)
+            if STATISTICS[statistic] <= MEDIAN_FRACTION:
+                continue
+            _, times, load = _simulated(*_keys(row), RUN_SCORES)
+        except (Unpredictable, ComputeLedgerError):
+            continue  # counted where the table is compared
+        low, _, high = times[QUANTITIES[name], statistic]
+        told_s = float(row["value"])
+        out.append(TailFigure(row["source"], _load_of(load), QUANTITIES[name], statistic, told_s, low, high))
+    return out
+
+
+def _keys(row: Row) -> tuple[Key, Key]:
+    """What a run is told by."""
+    return tuple(row[one] for one in _RUN), tuple(row.get(one, "") for one in _EXTRA)
+
+
+def _load_of(word: str) -> str:
+    return BURST_LOAD if word == "burst" else STEADY_LOAD
 
 
 def _asked(row: Row) -> tuple[str, str]:

@@ -151,7 +151,9 @@ class ServeAnswer(ServingAnswer):
         document |= {
             **drafts_document(self.result.scenario),
             **anchor_document(setting.anchoring),
-            "interval": interval_document(setting.interval, engine, setting.system),
+            "interval": interval_document(
+                setting.interval, engine, setting.system, None if self.kept is None else self.kept.asked.promises
+            ),
         }
         document |= settings_document(question, chip, median(self.result.scenario.waiting))
         document |= alike_document(question, setting.system, setting.interval)

@@ -37,6 +37,7 @@ from computeledger.units import format_si
 from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS, ServeQuestion
 from computeledger.workloads.serving.pool_search import PoolOption
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
+from computeledger.workloads.serving.tails import tail_ratios
 
 #: Layouts that are simulated, those first that carry the load on the fewest GPUs in closed form.
 MOST_FINALISTS = 8
@@ -317,7 +318,7 @@ def one_unit(
         setting = replace(setting, at_median=setting.at_median.drafting(float(option.draft_tokens)))
     sample: Trace = asked.load(_SAMPLE_REQUESTS, asked.load.requests_per_s)
     fleet = fleet_of(setting, sample, question, score).clock
-    return Unit(fleet, capacities(fleet, asked.load, asked.seed))
+    return Unit(fleet, capacities(fleet, asked.load, asked.seed), tail_ratios(score))
 
 
 def attained_at(one: Finalist, asked: PromisedLoad, score: float) -> Attained:

@@ -143,7 +143,9 @@ class PoolsAnswer(ServingAnswer):
         engine = question.engine
         return document | {
             **engine_document(setting),
-            "interval": interval_document(setting.interval, engine, system),
+            "interval": interval_document(
+                setting.interval, engine, system, None if self.kept is None else self.kept.asked.promises
+            ),
         }
 
     def _carries(self) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
-from computeledger.fields import fields_of
+from computeledger.fields import WITHIN_ALL, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.serving import (
     DEFAULT_ENGINE,
@@ -25,6 +25,7 @@ from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
+from computeledger.simulation.serving.promise import Promises
 from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
 from computeledger.spread import Spread
 from computeledger.units import format_count, format_si
@@ -46,6 +47,7 @@ from computeledger.workloads.serving.reading import (
 )
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
 from computeledger.workloads.serving.speculation import FIRST, chances_asked
+from computeledger.workloads.serving.tails import MEDIAN_FRACTION, load_tails
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -251,15 +253,32 @@ def is_measured_by_few(system: System) -> bool:
     return len(published("serving").chosen(accelerator=[system.accelerator.id]).rows) >= FEWEST_FIGURES
 
 
-def interval_document(interval: Interval | None, engine: str, system: System) -> dict[str, Any]:
-    """The class that an answer's interval comes from, and why."""
+def interval_document(
+    interval: Interval | None, engine: str, system: System, promises: Promises | None = None
+) -> dict[str, Any]:
+    """The class that an answer's interval comes from, and why; percentiles beyond the median reach further."""
     if interval is None and engine != "ideal":
         why = "constants measured on one machine; its residuals stand in the profile, and no class of deployments"
         return {"class": "own profile", "why": why, "n": 0}
     if interval is None:
         return {"class": "physical limit", "why": "every peak reached and no overhead: no machine does this", "n": 0}
     name = interval.name.replace(CHIP, MEASURED_BY_FEW) if is_measured_by_few(system) else interval.name
-    return {"class": name, "why": interval.sentence, "n": interval.n}
+    return {"class": name, "why": interval.sentence + _of_percentiles(promises or {}), "n": interval.n}
+
+
+def _of_percentiles(promises: Promises) -> str:
+    """How much further the interval of promised percentiles reaches, and by whose; empty where none is beyond half."""
+    of_all = promises[WITHIN_ALL].share_fraction if WITHIN_ALL in promises else 0.0
+    parts = [
+        f"{_OF_TIMES[name]} from {found.spread.low:.2g} to {found.spread.high:.2g} times its ends, by {found.n} "
+        f"published ones of {found.n_sources} sources, each left out in turn"
+        for name, found in load_tails().items()
+        if name in promises and max(promises[name].share_fraction, of_all) > MEDIAN_FRACTION
+    ]
+    return f"; percentiles beyond the median reach further: {'; '.join(parts)}" if parts else ""
+
+
+_OF_TIMES = {"ttft_s": "those of first tokens", "tpot_s": "those of times per token"}
 
 
 def alike_document(question: ServeQuestion, system: System, interval: Interval | None) -> dict[str, Any]:
