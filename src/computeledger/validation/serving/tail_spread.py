@@ -13,11 +13,11 @@ from datetime import date
 
 import numpy as np
 
-from computeledger.validation.conformal import MOST_OF_A_GROUP, Array
+from computeledger.validation.conformal import FEWEST_ERRORS, MOST_OF_A_GROUP, Array
 from computeledger.workloads.serving.tails import TailCalibration, TailSpread
 
-#: Fewer figures, or fewer sources, carry no spread of their own: one left out has to leave three.
-FEWEST_FIGURES, FEWEST_SOURCES = 20, 4
+#: Fewer sources carry no spread of their own: one left out has to leave three.
+_FEWEST_SOURCES = 4
 #: Share beyond either end of a 90 % interval.
 _BEYOND = 0.05
 _DIGITS = 3
@@ -95,7 +95,7 @@ def held_left_out(figures: Sequence[TailFigure]) -> list[bool]:
 
 def carries(figures: Sequence[TailFigure]) -> bool:
     """Whether there are enough figures and sources for a spread of their own."""
-    return len(figures) >= FEWEST_FIGURES and len({one.source for one in figures}) >= FEWEST_SOURCES
+    return len(figures) >= FEWEST_ERRORS and len({one.source for one in figures}) >= _FEWEST_SOURCES
 
 
 def fit_tails(figures: Sequence[TailFigure]) -> dict[tuple[str, str], TailCalibration]:
