@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +150,16 @@ def test_a_named_workload_gives_an_api_its_mean_lengths(sheet: str) -> None:
     assert rows["sheet"]["usd_per_request"] == pytest.approx(1.25 * (round(come) * 2.0 + round(written) * 8.0) / 1e6)
 
 
-def test_two_pools_are_an_offer_and_processes_change_nothing() -> None:
+def test_two_pools_are_an_offer_and_processes_change_nothing(tmp_path: Path) -> None:
+    """A script needs no guard for its main part: processes do not run it again."""
     shared = {key: one for key, one in LOAD.items() if key != "requests_per_s"}
     tables = {"workload": shared, "offer": [{"system": "h100-nvl8", "mode": ["disaggregated", "aggregated"]}]}
-    here, there = (cl.compare(tables, workers=n).to_dict() for n in (1, 2))
-    assert here == there
+    here = cl.compare(tables, workers=1).to_dict()
+    script = tmp_path / "plain.py"
+    asked = f"cl.compare({tables!r}, workers=2).to_dict()"
+    script.write_text(f"import json\nimport computeledger as cl\nprint(json.dumps({asked}))\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == json.loads(json.dumps(here))
     found = next(one for one in here["offers"] if one["name"] == "h100-nvl8, disaggregated")
     alone = cl.serve(**shared, system="h100-nvl8", mode="disaggregated").to_dict()
     costs = [alone[f"usd_per_mtok_{kind}"]["p50"] * LOAD[f"{kind}_tokens"] / 1e6 for kind in ("input", "output")]

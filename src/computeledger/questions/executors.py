@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from importlib import import_module, util
-from multiprocessing import get_context
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 from computeledger.errors import InputError, shown
@@ -43,7 +45,26 @@ def _processes(workers: int | None) -> Any:
     if workers is None or workers <= 1:
         return nullcontext(None)
     # fresh processes: a fork would copy the threads of whoever calls
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(workers, mp_context=_Fresh())
+
+
+class _Worker(SpawnProcess):
+    """A fresh process that does not run the caller's script again: what it computes is imported by name."""
+
+    def start(self) -> None:
+        """Start without a main module: a script without a guard would ask its question again in every process."""
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = main
+
+
+class _Fresh(SpawnContext):
+    """Starts such processes."""
+
+    Process = _Worker
 
 
 @contextmanager
