@@ -189,6 +189,27 @@ def test_first_tokens_of_both_fidelities_contain_the_hand_over(model: str, layou
     assert alone.percentiles["tpot_s"]["p50"] == pytest.approx(closed.tpot_s.p50, rel=0.01)
 
 
+@pytest.mark.parametrize("given", [{"gpus": 8}, {"requests_per_s": 40.0, "prefill_system": "h200-nvl8"}])
+def test_both_pools_are_taken_apart(given: dict[str, Any]) -> None:
+    """Parts add up to both times and operations to their steps; a faster memory makes tokens faster."""
+    asked = {**SHAPE, **given, "mode": "disaggregated", "samples": 16}
+    answer = cl.serve(**asked)
+    document = answer.to_dict(working=True)
+    found = document["breakdown"]
+    for name in ("tpot", "ttft"):
+        assert sum(found[name].values()) == pytest.approx(document[f"{name}_s"]["p50"], rel=0.05)
+    assert found["ttft"]["hand-over"] > 0 and found["ttft"]["queue"] >= 0
+    for step in (found["decode"], found["prefill"]):
+        whole_s = sum(one["time_s"] for one in step["operations"]) + sum(step["beside_s"].values())
+        assert whole_s == pytest.approx(step["time_s"])
+    moved = {one["name"]: one["elasticity"] for one in reversed(found["constants"])}
+    assert moved["hbm_bytes_per_s"]["tpot_s"] < -0.3
+    if "gpus" in given:  # a load that is given fills larger batches where steps are slower
+        assert abs(moved["serving_ratio"].get("ttft_s", 0.0)) < 0.05, "a first token has a ratio of its own"
+    assert {one["name"] for one in document["working"]} > {"ttft_s", "queue_s", "usd_per_mtok_input"}
+    assert "hand-over" in repr(answer.view(working=True).working)
+
+
 def test_plain_limits_of_both_take_the_fewer_gpus() -> None:
     """``--mode both`` answers with the mode of fewer GPUs and says by how many."""
     asked = {**SHAPE, "requests_per_s": 160.0, "ttft": 0.5, "tpot": 0.015}

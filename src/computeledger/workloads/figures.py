@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from computeledger.arrays import Num
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.estimate import PretrainingResult
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving.burst import turns_of_run
 from computeledger.workloads.serving.estimate import ServingResult
+from computeledger.workloads.serving.pools import DisaggregatedResult
 
 
 def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
@@ -43,6 +45,60 @@ def memory_figure(held: ServingMemory, capacity: Term | None = None) -> Figure:
     return Figure(
         "memory_bytes", held.total_bytes, "bytes", formula,
         (*tenants, one, capacity or Term("memory of one GPU", held.capacity_bytes, "bytes")),
+    )  # fmt: skip
+
+
+def pools_figures(result: DisaggregatedResult, usd_per_mtok: tuple[Num, Num]) -> tuple[Figure, ...]:
+    """Show how an answer by two pools comes about.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Machine, Precision
+    >>> from computeledger.workloads.serving.estimate import ServingScenario
+    >>> from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> pools = DisaggregatedScenario(one, Layout(), 1.0, 1.0, 64.0)
+    >>> found = pools_figures(estimate_disaggregated(pools, Machine(load_system("h100-nvl8"))), (1.0, 0.1))
+    >>> [one.name for one in found][:4]
+    ['decode_s', 'prefill_s', 'tpot_s', 'ttft_s']
+    """
+    asked, decode, prefill = result.scenario, result.decode, result.prefill
+    host = asked.prefill_machine(decode.machine).efficiency.prefill_host_s
+    parts, prompts = (
+        tuple(Term(one.name, one.time_s, "s") for one in step) for step in (decode.decode, prefill.prefill)
+    )
+    step, prompt = Term("decode step", decode.decode_s, "s"), Term("prefill", prefill.prefill_s, "s")
+    queue, handed = Term("queue", result.queue_s, "s"), Term("hand-over", result.handed_s, "s")
+    first = (Term("host", host, "s"), queue, prompt, handed, Term("whole decode step", decode.step_s, "s"))
+    rate, gpus = Term("requests", result.requests_per_s, "1/s"), Term("GPUs", asked.n_gpus, "GPUs")
+    output, given = (Term(kind, getattr(asked.decode, f"{kind}_tokens"), "tokens") for kind in ("output", "input"))
+    pools = {
+        "output": (asked.n_decode * asked.decode.layout.n_gpus, asked.decode.usd_per_gpu_hour, output),
+        "input": (asked.n_prefill * asked.prefill_layout.n_gpus, asked.prefill_usd_per_gpu_hour, given),
+    }
+    priced = {"output": "price", "input": "price" if asked.prefill_on is None else "prefill price"}
+    costs = zip(pools.items(), usd_per_mtok, strict=True)
+    return (
+        Figure("decode_s", decode.decode_s, "s", "sum of its operations, no prompt beside them", parts),
+        Figure("prefill_s", prefill.prefill_s, "s", "sum of its operations, one prompt on every rank", prompts),
+        Figure("tpot_s", result.tpot_s, "s", "decode step x serving ratio, at least the physical limit", (step,)),
+        Figure("ttft_s", result.ttft_s, "s", "first-token ratio x (host + queue + prefill + hand-over + decode step)",
+               first),
+        Figure("queue_s", result.queue_s, "s", "requests in flight / rate - prefill - output x TPOT", (
+            Term("in flight", asked.concurrency, ""), rate, prompt, output, step)),
+        Figure("prefill_busy_fraction", result.prefill_busy_fraction, "fraction",
+               "rate x time between two prompts / workers",
+               (rate, Term("between two prompts", prefill.prefill_busy_s, "s"), Term("workers", asked.n_prefill, ""))),
+        Figure("output_tokens_per_s_per_gpu", result.output_tokens_per_s_per_gpu, "tokens/s",
+               "requests x output / GPUs of both pools", (rate, output, gpus)),
+        *(
+            Figure(f"usd_per_mtok_{kind}", usd, "USD/Mtok", f"GPUs x price / 3600 / requests / {kind} x 1e6", (
+                Term("GPUs of its pool", n, "GPUs"), Term(priced[kind], price, "usd_per_hour"), rate, tokens))
+            for (kind, (n, price, tokens)), usd in costs
+        ),
+        memory_figure(decode.memory),
     )  # fmt: skip
 
 

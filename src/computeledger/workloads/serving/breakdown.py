@@ -6,19 +6,28 @@ list can neither miss one nor name one that does not bind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from computeledger.arrays import median
+from computeledger.arrays import Num, median
 from computeledger.facts.schema import Fact
 from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.roofline import Machine, Operation, OperationKind, total_s
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.serving.pools import (
+    Chips,
+    DisaggregatedResult,
+    DisaggregatedScenario,
+    at_rate,
+    estimate_disaggregated,
+)
 
 #: By how much a constant is moved, and the least effect that counts.
 SENSITIVITY_STEP, LEAST = 1e-3, 5e-3
+#: Halvings of a pool's batch that leave less of it than a constant's little more moves.
+_CLOSELY = 40
 _SYSTEM_FACTS = (
     "scale_up_bytes_per_s_per_gpu",
     "scale_out_bytes_per_s_per_gpu",
@@ -95,7 +104,77 @@ def break_down_serving(scenario: ServingScenario, machine: Machine) -> ServingBr
         limit=limit,
         decode=_step(result, limit, decode=True),
         prefill=_step(result, limit, decode=False),
-        constants=_constants(result, scenario, machine),
+        constants=_constants(lambda moved: _effects(estimate_serving(scenario, moved)), machine),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsBreakdown:
+    """An answer by two pools, taken apart: a step of a worker of each, and the parts of both times."""
+
+    decode: StepBreakdown
+    prefill: StepBreakdown
+    tpot: Mapping[str, float]
+    ttft: Mapping[str, float]
+    constants: tuple[Constant, ...]
+
+
+def break_down_pools(
+    asked: DisaggregatedScenario, machine: Machine, requests_per_s: float | None = None
+) -> PoolsBreakdown:
+    """Take an answer by two pools apart; of a load, the batch of ``asked`` is the most that a decode worker takes.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model, load_system
+    >>> from computeledger.physics.calibration.efficiency import efficiency
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> one = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
+    >>> machine = Machine(load_system("h100-nvl8"), efficiency())
+    >>> found = break_down_pools(DisaggregatedScenario(one, Layout(), 1.0, 1.0, 64.0), machine)
+    >>> list(found.ttft)
+    ['host', 'queue', 'prefill', 'hand-over', 'decode step', 'real over modelled']
+    """
+
+    def at(moved: Machine, chips: Chips | None, ideal: bool = False) -> DisaggregatedResult:
+        if ideal:
+            moved = replace(moved, efficiency=IDEAL)
+            chips = None if chips is None else replace(chips, machine=replace(chips.machine, efficiency=IDEAL))
+        pools = replace(asked, prefill_on=chips)
+        pools = pools if requests_per_s is None else at_rate(pools, moved, requests_per_s, _CLOSELY)
+        return estimate_disaggregated(pools, moved, _CLOSELY)
+
+    own = asked.prefill_on
+    result, limit = at(machine, own), at(machine, own, ideal=True)
+    constants = _constants(lambda moved: _effects_of_pools(at(moved, own)), machine)
+    if own is not None:
+        constants += _constants(lambda moved: _effects_of_pools(at(machine, replace(own, machine=moved))), own.machine)
+    host_s = asked.prefill_machine(machine).efficiency.prefill_host_s
+    parts = {
+        "host": host_s, "queue": result.queue_s, "prefill": result.prefill.prefill_s, "hand-over": result.handed_s,
+        "decode step": result.decode.step_s,
+    }  # fmt: skip
+    return PoolsBreakdown(
+        decode=_step(result.decode, limit.decode, decode=True),
+        prefill=_step(result.prefill, limit.prefill, decode=False),
+        tpot=_with_rest({"decode step": result.decode.decode_s}, result.tpot_s),
+        ttft=_with_rest(parts, result.ttft_s),
+        constants=constants,
+    )
+
+
+def _with_rest(parts: Mapping[str, Num], whole_s: Num) -> dict[str, float]:
+    """Parts of a time as modelled, and what real times are beyond."""
+    found = {name: median(part) for name, part in parts.items()}
+    return found | {"real over modelled": median(whole_s) - sum(found.values())}
+
+
+def _effects_of_pools(result: DisaggregatedResult) -> dict[str, float]:
+    """Times of both pools, and of each operation in the pool that carries it out."""
+    times = {"tpot_s": result.tpot_s, "ttft_s": result.ttft_s}
+    return {name: float(np.asarray(value)) for name, value in times.items()} | _operations_s(
+        {"decode": result.decode.decode, "prefill": result.prefill.prefill}
     )
 
 
@@ -178,15 +257,20 @@ def _peaks(machine: Machine) -> list[tuple[str, Fact]]:
 
 def _effects(result: ServingResult) -> dict[str, float]:
     times = {"tpot_s": result.tpot_s, "ttft_s": result.ttft_s}
-    for step, operations in (("decode", result.decode), ("prefill", result.prefill)):
-        times |= {f"{step}: {one.name}": one.time_s for one in operations}
-    return {name: float(np.asarray(value)) for name, value in times.items()}
+    return {name: float(np.asarray(value)) for name, value in times.items()} | _operations_s(
+        {"decode": result.decode, "prefill": result.prefill}
+    )
 
 
-def _constants(result: ServingResult, scenario: ServingScenario, machine: Machine) -> tuple[Constant, ...]:
-    base, found = _effects(result), []
+def _operations_s(steps: Mapping[str, tuple[Operation, ...]]) -> dict[str, float]:
+    return {f"{step}: {one.name}": float(np.asarray(one.time_s)) for step, every in steps.items() for one in every}
+
+
+def _constants(effects_at: Callable[[Machine], dict[str, float]], machine: Machine) -> tuple[Constant, ...]:
+    """What moves an answer, by how much; ``effects_at`` gives its times on a machine."""
+    base, found = effects_at(machine), []
     for name, value, fact, moved in _moved(machine):
-        effects = _effects(estimate_serving(scenario, moved))
+        effects = effects_at(moved)
         ratios = {key: (effects[key] / time_s - 1) / SENSITIVITY_STEP for key, time_s in base.items() if time_s > 0}
         elasticity = {key: ratio for key, ratio in ratios.items() if abs(ratio) >= LEAST}
         if elasticity:

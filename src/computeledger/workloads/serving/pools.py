@@ -119,6 +119,8 @@ class DisaggregatedResult(Displayed):
         What of the first is each request's own, and what the wait in the burst.
     queue_s : float or ndarray
         Mean wait before prefill in steady state [s].
+    handed_s : float or ndarray
+        Hand-over of a prompt's cache, as modelled [s].
     decode_batch : float or ndarray
         Sequences decoding on one worker [-].
     prefill_busy_fraction : float or ndarray
@@ -134,6 +136,7 @@ class DisaggregatedResult(Displayed):
     tpot_s: Num
     first: FirstToken
     queue_s: Num
+    handed_s: Num
     decode_batch: Num
     prefill_busy_fraction: Num
     requests_per_s: Num
@@ -174,7 +177,9 @@ class DisaggregatedResult(Displayed):
         return 1 / self.output_tokens_per_s_per_gpu
 
 
-def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) -> DisaggregatedResult:
+def estimate_disaggregated(
+    scenario: DisaggregatedScenario, machine: Machine, halvings: int = HALVINGS
+) -> DisaggregatedResult:
     """Estimate two pools under a closed load.
 
     The decode batch ``B`` is where requests before, in and after prefill make up the load:
@@ -188,6 +193,8 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
         Whose numbers may be arrays that broadcast.
     machine : Machine
         One GPU, its links, and what they reach; of the decode pool where prefill runs on other chips.
+    halvings : int
+        How closely the decode batch is found: times that its range is halved [-].
 
     Returns
     -------
@@ -211,7 +218,7 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
     layout, load = scenario.prefill_layout, scenario.concurrency
     prefill = prefill_worker(scenario.decode, layout, reads)
     pool = _PrefillPool(prefill.prefill_s, prefill.prefill_busy_s / scenario.n_prefill, scenario.n_prefill)
-    batch = _batch_of(scenario, pool, apart)
+    batch = _batch_of(scenario, pool, apart, halvings)
     decode = estimate_serving(replace(scenario.decode, batch=np.maximum(batch, 1.0)), apart)
     decode_s = scenario.decode.output_tokens * decode.tpot_s
     rate = np.minimum(scenario.n_decode * batch / decode_s, _FULL_FRACTION / pool.service_s)
@@ -234,13 +241,16 @@ def estimate_disaggregated(scenario: DisaggregatedScenario, machine: Machine) ->
         tpot_s=tpot_s,
         first=first,
         queue_s=queue_s,
+        handed_s=handed_s,
         decode_batch=batch,
         prefill_busy_fraction=busy,
         requests_per_s=rate * decode.tpot_s / tpot_s,
     )
 
 
-def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: Num) -> DisaggregatedScenario:
+def at_rate(
+    scenario: DisaggregatedScenario, machine: Machine, requests_per_s: Num, halvings: int = HALVINGS
+) -> DisaggregatedScenario:
     """Two pools under a load: with the requests in flight at which they finish what arrives.
 
     Parameters
@@ -251,6 +261,8 @@ def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: N
         One GPU, its links, and what they reach.
     requests_per_s : float or ndarray
         What arrives; where the pools finish less, they are full [1/s].
+    halvings : int
+        How closely the decode batch is found, as in :func:`estimate_disaggregated` [-].
 
     Returns
     -------
@@ -280,7 +292,7 @@ def at_rate(scenario: DisaggregatedScenario, machine: Machine, requests_per_s: N
     alone = wanted * decode_s(1.0, real)  # below one sequence a worker idles in between
     shape = np.broadcast_shapes(np.shape(alone), np.shape(decode.batch), np.shape(pool.service_s))
     low, high = np.zeros(shape), np.broadcast_to(np.log(decode.batch), shape)
-    for _ in range(HALVINGS + 4):
+    for _ in range(halvings + 4):
         half = (low + high) / 2
         is_enough = np.exp(half) >= wanted * decode_s(np.exp(half), real)
         low, high = np.where(is_enough, low, half), np.where(is_enough, half, high)
@@ -399,7 +411,7 @@ class _PrefillPool:
         return np.asarray(np.minimum(waiting, np.maximum(load / 2 * self.service_s, self.alone_s / 2)))
 
 
-def _batch_of(scenario: DisaggregatedScenario, pool: _PrefillPool, machine: Machine) -> Num:
+def _batch_of(scenario: DisaggregatedScenario, pool: _PrefillPool, machine: Machine, halvings: int) -> Num:
     """The decode batch at which requests before, in and after prefill make up the load; found by halving its range.
 
     A batch asks for the rate ``n_d B / D(B)``; requests in flight at that rate rise with it, without end where the
@@ -409,7 +421,7 @@ def _batch_of(scenario: DisaggregatedScenario, pool: _PrefillPool, machine: Mach
     shape = np.broadcast_shapes(*map(np.shape, (load, scenario.n_decode, pool.alone_s, pool.service_s)))
     high = np.broadcast_to(load / scenario.n_decode, shape)
     low = high / (8 * np.maximum(load, 2.0))
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         batch = np.sqrt(low * high)
         one = replace(scenario.decode, batch=np.maximum(batch, 1.0))
         decode_s = scenario.decode.output_tokens * decode_step(one, machine)[1] / scenario.decode.tokens_per_step

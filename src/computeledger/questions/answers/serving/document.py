@@ -32,6 +32,7 @@ from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving.breakdown import (
     Constant,
     OperationBreakdown,
+    PoolsBreakdown,
     ServingBreakdown,
     StepBreakdown,
     beside_operations,
@@ -257,6 +258,17 @@ def breakdown_document(found: ServingBreakdown, engine: str) -> dict[str, Any]:
             "prefill": found.prefill.time_s,
             "host, admission and queue": median(result.ttft_s) - found.prefill.time_s,
         },
+        "constants": [_constant_document(one, engine) for one in found.constants],
+    }
+
+
+def pools_breakdown_document(found: PoolsBreakdown, engine: str) -> dict[str, Any]:
+    """An answer by two pools taken apart, at the medians of its inputs."""
+    return {
+        "decode": _step_document(found.decode),
+        "prefill": _step_document(found.prefill),
+        "tpot": dict(found.tpot),
+        "ttft": dict(found.ttft),
         "constants": [_constant_document(one, engine) for one in found.constants],
     }
 

@@ -28,8 +28,11 @@ from computeledger.questions.answers.serving.setting import (
     interval_document,
     model_document,
 )
+from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import HOUR_S, format_count, format_si
+from computeledger.workloads.figures import pools_figures
 from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.breakdown import break_down_pools
 from computeledger.workloads.serving.estimate import largest_batch
 from computeledger.workloads.serving.fitting import with_remedies
 from computeledger.workloads.serving.pool_search import (
@@ -82,15 +85,8 @@ class PoolsAnswer(ServingAnswer):
     def _usd_per_mtok(self) -> tuple[Num, Num]:
         return pools_usd_per_mtok(self.result, self.requests_per_s)
 
-    @property
-    def has_working(self) -> bool:
-        """Working is built for one pool."""
-        return False
-
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
-        """As ``computeledger serve --mode disaggregated --json`` prints it; the working is built for one pool only."""
-        if working:
-            raise InputError("--working is not built for two pools: leave out --mode disaggregated")
+        """As ``computeledger serve --mode disaggregated --json`` prints it."""
         setting, question, system = self.setting, self.question, self.setting.system
         document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}
         limit = (self.limit, pools_usd_per_mtok(self.limit, self.requests_per_s))
@@ -141,11 +137,28 @@ class PoolsAnswer(ServingAnswer):
                 "text": launch_text(question.emit, engine_document(setting) | document),
             }
         engine = question.engine
+        if working:
+            document |= self._working()
         return document | {
             **engine_document(setting),
             "interval": interval_document(
                 setting.interval, engine, system, None if self.kept is None else self.kept.asked.promises
             ),
+        }
+
+    def _working(self) -> dict[str, Any]:
+        """Both pools taken apart at the medians, and every figure with its formula and inputs."""
+        setting, own, rate = self.setting, self.setting.reading, self.requests_per_s
+        chips = None if own is None else Chips(own.typical, own.at_median.usd_per_gpu_hour)
+        pools = self.chosen.scenario(setting.at_median, chips, transfer_of(setting))
+        if rate is not None:
+            most = np.minimum(largest_batch(pools.decode, setting.typical), pools.decode.settings.max_batch)
+            pools = replace(pools, decode=replace(pools.decode, batch=most))
+        found = break_down_pools(pools, setting.typical, rate)
+        return {
+            "breakdown": documents.pools_breakdown_document(found, setting.constants),
+            "working": working_document(pools_figures(self.result, self._usd_per_mtok), setting.price),
+            "efficiency": efficiency_document(self.question.engine),
         }
 
     def _carries(self) -> NDArray[np.bool_]:
