@@ -210,6 +210,30 @@ def test_both_pools_are_taken_apart(given: dict[str, Any]) -> None:
     assert "hand-over" in repr(answer.view(working=True).working)
 
 
+def test_prompts_are_simulated_on_chips_of_their_own() -> None:
+    """The same system named twice changes nothing; another reads prompts at its own speed and price."""
+    asked: dict[str, Any] = {
+        **SHAPE,
+        "layout": "tp1",
+        "replicas": 2,
+        "prefill_replicas": 2,
+        "arrivals": "poisson:8",
+        "requests": 400,
+    }
+    alike, same, faster = (
+        cl.simulate_serve(**asked, **given).to_dict()
+        for given in ({}, {"prefill_system": "h100-nvl8"}, {"prefill_system": "b200-nvl8", "prefill_price": 1.0})
+    )
+    assert same.pop("prefill")["system"] == "h100-nvl8"
+    assert same == alike
+    assert faster["percentiles"]["ttft_s"]["p50"] < alike["percentiles"]["ttft_s"]["p50"]
+    price = alike["usd"] / alike["load"]["span_s"] / 4
+    hours_usd = faster["usd"] / faster["load"]["span_s"]
+    assert hours_usd == pytest.approx(2 * price + 2 * 1.0 / 3600, rel=1e-6)
+    with pytest.raises(InputError, match="prefill_system needs prefill_replicas"):
+        cl.simulate_serve(**(asked | {"prefill_replicas": None, "prefill_system": "b200-nvl8"}))
+
+
 def test_plain_limits_of_both_take_the_fewer_gpus() -> None:
     """``--mode both`` answers with the mode of fewer GPUs and says by how many."""
     asked = {**SHAPE, "requests_per_s": 160.0, "ttft": 0.5, "tpot": 0.015}

@@ -50,6 +50,11 @@ class SimulateServeQuestion(EngineRun, Conversing, Simulated):
     prefill_layout: str | None = asked(
         "text", "Layout of a prefill replica.", metavar="tp4", blank="that of the other replicas"
     )
+    prefill_system: str | None = shared(
+        ServeQuestion, "prefill_system", help="System of the prefill replicas, where it is another.",
+        blank="that of the other replicas",
+    )  # fmt: skip
+    prefill_price: Uncertain | None = shared(ServeQuestion, "prefill_price")
     transfer_bytes_per_s: Uncertain | None = shared(ServeQuestion, "transfer_bytes_per_s")
     routing: str = asked(
         "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
@@ -164,8 +169,11 @@ class SimulateServeQuestion(EngineRun, Conversing, Simulated):
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
         if self.turns is not None:
             self._check_turns()
-        if self.prefill_layout is not None and self.prefill_replicas is None:
-            raise InputError("--prefill-layout needs --prefill-replicas")
+        for name in ("prefill_layout", "prefill_system"):
+            if getattr(self, name) is not None and self.prefill_replicas is None:
+                raise InputError(f"--{name.replace('_', '-')} needs --prefill-replicas")
+        if self.prefill_price is not None and self.prefill_system is None:
+            raise InputError("--prefill-price is of --prefill-system: add that")
 
     def _check_turns(self) -> None:
         """Conversations are drawn, and last."""

@@ -26,6 +26,12 @@ _SATURATED = {
 }
 
 
+def _systems(document: Mapping[str, Any]) -> str:
+    """What the fleet runs on, and its prefill replicas where that is something else."""
+    apart = f" (prompts on {document['prefill']['system']})" if "prefill" in document else ""
+    return f"{document['system']}{apart}"
+
+
 def view(answer: Answer, working: bool) -> View:
     """Of either simulation; neither has a working."""
     document = answer.to_dict(working=working)
@@ -39,7 +45,7 @@ def _serving(document: Mapping[str, Any]) -> View:
     lengths = " and ".join(f"{words(load[f'mean_{name}_tokens'], '')} {name}" for name in ("input", "output"))
     kind = "from beginning to end" if document["steady"] is None else "steady state"
     return View(
-        title=f"{document['model']} on {document['system']}, {layouts} ({format_count(document['n_gpus'], 'GPU')})",
+        title=f"{document['model']} on {_systems(document)}, {layouts} ({format_count(document['n_gpus'], 'GPU')})",
         asked=(
             f"{arriving}, {lengths} tokens each on average",
             f"routing by {document['routing']}",

@@ -279,9 +279,14 @@ class ServingClockResult(Displayed):
         one = self.scenario
         return np.asarray(np.array(one.n_gpus_per_replica, float)[self.world.rep[:, POOL]])
 
-    def usd(self, usd_per_gpu_hour: float) -> float:
-        """What the paid GPU-time costs."""
-        return float((self.paid_s() * self._gpus()).sum()) / HOUR_S * usd_per_gpu_hour
+    def paid_gpu_s(self) -> Times:
+        """Paid GPU-time by pool."""
+        pools = self.world.rep[:, POOL]
+        return np.asarray(np.bincount(pools, self.paid_s() * self._gpus(), len(self.scenario.pools)), np.float64)
+
+    def usd(self, usd_per_gpu_hour: float | Times) -> float:
+        """What the paid GPU-time costs, at one price or at one of each pool."""
+        return float(np.sum(self.paid_gpu_s() * usd_per_gpu_hour)) / HOUR_S
 
     def flop(self, n_params_active: float) -> float:
         """Model FLOP of the requests done, ``2 N (I + O)``: cached tokens are read, not multiplied."""

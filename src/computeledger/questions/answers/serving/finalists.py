@@ -166,6 +166,8 @@ def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | N
         "output_tokens",
         "layout",
         "prefill_layout",
+        "prefill_system",
+        "prefill_price",
         "max_batch",
     )
     both = fields_of(ServeQuestion).keys() & fields_of(SimulateServeQuestion).keys() - set(taken)

@@ -54,6 +54,7 @@ class Fleet:
     timed: tuple[TimedPool, ...]
     layouts: tuple[Layout, ...]
     machine: Machine
+    machines: tuple[Machine, ...]
 
 
 def drawn_load(
@@ -133,7 +134,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         failure_s=np.inf if question.failures is None else median_of(question.failures),
         repair_s=median_of(question.repair), class_shares=shares_of(read_classes(question.priority)),
     )  # fmt: skip
-    return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine)
+    return Fleet(clock, tuple(timed), tuple(one for _, one in sizes), machine, (reads, machine)[-len(sizes) :])
 
 
 def _handed_s(pools: DisaggregatedScenario, machine: Machine, trace: Trace) -> tuple[float, float]:

@@ -51,9 +51,9 @@ def _finite(value: float) -> float | None:
 
 
 def serving_document(
-    result: ServingClockResult, model: Model, slo: Slo, machine: tuple[float, float], steady: Steady | None
+    result: ServingClockResult, model: Model, slo: Slo, machine: tuple[Times, Times], steady: Steady | None
 ) -> dict[str, Any]:
-    """A fleet under a load; of the machine, FLOP/s of a GPU and USD of its hour."""
+    """A fleet under a load; of the machines by pool, FLOP/s of a GPU and USD of its hour."""
     peak_flop_per_s, usd_per_gpu_hour = machine
     one, trace, measured = result.scenario, result.trace, result.measured
     gpu_s = result.gpu_s()
@@ -92,7 +92,7 @@ def serving_document(
         },
         "goodput_requests_per_s": good * done / result.served_fraction,
         "good_fraction": good,
-        "utilization_fraction": result.flop(n_params_active(model)) / (peak_flop_per_s * paid),
+        "utilization_fraction": result.flop(n_params_active(model)) / np.sum(peak_flop_per_s * result.paid_gpu_s()),
         "busy_fraction": busy / paid,
         "phases": phases_document(gpu_s),
         "usd": usd,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.classes import class_documents, read_classes
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
-from computeledger.questions.answers.serving.setting import read_setting
+from computeledger.questions.answers.serving.setting import Setting, read_setting
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import (
     conversation_document,
@@ -61,8 +61,9 @@ class SimulateServeAnswer(Answer):
     most_load: LoadPoint | None
     sweep: tuple[LoadPoint, ...]
     price: Mapping[str, Any]
-    usd_per_gpu_hour: float
+    usd_per_gpu_hour: tuple[float, ...]
     anchoring: Anchoring | None = None
+    prefill: Mapping[str, Any] | None = None
 
     @property
     def percentiles(self) -> Mapping[str, Mapping[str, float]]:
@@ -77,7 +78,7 @@ class SimulateServeAnswer(Answer):
         """As ``computeledger simulate serve --json`` prints it; a simulation has no working."""
         del working
         question, fleet, rate = self.question, self.fleet, self.load.requests_per_s
-        money = (fleet.machine.bf16_flop_per_s, self.usd_per_gpu_hour)
+        money = (np.array([one.bf16_flop_per_s for one in fleet.machines]), np.array(self.usd_per_gpu_hour))
         document = serving_document(self.result, self.model, self.slo, money, self.steady)
         document["load"]["requests_per_s"] = rate if np.isfinite(rate) else None
         document |= steady_document(rate, self.capacity, self.steady)
@@ -87,6 +88,7 @@ class SimulateServeAnswer(Answer):
         return (
             remarked(document, self.remarks)
             | anchor_document(self.anchoring)
+            | ({} if self.prefill is None else {"prefill": dict(self.prefill)})
             | {
                 "saturated": self.is_saturated,
                 "system": fleet.machine.system.id,
@@ -152,10 +154,14 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     model = load_model(question.model)
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
-    apart: dict[str, str | None] = {"transfer_bytes_per_s": None}
+    apart: dict[str, Any] = {"transfer_bytes_per_s": None, "prefill_system": None, "prefill_price": None}
     if question.prefill_replicas is not None:
         apart |= {"mode": TWO_POOLS, "layout": None, "prefill_layout": None}
-    setting = read_setting(serve_question(question, workload=None, goodput=None, e2e=None, **lengths, **apart))
+    asked = serve_question(question, workload=None, goodput=None, e2e=None, **lengths, **apart)
+    setting, reading = read_setting(asked), None
+    if question.prefill_system is not None:
+        reading = read_setting(replace(asked, system=question.prefill_system, price=question.prefill_price))
+        setting = replace(setting, reading=reading)
     fleet = fleet_of(setting, sample, question)
     slo = _slo(question)
     capacity = most_carried(fleet.clock, load, question.seed)
@@ -176,9 +182,19 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         most_load=best,
         sweep=tuple(points),
         price=setting.price,
-        usd_per_gpu_hour=median_of(price_of(setting.system, question.price)[0]),
+        usd_per_gpu_hour=_prices(setting, question),
         anchoring=setting.anchoring,
+        prefill=None if reading is None else {"system": reading.system.id, "price": dict(reading.price)},
     )
+
+
+def _prices(setting: Setting, question: SimulateServeQuestion) -> tuple[float, ...]:
+    """Price of a GPU-hour of each pool [USD/h]."""
+    own = median_of(price_of(setting.system, question.price)[0])
+    if question.prefill_replicas is None:
+        return (own,)
+    first = own if setting.reading is None else median_of(price_of(setting.reading.system, question.prefill_price)[0])
+    return first, own
 
 
 @dataclass(frozen=True, slots=True)
