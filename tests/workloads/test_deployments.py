@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tomllib
 from pathlib import Path
@@ -193,10 +194,72 @@ def test_files_that_people_deploy_are_read(
 @pytest.mark.parametrize(
     ("text", "said"),
     [("a: [", "not valid YAML"), ("kind: Service", "no launch of an engine"), ("", "no launch of an engine"),
-     ("a: &a [1]\nb: [" + ", ".join(["*a"] * 30) + "]", "references"), ("[" * 2000, "YAML")],
+     ("a: &a [1]\nb: [" + ", ".join(["*a"] * 30) + "]", "references"), ("[" * 2000, "YAML"),
+     ("a0: &a0 [1" + ",1" * 9999 + "]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 10)),
+      "values, references written out"), ("a: &a [*a]", "within what it names")],
 )  # fmt: skip
 def test_what_is_no_deployment_is_refused_in_a_line(text: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(text, "utf-8")
     done = call(main, ["serve", "--system", "h100-nvl8", "--from-file", str(file)], tmp_path)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def deployed(tmp_path: Path, text: str, *options: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, answer and error of a deployment file."""
+    file = tmp_path / "f.yaml"
+    file.write_text(text, "utf-8")
+    asked = ["serve", "--system", "h200-nvl8", "--samples", "16", "--json"]
+    done = call(main, [*asked, "--from-file", f"{file}{options[0] if options else ''}", *options[1:]], tmp_path)
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+
+
+def test_gpus_beyond_an_engine_stay_idle(tmp_path: Path) -> None:
+    rc, answer, _ = deployed(tmp_path, DEPLOYMENT.replace('gpu: "2"', 'gpu: "4"'))
+    assert (rc, answer["n_replicas"], answer["layout"]) == (0, 3, "tp2")
+    assert any("6 of 12 GPUs stay idle" in one for one in answer["remarks"])
+
+
+@pytest.mark.parametrize("n_pods", [1, 2, 3])
+def test_pods_smaller_than_their_engine_are_refused(n_pods: int, tmp_path: Path) -> None:
+    text = DEPLOYMENT.replace("size 2", "size 8").replace('gpu: "2"', 'gpu: "4"')
+    rc, _, error = deployed(tmp_path, text.replace("replicas: 3", f"replicas: {n_pods}"))
+    assert rc == 2 and "a pod of a has 4 GPUs and its engine takes 8 (tp8): it cannot start" in error
+
+
+def test_variables_of_a_container_are_filled_in(tmp_path: Path) -> None:
+    command = """        command: [vllm, serve, $(MODEL), -tp, $(TP)]
+        env: [{name: TP, value: "2"}, {name: MODEL, value: Qwen/Qwen3-8B}]
+"""
+    old = DEPLOYMENT[DEPLOYMENT.index("        command") : DEPLOYMENT.index("        resources")]
+    rc, answer, _ = deployed(tmp_path, DEPLOYMENT.replace(old, command))
+    assert (rc, answer["layout"], answer["model"], answer["n_replicas"]) == (0, "tp2", "Qwen/Qwen3-8B", 3)
+    for text in (
+        DEPLOYMENT.replace(old, command.replace("$(TP)", "$(OTHER)")),
+        DEPLOYMENT.replace("size 2", "size $(OTHER)"),
+    ):
+        rc, _, error = deployed(tmp_path, text)
+        assert rc == 2 and "'$(OTHER)': the text sets no such variable" in error
+
+
+def test_a_flag_that_is_given_twice_is_told(tmp_path: Path) -> None:
+    rc, answer, _ = deployed(tmp_path, DEPLOYMENT.replace("--port", "-tp 1 --port"))
+    assert (rc, answer["layout"]) == (0, "tp1")
+    said = "--tensor-parallel-size 2 of the command is given again with another value: the last is taken"
+    assert said in answer["remarks"]
+    done = call(main, ["serve", "--system", "h200-nvl8", "--from-command", ""], tmp_path)
+    assert done.returncode == 2 and "the text is empty" in done.stderr
+
+
+def test_one_service_of_several_is_chosen_by_name(tmp_path: Path) -> None:
+    text = """
+services:
+  small: {image: vllm/vllm-openai:v0.11.0, command: --model Qwen/Qwen3-8B}
+  large: {image: vllm/vllm-openai:v0.11.0, command: --model Qwen/Qwen3-32B -tp 2}
+"""
+    rc, _, error = deployed(tmp_path, text)
+    assert rc == 2 and "small, large are several services" in error and "f.yaml#large" in error
+    rc, answer, _ = deployed(tmp_path, text, "#large")
+    assert (rc, answer["model"], answer["layout"]) == (0, "Qwen/Qwen3-32B", "tp2")
+    rc, _, error = deployed(tmp_path, text, "#other")
+    assert rc == 2 and "small, large do" in error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,18 @@ from computeledger.workloads.commands.deployments import given_by, read_deployme
 
 #: References to other parts of a file: enough for those that people write, too few to grow without end.
 _MOST_REFERENCES = 20
+#: Values of a file with its references written out: far beyond any deployment.
+_MOST_VALUES = 100_000
 
 
 def with_deployment(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a command, and what a deployment file says of those that were left out."""
-    if options.get("from_command"):
+    if options.get("from_command") is not None:
         raise InputError("--from-file and --from-command both name a launch: give one of them")
-    return given_by(read_deployment(_documents(path), path), options)
+    chosen = ""
+    if "#" in path and not Path(path).exists():
+        path, _, chosen = path.rpartition("#")
+    return given_by(read_deployment(_documents(path), path, chosen), options)
 
 
 def _documents(path: str) -> list[Any]:
@@ -28,14 +33,42 @@ def _documents(path: str) -> list[Any]:
         raise InputError("--from-file needs PyYAML: pip install 'computeledger[deployments]'") from None
     text = read_user_text(Path(path), MOST_TOML_BYTES)
     try:
-        references = sum(isinstance(one, yaml.AliasEvent) for one in yaml.parse(text, Loader=yaml.SafeLoader))
-        documents = list(yaml.safe_load_all(text)) if references <= _MOST_REFERENCES else []
+        _check_size(yaml.parse(text, Loader=yaml.SafeLoader), path)
+        return list(yaml.safe_load_all(text))
+    except InputError:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f":{mark.line + 1}"
         raise InputError(f"--from-file {path}{line}: not valid YAML: {getattr(error, 'problem', error)}") from None
     except (RecursionError, ValueError):
         raise InputError(f"--from-file {path}: nested too deeply, or a value that YAML cannot hold") from None
-    if references > _MOST_REFERENCES:
-        raise InputError(f"--from-file {path}: {references} references (*name); at most {_MOST_REFERENCES} are read")
-    return documents
+
+
+def _check_size(events: Iterable[Any], path: str) -> None:
+    """Refuse a file that its references make long, or endless, before anything of it is built."""
+    import yaml
+
+    sizes: dict[str, int] = {}  # of what an anchor names, written out
+    open_nodes: list[tuple[str | None, int]] = []
+    values = references = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            references += 1
+            if event.anchor not in sizes:
+                raise InputError(f"--from-file {path}: *{event.anchor} stands within what it names, or before it")
+            values += sizes[event.anchor]
+        elif isinstance(event, yaml.NodeEvent):
+            values += 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_nodes.append((event.anchor, values))
+            elif event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            if anchor:
+                sizes[anchor] = values - before + 1
+        if references > _MOST_REFERENCES:
+            raise InputError(f"--from-file {path}: more than {_MOST_REFERENCES} references (*name)")
+        if values > _MOST_VALUES:
+            raise InputError(f"--from-file {path}: more than {_MOST_VALUES:,} values, references written out")

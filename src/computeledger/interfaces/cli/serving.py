@@ -15,9 +15,9 @@ from computeledger.workloads.questions.serve import ServeQuestion
 @question_options(ServeQuestion)
 @click.option(
     "--from-file",
-    metavar="FILE",
+    metavar="FILE[#NAME]",
     help="Take commands, GPUs and system from a deployment: a compose file, a Kubernetes or KServe manifest, values of "
-    "llm-d, or a graph of Dynamo (extra: deployments).",
+    "llm-d, or a graph of Dynamo (extra: deployments); #NAME reads one service of several.",
 )
 @report_option
 @working_option

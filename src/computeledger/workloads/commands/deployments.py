@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from computeledger.errors import InputError
 from computeledger.facts.catalog import system_ids
+from computeledger.units import format_count
+from computeledger.workloads.commands.read import REMARK, Taken, taken_by
 from computeledger.workloads.commands.text import launches_in
 
 #: Flags of Dynamo's own around an engine: which pool a worker belongs to, and where it is found.
@@ -19,6 +21,13 @@ _OF_DYNAMO = re.compile(
 )
 _BARE = re.compile(r"--is-(?:prefill|decode)-worker")
 _PREFILL = re.compile(r"--is-prefill-worker|--disaggregation-mode[= ]prefill")
+#: Flags of engines that go over pods which no group names: joined by Ray, or by ranks of their own.
+_JOINED = re.compile(
+    r"\bray start\b|--distributed-executor-backend[= ]ray|--data-parallel-(?:size-local|address|start-rank)"
+)
+_NODES = re.compile(r"--nnodes[= ](\d+)")
+#: How Kubernetes writes a container's variable in its command; two dollars are one.
+_REFERENCE = re.compile(r"\$(\$?)\(([\w.-]+)\)")
 _GPU = re.compile(r"(?:.*/)?gpus?(?:\.|$)")
 #: Words of node labels by the family of systems that they name; a server of eight is assumed.
 _CHIPS = re.compile(r"(?<![a-z0-9])(gb300|gb200|b300|b200|h800|h200|h100|h20|a100|mi300x|mi355x)(?![0-9])")
@@ -26,24 +35,28 @@ _CHIPS = re.compile(r"(?<![a-z0-9])(gb300|gb200|b300|b200|h800|h200|h100|h20|a10
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Containers of one kind: what they start, how many there are, and their GPUs."""
+    """Containers of one kind: what they start, how many groups of them there are, and a group's pods and GPUs."""
 
+    name: str
     words: tuple[str, ...]
     replicas: int
     n_gpus: int
-    is_prefill: bool
+    is_prefill: bool = False
+    n_pods: int = 1
+    is_joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A deployment as a text of shell, with what a command does not say."""
+    """A deployment as a text of shell, with what a command does not say: GPUs of its engines, and of its pods."""
 
     text: str
+    n_engine_gpus: int | None
     n_gpus: int | None
     system: str | None
 
 
-def read_deployment(documents: Sequence[Any], name: str) -> Deployment:
+def read_deployment(documents: Sequence[Any], name: str, chosen: str = "") -> Deployment:
     """Read the documents of a deployment file.
 
     Parameters
@@ -52,6 +65,8 @@ def read_deployment(documents: Sequence[Any], name: str) -> Deployment:
         Parsed YAML.
     name : str
         Of the file, for errors.
+    chosen : str, optional
+        The one service that is read, where the file has more.
 
     Returns
     -------
@@ -61,7 +76,7 @@ def read_deployment(documents: Sequence[Any], name: str) -> Deployment:
     Raises
     ------
     InputError
-        A file without an engine, or with more than two kinds of workers.
+        A file without an engine, with several services that are no two pools, or with pods too small for their engine.
 
     Examples
     --------
@@ -76,18 +91,62 @@ def read_deployment(documents: Sequence[Any], name: str) -> Deployment:
             f"--from-file {name}: no launch of an engine; read are compose files, Deployments, StatefulSets, "
             "LeaderWorkerSets, InferenceServices, LLMInferenceServices, values of llm-d and Dynamo's graphs"
         )
-    if len(pods) > 2:
-        raise InputError(f"--from-file {name}: {len(pods)} kinds of workers; one is read, or two: prefill and decode")
-    pods.sort(key=lambda one: not one.is_prefill)
-    text = "\n".join(shlex.join(one.words) for one in pods)
-    n_gpus = sum(one.replicas * one.n_gpus for one in pods) or None
-    return Deployment(text, n_gpus, _system(tables))
+    names = ", ".join(one.name for one in pods)
+    if chosen and chosen not in (one.name for one in pods):
+        raise InputError(f"--from-file {name}#{chosen}: no such service starts an engine there; {names} do")
+    fitted = [_fitted(one, name) for one in pods if chosen in ("", one.name)]
+    fitted.sort(key=lambda one: one.role != "prefill")
+    if len(fitted) > 2 or (len(fitted) == 2 and fitted[0].role == fitted[1].role):
+        raise InputError(
+            f"--from-file {name}: {names} are several services; one is read, or two: prefill and decode; "
+            f"name one, such as {name}#{fitted[-1].pod.name}"
+        )
+    lines = [f"{REMARK}{one.remark}" for one in fitted if one.remark]
+    lines += [shlex.join(one.pod.words) for one in fitted]
+    n_gpus = sum(one.pod.replicas * one.pod.n_gpus for one in fitted) or None
+    taken = sum(one.n_gpus for one in fitted) or None
+    return Deployment("\n".join(lines), taken, n_gpus, _system(tables))
 
 
 def given_by(deployment: Deployment, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, with what the deployment says of all else."""
-    own = {"from_command": deployment.text, "system": deployment.system, "gpus": deployment.n_gpus}
+    """What was given, with what the deployment says of all else; another layout may take all GPUs of its pods."""
+    n_gpus = deployment.n_engine_gpus if given.get("layout") is None else deployment.n_gpus
+    own = {"from_command": deployment.text, "system": deployment.system, "gpus": n_gpus}
     return {**given, **{name: value for name, value in own.items() if value is not None and given.get(name) is None}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Pods and the engines that they start: GPUs that these take, and those that stay idle beside them in words."""
+
+    pod: Pod
+    role: str
+    n_gpus: int
+    remark: str = ""
+
+
+def _fitted(pod: Pod, name: str) -> _Fitted:
+    """One engine a group of pods, whatever GPUs the group has beyond it; refused where it has too few."""
+    said = " ".join(pod.words)
+    taken = taken_by(shlex.join(pod.words)) or Taken(pod.n_gpus, "", "")
+    is_prefill = pod.is_prefill or taken.role == "prefill" or (not taken.role and "prefill" in pod.name.lower())
+    role, paid = "prefill" if is_prefill else "decode", pod.replicas * pod.n_gpus
+    if pod.is_joined or (pod.n_pods == 1 and _JOINED.search(said)):
+        return _Fitted(pod, role, paid)
+    groups, group_gpus = pod.replicas, pod.n_gpus
+    n_nodes = int(found[1]) if (found := _NODES.search(said)) and pod.n_pods == 1 else 1
+    if n_nodes > 1 and groups % n_nodes == 0:
+        groups, group_gpus = groups // n_nodes, group_gpus * n_nodes
+    if not group_gpus:  # no limit says how many there are
+        return _Fitted(pod, role, groups * taken.n_gpus if groups > 1 else 0)
+    n_pods = max(pod.n_pods, n_nodes)
+    of = f"a pod of {pod.name} has" if n_pods == 1 else f"a group of {n_pods} pods of {pod.name} has"
+    has = f"{of} {format_count(group_gpus, 'GPU')} and its engine takes {taken.n_gpus} ({taken.layout})"
+    if taken.n_gpus > group_gpus:
+        raise InputError(f"--from-file {name}: {has}: it cannot start")
+    idle = paid - groups * taken.n_gpus
+    remark = f"{idle} of {paid} GPUs stay idle: {has}; no figure counts the idle ones" if idle else ""
+    return _Fitted(pod, role, groups * taken.n_gpus, remark)
 
 
 def _starts_an_engine(pod: Pod) -> bool:
@@ -99,60 +158,62 @@ def _starts_an_engine(pod: Pod) -> bool:
 
 def _pods(table: Mapping[str, Any]) -> Iterator[Pod]:
     kind, spec = table.get("kind"), _table(table.get("spec"))
+    name = str(_table(table.get("metadata")).get("name") or kind)
     if kind == "DynamoGraphDeployment":
         yield from _of_dynamo(spec)
     elif kind == "LLMInferenceService":
-        yield from _of_llm_service(spec)
+        yield from _of_llm_service(name, spec)
     elif kind == "InferenceService":
-        yield from _of_predictor(_table(spec.get("predictor")))
+        yield from _of_predictor(name, _table(spec.get("predictor")))
     elif kind == "LeaderWorkerSet":
         group = _table(spec.get("leaderWorkerTemplate"))
         leader = _table(group.get("leaderTemplate")) or _table(group.get("workerTemplate"))
-        yield from _of_template(leader, _whole(spec.get("replicas")), _whole(group.get("size")))
+        yield from _of_template(name, leader, _whole(spec.get("replicas")), _whole(group.get("size")))
     elif kind in ("Deployment", "StatefulSet", "ReplicaSet"):
-        yield from _of_template(_table(spec.get("template")), _whole(spec.get("replicas")))
+        yield from _of_template(name, _table(spec.get("template")), _whole(spec.get("replicas")))
     elif kind == "Pod":
-        yield from _of_template({"spec": spec}, 1)
+        yield from _of_template(name, {"spec": spec}, 1)
     elif "modelArtifacts" in table:
         yield from _of_llm_d(table)
     elif "services" in table:
         yield from _of_compose(_table(table.get("services")))
 
 
-def _of_template(template: Mapping[str, Any], replicas: int, n_nodes: int = 1) -> Iterator[Pod]:
+def _of_template(name: str, template: Mapping[str, Any], replicas: int, n_pods: int = 1) -> Iterator[Pod]:
     for one in _tables(_table(template.get("spec")).get("containers")):
         words = _container(one)
-        yield Pod(words, replicas, n_nodes * _gpus(one), bool(_PREFILL.search(" ".join(words))))
+        yield Pod(name, words, replicas, n_pods * _gpus(one), bool(_PREFILL.search(" ".join(words))), n_pods)
 
 
 def _of_compose(services: Mapping[str, Any]) -> Iterator[Pod]:
-    for one in map(_table, services.values()):
+    for name, one in ((str(key), _table(value)) for key, value in services.items()):
         deploy = _table(one.get("deploy"))
         devices = _tables(_table(_table(_table(deploy.get("resources")).get("reservations"))).get("devices"))
         counts = [one.get("count") for one in devices] + [len(_list(one.get("device_ids"))) for one in devices]
         n_gpus = max((count for count in counts if isinstance(count, int)), default=0)
         entry, command = _words(one.get("entrypoint")), _words(one.get("command"))
         words = ("docker", "run", *_variables(one.get("environment")), str(one.get("image", "")), *entry, *command)
-        yield Pod(words, _whole(deploy.get("replicas")), n_gpus, bool(_PREFILL.search(" ".join(words))))
+        yield Pod(name, words, _whole(deploy.get("replicas")), n_gpus, bool(_PREFILL.search(" ".join(words))))
 
 
-def _of_predictor(spec: Mapping[str, Any]) -> Iterator[Pod]:
+def _of_predictor(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
     replicas = _whole(spec.get("minReplicas"))
-    yield from _of_template({"spec": spec}, replicas)
+    is_joined = "workerSpec" in spec
+    yield from (replace(one, is_joined=is_joined) for one in _of_template(name, {"spec": spec}, replicas))
     if model := _table(spec.get("model")):
         named = str(model.get("storageUri", "")).removeprefix("hf://")
         args = []
-        for word in _words(model.get("args")):
+        for word in _filled(model, "args"):
             key, _, value = word.partition("=")
             if key == "--model_id":
                 named = value
             elif key not in ("--model_name", "--model_dir", "--backend", "--task"):
                 args.append(word)
         words = ("vllm", "serve", *([named] if named else []), *args)
-        yield Pod(words, replicas, _gpus(model), is_prefill=False)
+        yield Pod(name, words, replicas, _gpus(model), is_joined=is_joined)
 
 
-def _of_llm_service(spec: Mapping[str, Any]) -> Iterator[Pod]:
+def _of_llm_service(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
     named = str(_table(spec.get("model")).get("uri", "")).removeprefix("hf://")
     for one, is_prefill in ((spec, False), (_table(spec.get("prefill")), True)):
         if not one:
@@ -168,10 +229,12 @@ def _of_llm_service(spec: Mapping[str, Any]) -> Iterator[Pod]:
         told += ["--enable-expert-parallel"] if split.get("expert") is True else []
         variables = {one.get("name"): one.get("value") for one in _tables(container.get("env"))}
         more = _words(variables.get("VLLM_ADDITIONAL_ARGS"))
-        words = ("vllm", "serve", named, *told, *_words(container.get("args")), *more)
+        words = ("vllm", "serve", named, *told, *_filled(container, "args"), *more)
         if _words(container.get("command")):
             words = _container(container)
-        yield Pod(words, _whole(one.get("replicas")), _gpus(container), is_prefill)
+        name_of = f"{name}-prefill" if is_prefill else name
+        is_joined = "worker" in one or _whole(split.get("data")) > _whole(split.get("dataLocal") or split.get("data"))
+        yield Pod(name_of, words, _whole(one.get("replicas")), _gpus(container), is_prefill, is_joined=is_joined)
 
 
 def _of_llm_d(values: Mapping[str, Any]) -> Iterator[Pod]:
@@ -183,7 +246,7 @@ def _of_llm_d(values: Mapping[str, Any]) -> Iterator[Pod]:
         container = next(iter(_tables(one.get("containers"))), {})
         if not container or one.get("create") is False or one.get("replicas") == 0:
             continue
-        split, args = _table(one.get("parallelism")), _words(container.get("args"))
+        split, args = _table(one.get("parallelism")), _filled(container, "args")
         if _words(container.get("command")):
             words = _container(container)
         else:
@@ -191,17 +254,20 @@ def _of_llm_d(values: Mapping[str, Any]) -> Iterator[Pod]:
             told += [f"--data-parallel-size={split['data']}"] if _whole(split.get("data")) > 1 else []
             words = ("vllm", "serve", named, *told, *args)
         n_gpus = _gpus(container) or _whole(split.get("tensor")) * _whole(split.get("dataLocal"))
-        yield Pod(words, _whole(one.get("replicas")), n_gpus, role == "prefill")
+        is_joined = one.get("multinode") is True or values.get("multinode") is True
+        is_joined |= _whole(split.get("data")) > _whole(split.get("dataLocal") or split.get("data"))
+        yield Pod(role, words, _whole(one.get("replicas")), n_gpus, role == "prefill", is_joined=is_joined)
 
 
 def _of_dynamo(spec: Mapping[str, Any]) -> Iterator[Pod]:
-    services = [(_table(one), _table(_table(_table(one).get("extraPodSpec")).get("mainContainer")))
-                for one in _table(spec.get("services")).values()]  # fmt: skip
+    services = [(str(name), _table(one), _table(_table(_table(one).get("extraPodSpec")).get("mainContainer")))
+                for name, one in _table(spec.get("services")).items()]  # fmt: skip
     for one in _tables(spec.get("components")):
         pod = _table(_table(one.get("podTemplate")).get("spec"))
-        services.append((one, next((c for c in _tables(pod.get("containers")) if c.get("name") == "main"), {})))
-    for one, container in services:
-        words = _container(container)
+        main = next((c for c in _tables(pod.get("containers")) if c.get("name") == "main"), {})
+        services.append((str(one.get("name")), one, main))
+    for name, one, container in services:
+        words = _container(container, _environment(one.get("envs")))
         said = " ".join(words)
         role = str(one.get("subComponentType") or one.get("type") or "")
         is_prefill = role == "prefill" or bool(_PREFILL.search(said))
@@ -209,7 +275,7 @@ def _of_dynamo(spec: Mapping[str, Any]) -> Iterator[Pod]:
         n_gpus = _gpus(one) or _gpus(container)
         if "dynamo.sglang" not in said:  # SGLang's own flag is read
             words = _without_own(words)
-        yield Pod(words, _whole(one.get("replicas")), n_nodes * n_gpus, is_prefill)
+        yield Pod(name, words, _whole(one.get("replicas")), n_nodes * n_gpus, is_prefill, n_nodes)
 
 
 def _without_own(words: Sequence[str]) -> tuple[str, ...]:
@@ -225,19 +291,35 @@ def _without_own(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _container(one: Mapping[str, Any]) -> tuple[str, ...]:
+def _container(one: Mapping[str, Any], around: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """A container as `docker run` would start it; its own shell reads a script."""
-    command, args = _words(one.get("command")), _words(one.get("args"))
-    return ("docker", "run", *_variables(one.get("env")), str(one.get("image", "")), *command, *args)
+    own = {**(around or {}), **_environment(one.get("env"))}
+    words = [*_filled(one, "command", own), *_filled(one, "args", own)]
+    return ("docker", "run", *_variables(own), str(one.get("image", "")), *words)
+
+
+def _filled(one: Mapping[str, Any], key: str, own: Mapping[str, str] | None = None) -> list[str]:
+    """Words of a container with its variables filled in; those whose value stands elsewhere stay as they are."""
+    known = _environment(one.get("env")) if own is None else own
+
+    def value(found: re.Match[str]) -> str:
+        return found[0][1:] if found[1] else known.get(found[2], found[0])
+
+    return [_REFERENCE.sub(value, word) for word in _words(one.get(key))]
+
+
+def _environment(env: Any) -> dict[str, str]:
+    """Variables of a container whose values are written."""
+    if isinstance(env, Mapping):
+        return {str(name): str(value) for name, value in env.items()}
+    pairs = [str(one).partition("=")[::2] for one in _list(env) if isinstance(one, str)]
+    pairs += [(str(one["name"]), str(one["value"])) for one in _tables(env) if {"name", "value"} <= one.keys()]
+    return dict(pairs)
 
 
 def _variables(env: Any) -> list[str]:
     """Variables of a container, as options of `docker run`."""
-    pairs = env.items() if isinstance(env, Mapping) else []
-    if isinstance(env, Sequence) and not isinstance(env, str):
-        pairs = [str(one).partition("=")[::2] for one in env if isinstance(one, str)]
-        pairs += [(one["name"], one["value"]) for one in env if isinstance(one, Mapping) and "value" in one]
-    return [word for name, value in pairs for word in ("-e", f"{name}={value}")]
+    return [word for name, value in _environment(env).items() for word in ("-e", f"{name}={value}")]
 
 
 def _gpus(one: Mapping[str, Any]) -> int:

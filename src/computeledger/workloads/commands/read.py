@@ -42,6 +42,10 @@ _MAY_BE_OPEN = ("drafter", "speculation", "model")
 _BETWEEN_POOLS = re.compile(r"--kv-transfer-config .*(Nixl|P2pNccl|Mooncake)Connector")
 #: Variables of an engine that say where it logs, listens and keeps files.
 _OF_NO_EFFECT = re.compile(r"LOG|PORT|HOST|CACHE|API_KEY|USAGE|TRACE|TELEMETRY")
+#: What follows a flag whose value another one replaces.
+_AGAIN = " (given again)"
+#: How a text of shell starts a line that its answer repeats as a remark.
+REMARK = "# remark: "
 #: Fields that mean something else, or nothing, for another engine.
 _OF_ONE_ENGINE = {"backend", "backend_version", "memory_fraction"}
 
@@ -70,6 +74,32 @@ class _Worker:
     ignored: tuple[str, ...]
     not_modelled: tuple[str, ...]
     drafts: str
+    repeated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """GPUs that a launch takes, its layout, and its pool; no pool where it is told none."""
+
+    n_gpus: int
+    layout: str
+    role: str
+
+
+def taken_by(text: str) -> Taken | None:
+    """What the one launch of a text takes; None where it has several, or none but further nodes.
+
+    Examples
+    --------
+    >>> taken_by("vllm serve Qwen/Qwen3-8B -tp 2 -pp 2")
+    Taken(n_gpus=4, layout='tp2-pp2', role='')
+    """
+    launches = [one for one in launches_in(text) if not _is_further_node(one)]
+    if len(launches) != 1:
+        return None
+    said = _worker(launches[0]).said
+    layout = str(said.fields["layout"])
+    return Taken(said.replicas * int(parse_layout(layout).n_gpus), layout, said.role)
 
 
 @functools.lru_cache(maxsize=8)
@@ -99,7 +129,15 @@ def read_commands(text: str, model: str | None = None) -> Read:
     >>> found.fields["layout"], found.fields["max_batch"], found.ignored, found.not_modelled
     ('tp2', 64, ('--port 80',), ('--moe-backend triton',))
     """
-    workers = [_worker(one) for one in launches_in(text) if not _is_further_node(one)]
+    if not text.strip():
+        raise InputError("--from-command: the text is empty; give a launch command, such as 'vllm serve MODEL'")
+    read = _read_workers([_worker(one) for one in launches_in(text) if not _is_further_node(one)], text, model)
+    own = [line.removeprefix(REMARK).strip() for line in text.split("\n") if line.startswith(REMARK)]
+    return replace(read, remarks=(*own, *read.remarks))
+
+
+def _read_workers(workers: Sequence[_Worker], text: str, model: str | None) -> Read:
+    """One pool, or two."""
     if not workers:
         raise InputError(f"--from-command {shown(text.strip())}: only further nodes of a replica; give the first one")
     if len(workers) == 1:
@@ -197,7 +235,7 @@ def _read(worker: _Worker, fields: Mapping[str, Given], workers: Sequence[_Worke
         ignored=tuple(dict.fromkeys(part for one in workers for part in one.ignored)),
         not_modelled=tuple(dict.fromkeys(part for one in workers for part in one.not_modelled)),
         drafts=worker.drafts,
-        remarks=tuple(remarks),
+        remarks=(*remarks, *dict.fromkeys(part for one in workers for part in one.repeated)),
     )
 
 
@@ -279,7 +317,9 @@ def _worker(launch: LaunchText) -> _Worker:
         if name.startswith(launch.flags.variables):
             (ignored if _OF_NO_EFFECT.search(name) else left).append(f"{name}={value}")
     model = told.get("model", "")
-    return _Worker(launch, model, said, tuple(options), tuple(ignored), tuple(left), drafts)
+    again = [text.removesuffix(_AGAIN) for text in ignored if text.endswith(_AGAIN)]
+    repeated = tuple(f"{text} of the command is given again with another value: the last is taken" for text in again)
+    return _Worker(launch, model, said, tuple(options), tuple(ignored), tuple(left), drafts, repeated)
 
 
 def _sorted_out(
@@ -296,7 +336,8 @@ def _sorted_out(
             (ignored if value in harmless else left).append(f"{name} {value}".rstrip())
             continue
         if flag.word in told:  # an engine takes the last
-            ignored.append(f"{names[flag.word]} {told[flag.word]} (given again)".strip())
+            same = told[flag.word] == value
+            ignored.append(f"{names[flag.word]} {told[flag.word]}".strip() + (" (twice)" if same else _AGAIN))
         if "$" in value and flag.word not in _MAY_BE_OPEN:
             raise InputError(f"--from-command: {name} {shown(value)}: the text sets no such variable")
         told[flag.word], names[flag.word] = value, name

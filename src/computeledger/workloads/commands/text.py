@@ -23,6 +23,10 @@ _CONTINUED = re.compile(r"\\[ \t]*\n\s*|\n\s*(?=--?[A-Za-z])")
 _PROMPT = re.compile(r"^\s*\$\s+")  # of a page that shows a session
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::-([^}]*))?\}|(\w+))")
+#: What a command puts out, within a word; its signs stand apart from those that end a command.
+_SUBSTITUTED = re.compile(r"\$\([^()\n]*\)")
+_HIDDEN = str.maketrans("() ;&|<>", "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007")
+_SHOWN = {place: sign for sign, place in _HIDDEN.items()}
 _RUNTIMES, _SHELLS = ("docker", "podman", "nerdctl"), ("bash", "sh", "zsh")
 #: Programs of an engine that start no worker: what joins two pools, a benchmark, an encoder of images.
 _NO_WORKERS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "bench")
@@ -85,7 +89,8 @@ def _launches(text: str, variables: Mapping[str, str], depth: int) -> Iterator[L
 def _simple_commands(text: str) -> Iterator[list[str]]:
     """Words of each command of a text, in order."""
     lines = [_PROMPT.sub("", line) for line in text.split("\n") if not line.lstrip().startswith("#")]
-    plain = _REDIRECTED.sub(" ", _CONTINUED.sub(" ", "\n".join(lines)))
+    plain = _SUBSTITUTED.sub(lambda found: found[0].translate(_HIDDEN), "\n".join(lines))
+    plain = _REDIRECTED.sub(" ", _CONTINUED.sub(" ", plain))
     lexer = shlex.shlex(plain, posix=True, punctuation_chars=";&|()<>\n")
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     words: list[str] = []
@@ -97,7 +102,7 @@ def _simple_commands(text: str) -> Iterator[list[str]]:
                 yield words
                 words = []
             else:
-                words.append(word)
+                words.append(word.translate(_SHOWN))
     except ValueError:
         raise InputError(f"--from-command {shown(text.strip())}: a quotation mark is not closed") from None
     yield words

@@ -196,7 +196,7 @@ class ServeQuestion(EngineRun, OnSystem):
     def expanded(cls, given: Mapping[str, Given]) -> Mapping[str, Given]:
         """What was given, filled up from a launch command."""
         text = given.get("from_command")
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str):
             return given
         from computeledger.workloads.commands.read import filled, read_commands
 
