@@ -131,6 +131,10 @@ def close_choices(given: str, allowed: Iterable[str], limit: int = 3) -> list[st
     return [choice for match in kept for choice in lowered[match]]
 
 
+#: Choices that a message names in full: all units of a time.
+_MOST_LISTED = 24
+
+
 def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     """Name the valid choices closest to a misspelt one.
 
@@ -142,7 +146,8 @@ def nearest(given: str, allowed: Iterable[str], limit: int = 3) -> str:
     choices = sorted(set(allowed))
     if close := close_choices(given, choices, limit):
         return "did you mean " + " or ".join(repr(choice) for choice in close) + "?"
-    shown = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
+    named = choices if len(choices) <= _MOST_LISTED else choices[:12]
+    shown = ", ".join(named) + (f" and {len(choices) - 12} more" if len(choices) > _MOST_LISTED else "")
     return f"allowed: {shown}" if choices else "nothing is allowed here"
 
 

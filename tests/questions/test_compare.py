@@ -302,6 +302,68 @@ def test_the_command_writes_json_csv_and_a_report(
         cl.compare(path, csv=str(path))
 
 
+OFFER = "[[offer]]\nsystem = 'h100-nvl8'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        (OFFER + "[[offer]]\nsystem = 'h100-nvl8'\nprice = [2, '3 kg']\n", 7, "offer 2 (h100-nvl8, 3 kg): "),
+        (OFFER + "[promise]\nttft = '1 parsec'\n", 6, "[promise] ttft '1 parsec': unknown unit"),
+        (OFFER + "[promise]\nttft = '110 qq'\n", 6, ", ms, "),
+        (OFFER + "[[offer]]\nsystem = 'zzz'\n", 6, "offer 2: unknown system 'zzz'"),
+        (OFFER + "[[offer]]\nname = 'a'\napi = 'nowhere.toml'\n", 7, "offer 2: api: nowhere.toml"),
+        (2 * "[[offer]]\nname = 'x'\nsystem = 'h100-nvl8'\n", 5, "offer 1 and offer 2: 'x': two offers of one name"),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_line_and_the_offer(text: str, where: int, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "offers.toml"
+    path.write_text(GOOD + text)
+    with pytest.raises(InputError) as raised:
+        cl.compare(path)
+    assert str(raised.value).startswith(f"{path}:{where}: ") and message in str(raised.value), raised.value
+
+
+@pytest.mark.parametrize("ttft", ["100ms", "110ms", "130ms", "1s"])
+def test_a_plain_limit_is_judged_as_serve_prints_it(ttft: str) -> None:
+    """The printed median, the verdict and the size of a fleet agree, and ``compare`` hides no chance of ``serve``."""
+    load = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40}
+    limits, own = {"ttft": ttft, "tpot": "15ms"}, {"system": "h100-nvl8", "layout": "tp1", "price": 2.5}
+    alone = cl.serve(**load, **limits, **own).to_dict()
+    answer = cl.compare({"workload": load, "promise": limits, "offer": [own]})
+    (found,) = answer.to_dict()["offers"]
+    for name, one in alone["meets"].items():
+        assert one["meets"] is (alone[f"{name}_s"]["p50"] <= one["limit_s"]) is True, "as the fleet was sized"
+        assert found["meets"][name] == {**one, "p50_s": alone[f"{name}_s"]["p50"]}
+    least = min(one["probability"] for one in alone["meets"].values())
+    assert found["kept_probability"] == least <= alone["fleet"]["carries_probability"]
+    assert (least < 0.5) is ("at the median" in found["why"]) is ("at the medians alone" in answer.view().headline)
+
+
+def test_an_offer_beyond_a_plain_limit_is_not_ranked() -> None:
+    own = {"system": "h100-nvl8", "layout": "tp1", "gpus": 1, "price": 2, "batch": [4, 256]}
+    tables = {"workload": {"model": "llama-3.1-8b"}, "promise": {"tpot": "12ms"}, "offer": [own]}
+    ranked, missed = cl.compare(tables).to_dict()["offers"]
+    assert (ranked["rank"], missed["rank"]) == (1, None) and "TPOT does not meet the limit" in missed["why"]
+
+
+def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
+    offers = [{"name": name, "system": f"{name}-nvl8", "price": usd} for name, usd in (("h100", 2.5), ("h200", 3.2))]
+    limits = {"ttft": "110ms", "tpot": "15ms"}
+    load = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40, "layout": "tp1"}
+    answer = cl.compare({"workload": load, "promise": limits, "offer": offers})
+    first, other = answer.to_dict()["offers"]
+    headline = answer.view().headline
+    assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in headline
+    assert headline.startswith(f"{first['name']} and {other['name']} cannot be told apart")
+
+
+def test_a_price_of_nothing_is_remarked() -> None:
+    offers = [{"system": "h100-nvl8", "gpus": 1, "price": 0}]
+    (found,) = cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": offers}).to_dict()["offers"]
+    assert "term = 'own'" in found["why"] and found["usd_per_request"] == 0
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))

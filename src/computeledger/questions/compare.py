@@ -54,13 +54,17 @@ class OfferTerms(Asked):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One way to serve a workload: a question about a system, or a price sheet with the lengths that it bills."""
+    """One way to serve a workload: a question about a system, or a price sheet with the lengths that it bills.
+
+    ``where`` is what an error says first: the line of the file, and which offer of it.
+    """
 
     name: str
     terms: OfferTerms
     question: ServeQuestion | None
     lengths: Mapping[str, float] = field(default_factory=dict)
     requests_per_s: float | None = None
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

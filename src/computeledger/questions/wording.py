@@ -251,6 +251,8 @@ def anchor_words(anchor: Mapping[str, Any]) -> str:
 _NARROWER = 0.99
 
 
+#: A chance on whose other side a verdict at the median says that it is one.
+_EVEN = 0.5
 #: A time per token that nobody waits for: milliseconds were meant.
 LOOSE_TPOT_S = 5.0
 
@@ -267,10 +269,11 @@ def choice_words(phases: Mapping[str, Any]) -> list[str]:
 def meets_words(name: str, one: Mapping[str, Any]) -> str:
     """Whether an answer is within a limit, and with what chance."""
     verdict = "meets" if one["meets"] else "does not meet"
+    at_median = " at the median" if one["meets"] != (one["probability"] >= _EVEN) else ""
     limit, chance = show(one["limit_s"], "s"), format_percent(one["probability"])
     loose = name == "tpot" and one["limit_s"] >= LOOSE_TPOT_S
     unit = f" (a number alone is seconds; {one['limit_s']:g}ms is another limit)" if loose else ""
-    return f"{name.upper()} {verdict} the limit of {limit}; the chance that it does is {chance}{unit}"
+    return f"{name.upper()} {verdict} the limit of {limit}{at_median}; the chance that it does is {chance}{unit}"
 
 
 def joined(first: str, last: str) -> str:

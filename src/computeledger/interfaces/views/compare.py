@@ -16,6 +16,8 @@ _COLOR = "#0072B2"
 #: A chance beyond which an order is called clear, and below which it is called open (assumptions).
 _CLEAR, _OPEN = 0.9, 0.65
 _NONE = "–"
+#: Offers that a headline names at most.
+_MOST_NAMED = 3
 
 
 def view(answer: Answer, working: bool) -> View:
@@ -48,9 +50,16 @@ def _headline(known: Sequence[Mapping[str, Any]]) -> str:
     month = first["usd_per_month"]
     month_words = f", {words(month, 'USD')} a month" if month is not None else ""
     fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
-    said = f"{first['name']} is the cheapest{fleet}: {cost}{month_words}."
-    if len(known) > 1:
-        said = f"{said} {_sureness(first['cheaper_than_next_probability'], known[1]['name'])}"
+    others = [one for one in known[1:] if first["cheaper_probability"][one["name"]] < _OPEN]
+    if others:
+        said = _open_order(first, others)
+    else:
+        said = f"{first['name']} is the cheapest{fleet}: {cost}{month_words}."
+        if len(known) > 1:
+            said = f"{said} {_sureness(first['cheaper_than_next_probability'], known[1]['name'])}"
+    if first["meets"] and first["kept_probability"] < 1 / 2:
+        chance = _chance(first["kept_probability"])
+        said = f"{said} {first['name']} keeps the limits at the medians alone: with a chance of at most {chance}."
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
         return f"{said} {_own(own)}" if own else said
@@ -59,9 +68,26 @@ def _headline(known: Sequence[Mapping[str, Any]]) -> str:
 
 def _sureness(chance: float, other: str) -> str:
     """How surely the first comes before the second, in words."""
-    if chance < _OPEN:
-        return f"It cannot be told apart from {other}: the chance that it is cheaper is {_chance(chance)}."
     return f"It is {'clearly' if chance >= _CLEAR else 'likely'} cheaper than {other} ({_chance(chance)})."
+
+
+def _open_order(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
+    """No offer is called the cheapest where the chance of another is about as great."""
+    named = [first, *others[: _MOST_NAMED - 1]]
+    names = [one["name"] for one in named]
+    costs = [words(one["usd_per_request"], "USD") for one in named]
+    more = (
+        f", nor from {format_count(len(others) + 1 - len(named), 'more offer')}" if len(others) >= _MOST_NAMED else ""
+    )
+    chances = [f"{_chance(first['cheaper_probability'][name])} than {name}" for name in names[1:]]
+    return (
+        f"{_listed(names)} cannot be told apart by cost{more}: {_listed(costs)} per request at the medians; the chance "
+        f"that {names[0]} is in truth cheaper is {_listed(chances)}."
+    )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]])
 
 
 def _own(one: Mapping[str, Any]) -> str:
@@ -109,24 +135,41 @@ def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
         row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
         rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
     takes = Table("What each takes", tuple(columns), rows)
-    return [takes, *([_kept(own)] if has_fleet else [])]
+    return [takes, *([_kept(own)] if has_fleet or any(one["meets"] for one in own) else [])]
 
 
 def _kept(own: Sequence[Mapping[str, Any]]) -> Table:
     """What is attained, how near it is to the limits, and the chance that it holds."""
     limits = list(next((one["attained"] for one in own if one["attained"]), {}))
+    plain = [name for name in ("ttft", "tpot", "e2e") if any(name in (one["meets"] or {}) for one in own)]
     columns = (
         "offer",
+        *(f"median {_NAMES[f'{name}_s']}, within its limit #" for name in plain),
         *(f"p95 {_NAMES[name]} #" for name in limits),
         *(["tightest limit"] if limits else []),
         "kept #",
     )
-    rows = [
-        [one["name"], *(_attained(one, name) for name in limits), *([_tightest(one)] if limits else []),
-         _chance(one["kept_probability"])]
+    rows: list[list[str | Cell]] = [
+        [
+            one["name"],
+            *(_within(one, name) for name in plain),
+            *(_attained(one, name) for name in limits),
+            *([_tightest(one)] if limits else []),
+            _chance(one["kept_probability"]),
+        ]
         for one in own
-    ]  # fmt: skip
-    return Table("The promise, or else the load, and the chance that it holds", columns, rows)
+    ]
+    title = "The promise, or else the load, and the chance that it holds"
+    return Table(title, columns, rows, is_stacked=bool(plain))
+
+
+def _within(one: Mapping[str, Any], name: str) -> str | Cell:
+    """A time at the median, with the chance that it is within a plain limit."""
+    if name not in (one["meets"] or {}):
+        return _NONE
+    found = one["meets"][name]
+    below = f"{_chance(found['probability'])} within {words(found['limit_s'], 's')}"
+    return Cell(words(found["p50_s"], "s"), below=below)
 
 
 def _attained(one: Mapping[str, Any], name: str) -> str:

@@ -24,6 +24,7 @@ from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.compare import CompareQuestion, Offer, Offers
 from computeledger.questions.executors import local_workers, open_executor
 from computeledger.questions.prices import BillQuestion
+from computeledger.questions.wording import meets_words
 from computeledger.units import HOURS_PER_MONTH, MEGA, MONTH_S
 from computeledger.workloads.questions.serve import ONE_POOL, ServeQuestion
 from computeledger.workloads.serving.offers import Deployed, Priced, PromisedFleet, chances, fleet_priced, spread_of
@@ -55,6 +56,7 @@ class Served:
     j_per_token: float | None = None
     attained: Mapping[str, Mapping[str, float]] | None = None
     kept_probability: float | None = None
+    meets: Mapping[str, Mapping[str, float]] | None = None
     bound: str | None = None
     tightest_limit: str | None = None
     tightest_used_fraction: float | None = None
@@ -89,7 +91,7 @@ class CompareAnswer(Answer):
 
     @property
     def cheapest(self) -> Compared | None:
-        """The offer of the least cost per request; None where none has an answer."""
+        """The offer of the least cost per request at the medians; None where none has an answer."""
         return self.offers[0] if self.offers else None
 
     @property
@@ -244,11 +246,13 @@ def compared(offer: Offer) -> Compared | Refused:
     question = offer.question
     try:
         answer = answer_serve(question)
-    except UnknownIdError:
-        raise
+    except UnknownIdError as error:
+        raise UnknownIdError(f"{offer.where}{error}") from None
     except InputError as error:
         return Refused(offer, python_spelling(str(error)))
-    return _served(offer, answer)
+    found = _served(offer, answer)
+    missed = [meets_words(name, one) for name, one in (found.served.meets or {}).items() if not one["meets"]]
+    return Refused(offer, "; ".join(missed)) if missed else found
 
 
 def _billed(offer: Offer) -> Compared:
@@ -257,7 +261,10 @@ def _billed(offer: Offer) -> Compared:
     tokens = {name: float(round(value)) for name, value in offer.lengths.items()}
     sheet, mode = offer.terms.api or "", offer.terms.api_mode
     given: dict[str, Any] = {"names": (sheet,), "mode": mode, **tokens}
-    usd = answer_bill(BillQuestion(**given)).bills[0].usd
+    try:
+        usd = answer_bill(BillQuestion(**given)).bills[0].usd
+    except InputError as error:
+        raise type(error)(f"{offer.where}api: {python_spelling(str(error))}") from None
     month = None if rate is None else usd * rate * MONTH_S
     served = Served(usd, usd / sum(tokens.values()) * MEGA, month)
     return Compared(offer, served, Priced(usd), _API_SPEED)
@@ -292,7 +299,30 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         rate = median_of(question.requests_per_s or 1.0)
         served = _fleet_served(served, document, w_per_gpu, rate)
         priced = _fleet_priced(usd, document, deployed)
-    return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price))
+    served = replace(served, **_within_limits(document, served.kept_probability))
+    return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price), _remark(served))
+
+
+def _within_limits(document: Mapping[str, Any], carries_probability: float | None) -> dict[str, Any]:
+    """Times at the median against plain limits, and the least of the chances that ``serve`` gives."""
+    meets = document.get("meets")
+    if not meets:
+        return {}
+    stated = {name: one | {"p50_s": _median(document[f"{name}_s"])} for name, one in meets.items()}
+    least = min(one["probability"] for one in stated.values())
+    return {
+        "meets": stated,
+        "kept_probability": least if carries_probability is None else min(least, carries_probability),
+    }
+
+
+def _remark(served: Served) -> str:
+    """What a reader of the cost alone would miss."""
+    unlikely = [meets_words(name, one) for name, one in (served.meets or {}).items() if one["probability"] < 1 / 2]
+    free = ["price 0: its GPU-time costs nothing here; term = 'own' prices what is owned"] * (
+        served.usd_per_request <= 0
+    )
+    return "; ".join([*unlikely, *free])
 
 
 def _fleet_priced(usd: float, document: Mapping[str, Any], deployed: Deployed) -> Priced:
@@ -371,7 +401,7 @@ def _flat(document: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
     """Values of a document with dotted names; the chances against each other one stay out of a table."""
     for key, value in document.items():
         if isinstance(value, Mapping):
-            if key != "cheaper_probability":  # an offer's chances against all others are no row's
+            if key not in ("cheaper_probability", "meets"):  # an offer's chances against all others are no row's
                 yield from _flat(value, f"{at}{key}.")
         elif key != "attained":
             yield f"{at}{key}", value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -27,6 +28,7 @@ _NOT_OF_AN_OFFER = ("emit", "kv_tiers", "cache_discount")
 #: Fields of a serving question that decide what an API bills.
 LENGTHS = ("input_tokens", "cached_tokens", "output_tokens")
 _SHARED, _OFFERS = ("workload", "promise"), "offer"
+_HEADER = rf"\[\[\s*{_OFFERS}\s*\]\]"
 #: Offers of one file at most.
 MOST_OFFERS = 1_000
 
@@ -65,7 +67,7 @@ def read_offers(source: str | Mapping[str, Any]) -> Offers:
     found = [one for place, table in enumerate(tables) for one in _offers(file, place, table, shared)]
     if len(found) > MOST_OFFERS:
         raise file.error(_OFFERS, f"{len(found):,} offers: at most {MOST_OFFERS:,}")
-    return Offers(tuple(_named_apart(file, found)))
+    return Offers(tuple(_named_apart(found)))
 
 
 def _file(path: str) -> Document:
@@ -84,7 +86,28 @@ def _shared(file: Document, name: str) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise file.error(name, f"expected a table [{name}]")
     fields = {key: one for key, one in _serve_fields().items() if one.takes_quantile == (name == "promise")}
-    return {_checked(file, name, key, fields): _single(file, f"{name}.{key}", one) for key, one in table.items()}
+    out = {_checked(file, name, key, fields): _single(file, f"{name}.{key}", one) for key, one in table.items()}
+    for key, value in out.items():
+        try:
+            read_value(fields[key], value, key)
+        except InputError as error:
+            line = _line(file, rf"\[\s*{name}\s*\]", 0, key)
+            raise file.error("", python_spelling(f"[{name}] {error}"), type(error), line) from None
+    return out
+
+
+def _line(file: Document, header: str, place: int, message: str) -> int | None:
+    """Line of the field that a message is of, within the table of so many of one header; None where none is written."""
+    lines = file.text.splitlines()
+    starts = [at for at, line in enumerate(lines) if re.match(rf"\s*{header}", line)]
+    if place >= len(starts):
+        return None
+    first = starts[place]
+    later = (at for at, line in enumerate(lines) if at > first and re.match(r"\s*\[", line))
+    key = re.split(r"[\s:]", message, maxsplit=1)[0]
+    body = range(first, next(later, len(lines)))
+    written = (at for at in body if re.match(rf"\s*{re.escape(key)}\s*=", lines[at]))
+    return 1 + next(written, first)
 
 
 def _checked(file: Document, path: str, key: str, fields: Mapping[str, Field]) -> str:
@@ -117,11 +140,18 @@ def _offers(file: Document, place: int, table: Mapping[str, Any], shared: Mappin
         raise file.error(f"{_OFFERS}.{empty}", "at least one is needed")
     out = []
     for chosen in combinations(lists):
-        label = f"offer {place + 1}"
+        name = _said(given, lists, chosen)
+        label = f"offer {place + 1}" + (f" ({name})" if lists and name else "")
         try:
-            out.append(_offer({**given, **chosen}, shared, _said(given, lists, chosen)))
+            found = _offer({**given, **chosen}, shared, name)
         except InputError as error:
-            raise file.error(_OFFERS, python_spelling(f"{label}: {error}"), type(error)) from None
+            line = _line(file, _HEADER, place, str(error))
+            raise file.error(
+                "", python_spelling(f"{label}: {error}"), type(error), line or file.line_of(_OFFERS)
+            ) from None
+        key = "api" if found.question is None else "system"
+        line = _line(file, _HEADER, place, key) or file.line_of(_OFFERS)
+        out.append(replace(found, where=f"{file.name}:{line}: {label}: "))
     return out
 
 
@@ -182,7 +212,7 @@ def _price(terms: OfferTerms, question: ServeQuestion) -> Uncertain | None:
     return one.p50 if one.p05 >= one.p95 else Range(one.p05, one.p95, mid=one.p50, inner=(one.p10, one.p90))
 
 
-def _named_apart(file: Document, offers: Sequence[Offer]) -> list[Offer]:
+def _named_apart(offers: Sequence[Offer]) -> list[Offer]:
     """Offers of different names; those named alike are told apart by engine, format and term."""
     out = list(offers)
     for part in ("backend", "precision", "term", "region"):
@@ -192,9 +222,12 @@ def _named_apart(file: Document, offers: Sequence[Offer]) -> list[Offer]:
             if names.count(one.name) > 1 and said:
                 out[place] = replace(one, name=f"{one.name}, {said}")
     names = [one.name for one in out]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((place for place, name in enumerate(names) if names.count(name) > 1), None)
     if twice is not None:
-        raise file.error(_OFFERS, f"{shown(twice)}: two offers of one name; give each a name")
+        said = offers[twice].name
+        where = [one.where.removesuffix(": ") for one in out if one.name == names[twice]]
+        second = where[1].rpartition(": ")[2]
+        raise InputError(f"{where[0]} and {second}: {shown(said)}: two offers of one name; give each a name")
     return out
 
 
