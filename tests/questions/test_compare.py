@@ -327,8 +327,9 @@ def test_an_error_names_the_line_and_the_offer(text: str, where: int, message: s
 @pytest.mark.parametrize("ttft", ["100ms", "110ms", "130ms", "1s"])
 def test_a_plain_limit_is_judged_as_serve_prints_it(ttft: str) -> None:
     """The printed median, the verdict and the size of a fleet agree, and ``compare`` hides no chance of ``serve``."""
-    load = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40}
-    limits, own = {"ttft": ttft, "tpot": "15ms"}, {"system": "h100-nvl8", "layout": "tp1", "price": 2.5}
+    load: dict[str, Any] = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40}
+    limits: dict[str, Any] = {"ttft": ttft, "tpot": "15ms"}
+    own: dict[str, Any] = {"system": "h100-nvl8", "layout": "tp1", "price": 2.5}
     alone = cl.serve(**load, **limits, **own).to_dict()
     answer = cl.compare({"workload": load, "promise": limits, "offer": [own]})
     (found,) = answer.to_dict()["offers"]
