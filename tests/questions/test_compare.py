@@ -342,8 +342,8 @@ def test_a_plain_limit_is_judged_as_serve_prints_it(ttft: str) -> None:
 
 
 def test_an_offer_beyond_a_plain_limit_is_not_ranked() -> None:
-    own = {"system": "h100-nvl8", "layout": "tp1", "gpus": 1, "price": 2, "batch": [4, 256]}
-    tables = {"workload": {"model": "llama-3.1-8b"}, "promise": {"tpot": "12ms"}, "offer": [own]}
+    own = {"system": "h100-nvl8", "layout": "tp1", "gpus": 1, "price": 2, "batch": [4, 64]}
+    tables = {"workload": {"model": "llama-3.1-8b"}, "promise": {"tpot": "9ms"}, "offer": [own]}
     ranked, missed = cl.compare(tables).to_dict()["offers"]
     assert (ranked["rank"], missed["rank"]) == (1, None) and "TPOT does not meet the limit" in missed["why"]
 
