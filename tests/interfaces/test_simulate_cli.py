@@ -163,6 +163,16 @@ SMALL = ["--arrivals", "poisson:4", "--requests", "20"]
         ([*SMALL, "--input-tokens", "lognormal:200000:300000"], "exceed the context"),
         ([*SMALL, "--input-tokens", "-5"], "must not be negative"),
         ([*SMALL, "--good-fraction", "1.5"], "--good-fraction"),
+        ([*SMALL, "--goodput", "95%"], "--goodput: nothing changes without a limit"),
+        (
+            [*SMALL, "--target-requests", "5", "--tick", "5s"],
+            "--target-requests, --tick: nothing changes without --auto",
+        ),
+        ([*SMALL, "--repair", "5min"], "--repair: nothing changes without --failures"),
+        (
+            [*SMALL, "--find-load", "--goodput", "95%", "--ttft", "1ms"],
+            "0.95 of requests are to be good, and 0 of lone",
+        ),
         ([*SMALL, "--sweep", "1"], "at least 2"),
         ([*SMALL, "--replicas", "0"], "at least 1"),
         ([*SMALL, "--max-batch", "0"], "at least 1"),
@@ -182,6 +192,14 @@ def test_bad_input_gets_one_line(capsys: pytest.CaptureFixture[str], arguments: 
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_loads_of_a_scaled_fleet_are_named_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*SERVE, *SMALL, "--find-load", "--autoscale", "1", "--replicas", "2"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert "Largest stable load, all replicas up" in printed and "Largest load of this run" in printed
 
 
 @pytest.mark.parametrize(

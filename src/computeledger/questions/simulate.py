@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.fields import asked, shared
+from computeledger.fields import asked, fields_of, shared
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.serve import ServeQuestion, engine_on
 from computeledger.workloads.questions.setup import EngineRun, Simulated
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 #: Loads, and lags, that one command simulates.
 MOST_LOADS = 1000
+#: Options of the rule that --autoscale turns on.
+_OF_SCALING = (
+    "target_requests", "tick", "tolerance", "scale_up", "scale_down", "scale_up_window", "scale_down_window", "start",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,11 +173,27 @@ class SimulateServeQuestion(EngineRun, Conversing, Simulated):
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
         if self.turns is not None:
             self._check_turns()
+        self._check_unused()
         for name in ("prefill_layout", "prefill_system"):
             if getattr(self, name) is not None and self.prefill_replicas is None:
                 raise InputError(f"--{name.replace('_', '-')} needs --prefill-replicas")
         if self.prefill_price is not None and self.prefill_system is None:
             raise InputError("--prefill-price is of --prefill-system: add that")
+
+    def _check_unused(self) -> None:
+        """Refuse options that would change nothing."""
+        limits = (self.ttft, self.tpot, self.e2e, *self.priority)
+        has_limit = any(one is not None for one in limits)
+        needed = {
+            "--autoscale, the fewest replicas": (self.autoscale is not None, _OF_SCALING),
+            "--failures, the time between them": (self.failures is not None, ("repair",)),
+            "a limit of a good request: --ttft, --tpot or --e2e": (has_limit, ("goodput",)),
+        }
+        for what, (is_there, names) in needed.items():
+            given = [name for name in names if getattr(self, name) != fields_of(SimulateServeQuestion)[name].default]
+            if given and not is_there:
+                options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+                raise InputError(f"{options}: nothing changes without {what}")
 
     def _check_turns(self) -> None:
         """Conversations are drawn, and last."""

@@ -122,10 +122,13 @@ def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     capacity, steady, best = document["capacity"], document["steady"], document["most_load"]
     if capacity["p50"] is not None and capacity["load_fraction"] is not None:
         share = percent(capacity["load_fraction"])
-        out.append(("Largest stable load", f"{capacity['p50']:.3g} requests/s; this load is {share} of it"))
+        label = "Largest stable load" if steady is not None else "Largest stable load, all replicas up"
+        out.append((label, f"{capacity['p50']:.3g} requests/s; this load is {share} of it"))
     if best is not None:
         goal = any(document["slo"][key] is not None for key in ("ttft_s", "tpot_s", "e2e_s"))
         label = "Largest load within the objective" if goal else "Largest stable load found, to one percent"
+        if steady is None and not goal:
+            label = "Largest load of this run before its queue grows"
         good = f"; {percent(best['good_fraction'])} are good" if goal else ""
         out.append((label, f"{best['requests_per_s']:.3g} requests/s, {format_times(best['ratio'])} this one{good}"))
     if steady is not None and not document["saturated"]:

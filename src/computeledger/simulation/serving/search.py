@@ -38,6 +38,7 @@ class LoadPoint:
     is_saturated: bool
     ttft_p90_s: float
     tpot_p90_s: float
+    e2e_p90_s: float
 
     def meets(self, slo: Slo) -> bool:
         """Whether enough requests are served well, and the queue does not grow."""
@@ -64,6 +65,7 @@ def _simulate(job: _Job) -> LoadPoint:
         is_saturated=is_saturated,
         ttft_p90_s=found["ttft_s"]["p90"],
         tpot_p90_s=found["tpot_s"]["p90"],
+        e2e_p90_s=found["end_to_end_s"]["p90"],
     )
 
 
@@ -183,7 +185,10 @@ def _bracket(
             return low, high
         high = low
     alone = seen[high]
+    limits = (("TTFT", slo.ttft_s, alone.ttft_p90_s), ("TPOT", slo.tpot_s, alone.tpot_p90_s),
+              ("the whole request", slo.end_to_end_s, alone.e2e_p90_s))  # fmt: skip
+    times = ", ".join(f"{name} {time:.3g} s (limit {limit:g} s)" for name, limit, time in limits if np.isfinite(limit))
     raise QuantityError(
-        f"no load meets the objective: at {alone.requests_per_s:.3g} requests/s the 90th percentiles are "
-        f"TTFT {alone.ttft_p90_s:.3g} s, TPOT {alone.tpot_p90_s:.3g} s, and {alone.good_fraction:.0%} are good"
+        f"no load meets the objective: {slo.share_fraction:.4g} of requests are to be good, and "
+        f"{alone.good_fraction:.3g} of lone requests are: their p90 is {times}"
     )

@@ -68,6 +68,7 @@ def benchmark(tool: str, test: LoadTest) -> list[str]:
         f"# promised: {share:.4g} of requests with {name.removesuffix('_s')} within {limit:g} s"
         for name, (share, limit) in test.limits.items()
     ]
+    # completions: a chat needs a template, which base models lack, and adds its own tokens to the lengths
     load = "no rate was asked about: requests in flight are held" if test.requests_per_s is None else ""
     return [*([f"# {load}"] if load else []), *promised, *write(test)]
 
@@ -99,7 +100,11 @@ def _guidellm(test: LoadTest) -> list[str]:
     data = f"kind=synthetic_text,prompt_tokens={_whole(test.input_tokens)},output_tokens={_whole(test.output_tokens)}"
     data += f",prefix_tokens={_whole(test.cached_tokens)},prefix_count=1" if test.cached_tokens else ""
     load = f"kind=concurrent,streams={_whole(test.concurrency)}" if rate is None else f"kind={kind},rate={rate:g}"
-    options = [f"--backend kind=openai_http,target={_SERVER},model={test.model}", f"--profile {load}", f"--data {data}"]
+    options = [
+        f"--backend kind=openai_http,target={_SERVER},model={test.model},request_format=/v1/completions",
+        f"--profile {load}",
+        f"--data {data}",
+    ]
     options.append(f"--constraint kind=max_requests,count={test.n_requests}")
     named = {"ttft_ms": "ttft_s", "tpot_ms": "tpot_s", "e2el_ms": "e2e_s"}
     kept = {name: limit for name, of in named.items() if (limit := test.limit(of)) is not None}
@@ -109,9 +114,11 @@ def _guidellm(test: LoadTest) -> list[str]:
 
 def _aiperf(test: LoadTest) -> list[str]:
     rate, spread = test.requests_per_s, test.arrival_spread
-    options = [f"--model {test.model}", f"--url {_SERVER}", "--endpoint-type chat", "--streaming"]
+    options = [f"--model {test.model}", f"--url {_SERVER}", "--endpoint-type completions", "--streaming"]
     options += [f"--isl {_whole(test.input_tokens)}", f"--osl {_whole(test.output_tokens)}"]
-    options += [f"--shared-system-prompt-length {_whole(test.cached_tokens)}"] if test.cached_tokens else []
+    options += (
+        [f"--prefix-prompt-length {_whole(test.cached_tokens)} --num-prefix-prompts 1"] if test.cached_tokens else []
+    )
     if rate is None:
         options.append(f"--concurrency {_whole(test.concurrency)}")
     else:

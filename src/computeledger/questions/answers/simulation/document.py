@@ -166,7 +166,7 @@ def point_document(point: LoadPoint) -> dict[str, Any]:
     figures = {name: getattr(point, name) for name in LoadPoint.__dataclass_fields__}
     return (
         figures
-        | {name: _finite(figures[name]) for name in ("ttft_p90_s", "tpot_p90_s")}
+        | {name: _finite(figures[name]) for name in ("ttft_p90_s", "tpot_p90_s", "e2e_p90_s")}
         | {"saturated": point.is_saturated}
     )
 
