@@ -9,6 +9,8 @@ from computeledger.interfaces.view import Cell, Table
 from computeledger.questions.wording import percent, words
 from computeledger.units import format_count
 
+#: Tiers as readers know them.
+PLACES = {"hbm": "HBM", "host": "host memory", "ssd": "flash", "pool": "the shared pool"}
 #: Names of the quantities in tables.
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "whole request"}
 
@@ -51,6 +53,26 @@ def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("Fleet", f"{_fleet(kept['finalists'][0])}; {spare}"),
         ("One pool or two", document["modes"]["why"]),
+        *_talks(document),
+    ]
+
+
+def _talks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How much of the prompts of conversations is cached, and what that saves; nothing where requests are no turns."""
+    talks = document.get("conversations")
+    if talks is None:
+        return []
+    begun = f"{talks['per_s']:.3g} begin a second, {talks['turns']:.3g} turns each: the turns are the requests; "
+    mean = f"a prompt has {words(talks['prompt_tokens'], 'tokens')} on average; every turn returns to the same replica"
+    parts = [f"{percent(share)} in {PLACES[name]}" for name, share in talks["hit_fraction"].items()]
+    where = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+    found = f"{percent(sum(talks['hit_fraction'].values()))}{where}, simulated"
+    expected = percent(sum(talks["expected_hit_fraction"].values()))
+    bare = talks["gpus_without_cache"]
+    less = f"without: {format_count(bare, 'GPU')} of this layout" if bare else "without: no number of GPUs keeps it"
+    return [
+        ("Conversations", begun + mean),
+        ("Prompt tokens found in the prefix cache", f"{found}; by the closed form {expected}; {less}"),
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots import simulate as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
 from computeledger.interfaces.views.grounds import assumed_words, price_said
+from computeledger.interfaces.views.promise import PLACES
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import anchor_words, percent, words
 from computeledger.units import MINUTE_S, format_count, format_times
@@ -15,8 +16,6 @@ from computeledger.units import MINUTE_S, format_count, format_times
 #: Times of a simulation as readers know them.
 TIMES = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "gap between tokens",
          "end_to_end_s": "end to end"}  # fmt: skip
-#: Tiers as readers know them.
-_PLACES = {"hbm": "HBM", "host": "host memory", "ssd": "flash", "pool": "the shared pool"}
 #: Errors of tables below this are not worth a number.
 _LEAST_ERROR = 1e-4
 _SATURATED = {
@@ -161,15 +160,15 @@ def _classes(document: Mapping[str, Any]) -> tuple[Table, ...]:
 def _caches(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How much of the prompts was cached, where, and what the closed form says of it."""
     cache, talks = document["cache"], document["conversations"]
-    parts = [f"{percent(share)} in {_PLACES[name]}" for name, share in cache["hit_fraction"].items()]
+    parts = [f"{percent(share)} in {PLACES[name]}" for name, share in cache["hit_fraction"].items()]
     where = f": {', '.join(parts)}" if len(parts) > 1 else ""
     out = [("Prompt tokens found in the prefix cache", percent(document["cached_fraction"]) + where)]
     if talks is None:
         return out
     expected = percent(sum(talks["expected_hit_fraction"].values()))
-    stays = [f"{words(value, 's')} in {_PLACES[name]}" for name, value in talks["hold_s"].items() if value is not None]
+    stays = [f"{words(value, 's')} in {PLACES[name]}" for name, value in talks["hold_s"].items() if value is not None]
     out.append(("The same by the closed form", f"{expected}; an idle cache stays {', '.join(stays) or 'for good'}"))
-    evicted = [f"{words(float(n), '')} in {_PLACES[name]}" for name, n in cache["evicted_tokens"].items() if n]
+    evicted = [f"{words(float(n), '')} in {PLACES[name]}" for name, n in cache["evicted_tokens"].items() if n]
     out.append(("Tokens prefilled", words(float(cache["prefilled_tokens"]), "")))
     out.append(("Tokens evicted", ", ".join(evicted) or "none"))
     begun = f"{talks['per_s']:.3g} begin a second, {talks['turns']:.3g} turns each: the turns are the requests"

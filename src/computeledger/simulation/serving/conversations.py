@@ -128,11 +128,14 @@ def expected_hits(fleet: ServingClock, load: DrawnConversations, requests_per_s:
     n, limits = pool.n_replicas, pool.limits
     prompt, output = float(np.mean(sessions.input_tokens)), float(np.mean(sessions.output_tokens))
     is_affine = n == 1 or fleet.routing == "prefix"
-    tiers = tuple((float(one.kv_tokens), one.is_shared) for one in fleet.tiers)
-    unread = prompt
+    room = float(limits.kv_tokens) if fleet.uses_prefixes else 0.0
+    tiers = tuple((one.kv_tokens if fleet.uses_prefixes else 0.0, one.is_shared) for one in fleet.tiers)
+    # from what a cache without end finds: a fleet that lives of its caches has a second, slower state without them
+    endless = cache_hits(sessions, CacheLoad(requests_per_s, n, math.inf, 0.0, is_affine))
+    unread = prompt - float(np.mean(endless.by_turn)) * fleet.uses_prefixes
     for _ in range(_ROUNDS):
         service_s = turn_s(fleet.pools[-1], (unread, prompt, output), requests_per_s / fleet.pools[-1].n_replicas)
-        hits = cache_hits(sessions, CacheLoad(requests_per_s, n, float(limits.kv_tokens), service_s, is_affine, tiers))
+        hits = cache_hits(sessions, CacheLoad(requests_per_s, n, room, service_s, is_affine, tiers))
         unread = prompt - float(np.mean(hits.by_turn))
     return hits
 
@@ -157,8 +160,8 @@ def turn_s(pool: Pool, tokens: tuple[float, float, float], requests_per_s: float
             for one in (chunk, last)]  # fmt: skip
     read_s = float((unread - last) / chunk * each[0] + each[1])
     token_s = times.decode_s[batch] + times.context_s[batch] * batch * (prompt + output / 2)
-    # beside the steps of others, their prompts are read as well
-    turn = token_s * output / np.maximum(1.0 - requests_per_s * read_s, 0.05) + read_s
+    # beside the steps of others, their prompts are read as well, one in each stage
+    turn = token_s * output / np.maximum(1.0 - requests_per_s * read_s / limits.stages, 0.05) + read_s
     enough = np.nonzero(batch / turn >= requests_per_s)[0]
     return float(turn[enough[0] if len(enough) else -1])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,8 @@ WARM_LIFETIMES, TAIL_LIFETIMES = 3.0, 1.5
 LEAST_LIFETIMES, LEAST_REQUESTS, MOST_REQUESTS = 4, 2_000, 100_000
 #: Stretches of the window whose means tell the noise, and half of the 90 % interval at which a mean has converged.
 BATCHES, STEADY_FRACTION = 10, 0.01
+#: Turns a second at which caches are hardly used.
+LEAST_TURNS_PER_S = 1e-6
 #: Means of a queue near capacity wander for long: a looser limit for the time a request takes.
 CLOSE_TIME_FRACTION = 0.05
 
@@ -197,6 +199,9 @@ def capacities(fleet: ServingClock, draw: Draw, seed: int = 0) -> tuple[Estimate
     >>> [round(one.value, 2) for one in capacities(ServingClock((pool,)), draw)]
     [3.64]
     """
+    if isinstance(draw, DrawnConversations):  # at most: of turns that find what those of a fleet with time do
+        lone_fleet = replace(fleet, pools=tuple(pool._replace(n_replicas=1) for pool in fleet.pools))
+        draw = as_requests(draw, expected_hits(lone_fleet, draw, LEAST_TURNS_PER_S))
     up = 1.0 if math.isinf(fleet.failure_s) else fleet.failure_s / (fleet.failure_s + fleet.repair_s)
     lone = [_saturated(fleet, place, draw, seed) for place in range(len(fleet.pools))]
     return tuple(Estimate(up * one.value, up * one.low, up * one.high, one.has_converged) for one in lone)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from computeledger.bounds import AT_LEAST_ONE, check_record
 from computeledger.errors import InputError, shown
@@ -118,6 +118,17 @@ class Conversing(Asked):
     def _replays(self) -> bool:
         """Whether a trace with prefixes may be replayed, whose caches tiers keep too."""
         return getattr(self, "workload", None) is not None
+
+
+def on_their_own() -> dict[str, Any]:
+    """Fields of a question whose requests are no turns.
+
+    Examples
+    --------
+    >>> on_their_own()["turns"] is None
+    True
+    """
+    return {one.name: one.default for one in fields(Conversing)}
 
 
 def _spread(text: str, option: str, dimension: str) -> Spread:

@@ -11,6 +11,7 @@ from computeledger.fields import WITHIN_ALL, Given, Promise, Record, asked, fiel
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.spread import Spread
 from computeledger.workloads.engines import default_engine, engines
+from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 from computeledger.workloads.questions.speculation import method_of
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 #: Ways to serve.
 ONE_POOL, TWO_POOLS, BOTH = "aggregated", "disaggregated", "both"
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("kv_tiers",)
+_OF_ONE_POOL = ("kv_tiers", "turns")
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
 #: Profiles of no engine that two pools can be asked of.
 _UNFITTED = ("ideal", "generic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeQuestion(EngineRun, OnSystem):
+class ServeQuestion(EngineRun, OnSystem, Conversing):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(
@@ -267,6 +268,7 @@ class ServeQuestion(EngineRun, OnSystem):
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
+        super().check()
         if self.has_settings:
             self.check_settings(self.engine)
         if self.emit is not None and self.backend == "ideal":
@@ -291,6 +293,7 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError("--statistic and --equal-lengths are of a run that starts at once: add --rounds N")
         self._check_pools()
         self._check_promises()
+        self._check_turns()
         if not self.has_host_memory and (self.host_bandwidth or self.host_link):
             raise InputError("--host-bandwidth and --host-link are of what is in host memory: add --host-weights")
 
@@ -336,6 +339,36 @@ class ServeQuestion(EngineRun, OnSystem):
             raise InputError(f"{option}: the load fills the batch: leave out --batch, or cap it with --max-batch")
         if self.rounds is not None:
             raise InputError(f"{option}: requests arrive one by one, not in --rounds: leave out one of the two")
+
+    @property
+    def _replays(self) -> bool:
+        """No trace is replayed for its prefixes here."""
+        return False
+
+    def _check_turns(self) -> None:
+        """Conversations are those of a promise, whose caches are found by simulation."""
+        if self.turns is None:
+            return
+        if not self.promises:
+            raise InputError(
+                "--turns: conversations are simulated for a promise: add --requests-per-s (turns per second) and "
+                "--ttft p95:2s or --tpot p95:50ms"
+            )
+        others = {
+            "--cached-tokens": self.cached_tokens,
+            "--pool-cache": self.pool_cache,
+            "--workload": self.workload,
+            "--anchor": self.anchor,
+        }
+        why = {
+            "--cached-tokens": "what turns find cached is derived; a beginning that all share is --shared-tokens",
+            "--pool-cache": "its share of a replica depends on the fleet that is sized: simulate serve takes it",
+            "--workload": "a promise over conversations takes --input-tokens and --output-tokens as distributions",
+            "--anchor": "measurements are of requests on their own",
+        }
+        named = next((name for name, value in others.items() if value), None)
+        if named is not None:
+            raise InputError(f"{named} with --turns: {why[named]}: leave out one of the two")
 
     def _check_prefill(self) -> None:
         """What is of prefill workers alone needs two pools."""

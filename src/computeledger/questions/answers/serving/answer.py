@@ -42,7 +42,7 @@ from computeledger.questions.answers.serving.pools import (
     answer_sized_pools,
     two_pools,
 )
-from computeledger.questions.answers.serving.promise import KeptPromise, OnePool, keep_promise
+from computeledger.questions.answers.serving.promise import KeptPromise, OnePool, keep_promise, loaded_option
 from computeledger.questions.answers.serving.promise_document import promise_document
 from computeledger.questions.answers.serving.setting import (
     ServingAnswer,
@@ -58,6 +58,14 @@ from computeledger.questions.answers.serving.setting import (
     interval_document,
     model_document,
     read_setting,
+)
+from computeledger.questions.answers.serving.talks import (
+    conversations_asked,
+    derived_hits,
+    found_without_end,
+    of_mean_turn,
+    settings_of_turns,
+    talks_document,
 )
 from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import multiplied_in
@@ -205,6 +213,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if answer.kept is not None:
         power_w = answer.kept.chosen.n_gpus * float(setting.system.facility_w_per_chip.value)
         out |= promise_document(answer.kept, document["fleet"]["usd_per_request"], power_w)
+        out |= talks_document(answer.kept)
         # the promise has a chance of its own, and that of an even load says less
         out["fleet"] = {key: one for key, one in document["fleet"].items() if key != "carries_probability"}
     full = answer.full_load or answer.result
@@ -383,10 +392,26 @@ def modes_words(sizes: Mapping[str, int], refused: Mapping[str, str]) -> dict[st
 
 def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
     """The answer of one pool of replicas, for callers that ask for no other."""
+    if question.turns is not None:
+        return _answer_turns(question)
     answer = _answer_one_pool(read_setting(question))
     if not question.anchor or question.batch is not None:
         return answer
     return _answer_one_pool(read_setting(question, float(answer.batch)))
+
+
+def _answer_turns(question: ServeQuestion) -> ServeAnswer:
+    """One pool that keeps a promise over conversations: the answer is that of the mean turn and what it finds."""
+    load = conversations_asked(read_setting(question))
+    searched, simulated = settings_of_turns(question, load)
+    one = _one_pool(searched)
+    why = question.bound_to_one_pool or "not asked for"
+    kept = keep_promise(replace(one, setting=simulated), None, {TWO_POOLS: why})
+    cached = min(float(np.mean(derived_hits(kept).by_turn)), found_without_end(question, load))
+    chosen = replace(of_mean_turn(question, load, cached), layout=str(kept.chosen.layouts[0]))
+    at_hits = _one_pool(read_setting(chosen))
+    kept = replace(kept, option=loaded_option(kept.chosen, at_hits.found, kept.asked))
+    return replace(_answered(at_hits, kept), options=tuple(one.found), layouts=tuple(one.layouts), question=question)
 
 
 def _answer_one_pool(setting: Setting) -> ServeAnswer:

@@ -19,6 +19,7 @@ from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, flee
 from computeledger.questions.answers.serving.setting import Setting
 from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.serving.arrivals import spread_of
+from computeledger.simulation.serving.conversations import conversations_of
 from computeledger.simulation.serving.promise import (
     CONFIRMING_REQUESTS,
     Attained,
@@ -144,7 +145,12 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     simulated, workload = _simulated(setting, (), None), setting.workload
     if workload is None:
         workload = Workload("", spread_of(simulated.input_tokens), spread_of(simulated.output_tokens))
-    load = within_context(setting.at_median.model, workload.load(rate, spread, question.seed), DEFAULT_REQUESTS)
+    model, drawn, talk = setting.at_median.model, workload.load(rate, spread, question.seed), question.conversation()
+    load = (
+        within_context(model, drawn, DEFAULT_REQUESTS)
+        if talk is None
+        else conversations_of(drawn, talk, model.max_context_tokens)
+    )
     # a plain limit holds at the median; a search that was told no speed keeps to the one of every search
     default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S else {}
     share = 0.5 if question.goodput is None else question.goodput
@@ -174,7 +180,10 @@ def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | N
     given: dict[str, Any] = {name: getattr(question, name) for name in both}
     for name in ("input_tokens", "output_tokens"):
         stated = getattr(question, name)
-        given[name] = stated if isinstance(stated, Spread) else float(np.asarray(getattr(scenario, name)))
+        of_case = stated if question.turns is not None else getattr(scenario, name)
+        given[name] = stated if isinstance(stated, Spread) else median_of(of_case)
+    if question.turns is not None:  # a conversation returns to the replica that has its cache
+        given["routing"] = "prefix"
     given |= {"layout": str(layouts[-1])} if layouts else {}
     given |= {"prefill_layout": str(layouts[0]), "prefill_replicas": 1} if len(layouts) > 1 else {}
     rate = f"poisson:{median_of(question.requests_per_s or 1.0):.17g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from computeledger.simulation.serving.workload import Workload
 from computeledger.simulation.state import Pool
 from computeledger.spread import Spread
 from computeledger.workloads.engines import scheduler_of
+from computeledger.workloads.questions.conversations import on_their_own
 from computeledger.workloads.serving.anchor import ANCHORED
 from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 from computeledger.workloads.serving.fitting import with_remedies
@@ -97,7 +99,8 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         machine = replace(machine, efficiency=of_class)
     of_one = None
     if question.prefill_replicas is None:
-        lone = replace(setting.question, batch=1, ttft=None, tpot=None, e2e=None, arrival_spread=None, goodput=None)
+        plain: dict[str, Any] = dict.fromkeys(("ttft", "tpot", "e2e", "arrival_spread", "goodput"))
+        lone = replace(setting.question, batch=1, **plain, **on_their_own())
         of_one = interval_asked(lone, model, machine.system)
     alone = None if of_one is None else median_of(of_one.ttft) * longer
     layout = _layout(scenario, machine, question)

@@ -178,7 +178,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
     by_score = [(score, known[score] if score in known else attained_at(chosen, asked, score)) for score in scores]
     return KeptPromise(
         chosen=chosen,
-        option=_loaded_option(chosen, one.found if one else (), asked),
+        option=loaded_option(chosen, one.found if one else (), asked),
         finalists=tuple(ranked),
         by_score=tuple(by_score),
         curve=tuple(_curve(chosen, asked)),
@@ -223,7 +223,7 @@ def _ranked(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[Finalist
     return sorted(known, key=lambda one: _preference(one, asked))
 
 
-def _loaded_option(chosen: Finalist, found: Sequence[ServingOption], asked: PromisedLoad) -> ServingOption | PoolOption:
+def loaded_option(chosen: Finalist, found: Sequence[ServingOption], asked: PromisedLoad) -> ServingOption | PoolOption:
     """The closed form's option for a replica of the chosen fleet."""
     option = chosen.option
     if chosen.max_batch is not None or isinstance(option, PoolOption):

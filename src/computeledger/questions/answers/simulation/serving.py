@@ -36,6 +36,7 @@ from computeledger.simulation.serving.steady import LEAST_REQUESTS, MOST_REQUEST
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload, read_workload
 from computeledger.workloads.engines import scheduler_of
+from computeledger.workloads.questions.conversations import on_their_own
 from computeledger.workloads.questions.serve import TWO_POOLS, serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 
@@ -157,7 +158,8 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     apart: dict[str, Any] = {"transfer_bytes_per_s": None, "prefill_system": None, "prefill_price": None}
     if question.prefill_replicas is not None:
         apart |= {"mode": TWO_POOLS, "layout": None, "prefill_layout": None}
-    asked = serve_question(question, workload=None, goodput=None, e2e=None, **lengths, **apart)
+    apart |= {"workload": None, **on_their_own()}
+    asked = serve_question(question, goodput=None, e2e=None, **lengths, **apart)
     setting, reading = read_setting(asked), None
     if question.prefill_system is not None:
         reading = read_setting(replace(asked, system=question.prefill_system, price=question.prefill_price))

@@ -1,0 +1,78 @@
+"""A promise over conversations: the fleet that is sized is the one that is simulated."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+import computeledger as cl
+from computeledger.errors import InputError
+from computeledger.questions.answers.serving.answer import ServeAnswer
+
+SHAPE: dict[str, Any] = {
+    "model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "input_tokens": 2000, "output_tokens": 100,
+    "turns": "6", "tool_latency": "3s", "observation_tokens": 200, "shared_tokens": 500,
+}  # fmt: skip
+
+
+@functools.cache
+def promised(**given: Any) -> ServeAnswer:
+    """One small fleet; every answer is made once."""
+    answer = cl.serve(**{**SHAPE, "requests_per_s": 40.0, "ttft": "p95:1s", "tpot": "p95:40ms", **given})
+    assert isinstance(answer, ServeAnswer)
+    return answer
+
+
+def test_the_fleet_is_the_one_that_the_simulation_simulates() -> None:
+    """``simulate serve`` of the same turns on the same replicas attains the same, and finds as much in caches."""
+    found = promised().to_dict()
+    same = cl.simulate_serve(
+        **SHAPE, arrivals="poisson:40", routing="prefix", requests=10_000, replicas=found["replicas"],
+        max_batch=found["promise"]["max_batch"],
+    )  # fmt: skip
+    for name, key in (("ttft_s", "ttft_s"), ("tpot_s", "tpot_s"), ("end_to_end_s", "e2e_s")):
+        assert same.percentiles[name]["p50"] == pytest.approx(found["attained"][key]["p50"], rel=0.03)
+        assert same.percentiles[name]["p95"] == pytest.approx(found["attained"][key]["p95"], rel=0.08)
+    hits = sum(found["conversations"]["hit_fraction"].values())
+    assert hits == pytest.approx(same.to_dict()["cached_fraction"], abs=0.01)
+
+
+def test_hits_are_derived_and_save_gpus() -> None:
+    """Closed form and simulation agree on what turns find; the fleet without a cache is larger, as the answer says."""
+    found = promised().to_dict()
+    talks = found["conversations"]
+    assert sum(talks["expected_hit_fraction"].values()) == pytest.approx(sum(talks["hit_fraction"].values()), abs=0.03)
+    assert talks["turns"] == 6
+    assert talks["per_s"] == pytest.approx(40 / 6)
+    bare = promised(no_prefix_cache=True).to_dict()
+    assert sum(bare["conversations"]["hit_fraction"].values()) == 0
+    assert sum(bare["conversations"]["expected_hit_fraction"].values()) == 0
+    assert bare["gpus"] > found["gpus"]
+    assert abs(bare["gpus"] - talks["gpus_without_cache"]) <= 1  # its batch may be limited otherwise
+
+
+def test_one_turn_is_a_request_of_its_own() -> None:
+    """Conversations of one turn need what requests on their own do."""
+    one = {"turns": "1", "tool_latency": None, "observation_tokens": 0.0, "shared_tokens": 0}
+    alone = one | {"turns": None}
+    first, second = (promised(**given).to_dict() for given in (one, alone))
+    assert first["gpus"] == second["gpus"]
+    assert first["attained"]["tpot_s"]["p50"] == pytest.approx(second["attained"]["tpot_s"]["p50"], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"requests_per_s": None, "ttft": None, "tpot": None}, "add --requests-per-s"),
+        ({"mode": "both"}, "--turns is of one pool"),
+        ({"pool_cache": "1TB"}, "--pool-cache with --turns"),
+        ({"cached_tokens": 100}, "--shared-tokens"),
+        ({"workload": "azure-conv-2023"}, "--workload with --turns"),
+    ],
+)
+def test_what_is_not_built_is_refused(given: dict[str, Any], said: str) -> None:
+    """With the option that helps."""
+    with pytest.raises(InputError, match=said):
+        promised.__wrapped__(**given)
