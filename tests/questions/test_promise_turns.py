@@ -20,7 +20,7 @@ SHAPE: dict[str, Any] = {
 @functools.cache
 def promised(**given: Any) -> ServeAnswer:
     """One small fleet; every answer is made once."""
-    answer = cl.serve(**{**SHAPE, "requests_per_s": 40.0, "ttft": "p95:1s", "tpot": "p95:40ms", **given})
+    answer = cl.serve(**{**SHAPE, "requests_per_s": 34.0, "ttft": "p95:1s", "tpot": "p95:40ms", **given})
     assert isinstance(answer, ServeAnswer)
     return answer
 
@@ -29,7 +29,7 @@ def test_the_fleet_is_the_one_that_the_simulation_simulates() -> None:
     """``simulate serve`` of the same turns on the same replicas attains the same, and finds as much in caches."""
     found = promised().to_dict()
     same = cl.simulate_serve(
-        **SHAPE, arrivals="poisson:40", routing="prefix", requests=10_000, replicas=found["replicas"],
+        **SHAPE, arrivals="poisson:34", routing="prefix", requests=20_000, replicas=found["replicas"],
         max_batch=found["promise"]["max_batch"],
     )  # fmt: skip
     for name, key in (("ttft_s", "ttft_s"), ("tpot_s", "tpot_s"), ("end_to_end_s", "e2e_s")):
@@ -41,11 +41,16 @@ def test_the_fleet_is_the_one_that_the_simulation_simulates() -> None:
 
 def test_hits_are_derived_and_save_gpus() -> None:
     """Closed form and simulation agree on what turns find; the fleet without a cache is larger, as the answer says."""
+    lone = promised(requests_per_s=8.0).to_dict()
+    told = lone["conversations"]
+    assert lone["replicas"] == 1
+    assert sum(told["expected_hit_fraction"].values()) == pytest.approx(sum(told["hit_fraction"].values()), abs=0.03)
     found = promised().to_dict()
     talks = found["conversations"]
-    assert sum(talks["expected_hit_fraction"].values()) == pytest.approx(sum(talks["hit_fraction"].values()), abs=0.03)
+    # of several replicas a turn may go where fewer wait
+    assert sum(talks["hit_fraction"].values()) < sum(talks["expected_hit_fraction"].values()) + 0.01
     assert talks["turns"] == 6
-    assert talks["per_s"] == pytest.approx(40 / 6)
+    assert talks["per_s"] == pytest.approx(34 / 6)
     bare = promised(no_prefix_cache=True).to_dict()
     assert sum(bare["conversations"]["hit_fraction"].values()) == 0
     assert sum(bare["conversations"]["expected_hit_fraction"].values()) == 0
@@ -65,11 +70,11 @@ def test_one_turn_is_a_request_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"requests_per_s": None, "ttft": None, "tpot": None}, "add --requests-per-s"),
-        ({"mode": "both"}, "--turns is of one pool"),
-        ({"pool_cache": "1TB"}, "--pool-cache with --turns"),
-        ({"cached_tokens": 100}, "--shared-tokens"),
-        ({"workload": "azure-conv-2023"}, "--workload with --turns"),
+        ({"requests_per_s": None, "ttft": None, "tpot": None}, "simulated for a promise"),
+        ({"mode": "both"}, "turns is of one pool"),
+        ({"pool_cache": "1TB"}, "pool.cache with"),
+        ({"cached_tokens": 100}, "shared.tokens"),
+        ({"workload": "azure-conv-2023"}, "workload with"),
     ],
 )
 def test_what_is_not_built_is_refused(given: dict[str, Any], said: str) -> None:

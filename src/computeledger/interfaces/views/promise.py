@@ -62,8 +62,8 @@ def _talks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     talks = document.get("conversations")
     if talks is None:
         return []
-    begun = f"{talks['per_s']:.3g} begin a second, {talks['turns']:.3g} turns each: the turns are the requests; "
-    mean = f"a prompt has {words(talks['prompt_tokens'], 'tokens')} on average; every turn returns to the same replica"
+    begun = f"{talks['per_s']:.3g} begin a second, {talks['turns']:.3g} turns each (the requests); "
+    mean = f"{words(talks['prompt_tokens'], 'tokens')} a prompt on average; they prefer the replica with their cache"
     parts = [f"{percent(share)} in {PLACES[name]}" for name, share in talks["hit_fraction"].items()]
     where = f" ({', '.join(parts)})" if len(parts) > 1 else ""
     found = f"{percent(sum(talks['hit_fraction'].values()))}{where}, simulated"

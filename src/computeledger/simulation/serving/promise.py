@@ -12,6 +12,7 @@ from computeledger.fields import WITHIN_ALL, Promise
 from computeledger.simulation.measures import Slo, is_good
 from computeledger.simulation.serving.arrivals import DrawnLoad
 from computeledger.simulation.serving.clock import ServingClock
+from computeledger.simulation.serving.conversations import DrawnConversations
 from computeledger.simulation.serving.steady import Estimate, Steady, steady_serving
 from computeledger.simulation.state import Times
 from computeledger.workloads.serving.tails import MEDIAN_FRACTION
@@ -28,6 +29,8 @@ PLENTY_RATIO, MOST_TRADES = 2, 3
 SIZING_REQUESTS, CONFIRMING_REQUESTS = (4_000, 8_000), (10_000, 40_000)
 #: Least load of one replica over its capacity at which it is taken to be alone with a request.
 ALONE_FRACTION = 0.01
+#: Turns done over turns that arrive below which a fleet of conversations falls behind (assumption).
+KEEPING_UP = 0.98
 
 Promises = Mapping[str, Promise]
 Counts = tuple[int, ...]
@@ -252,6 +255,8 @@ def attained(
     load = replace(asked.load, arrivals=replace(asked.load.arrivals, requests_per_s=rate))
     fleet = with_replicas(unit.clock, part)
     steady = steady_serving(fleet, load, rate, asked.seed, unit.carried_by(part), n_requests)
+    if isinstance(load, DrawnConversations) and steady.requests_per_s.high < KEEPING_UP * rate:
+        steady = replace(steady, is_saturated=True)  # caches that gave way: more work than the unit's rate knows of
     return Attained(counts, requests_per_s, steady, unit.tail_ratios)
 
 

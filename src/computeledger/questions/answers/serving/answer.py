@@ -61,10 +61,10 @@ from computeledger.questions.answers.serving.setting import (
 )
 from computeledger.questions.answers.serving.talks import (
     conversations_asked,
-    derived_hits,
     found_without_end,
     of_mean_turn,
     settings_of_turns,
+    simulated_hits,
     talks_document,
 )
 from computeledger.questions.answers.serving.tiers import kv_tiers_document
@@ -407,7 +407,7 @@ def _answer_turns(question: ServeQuestion) -> ServeAnswer:
     one = _one_pool(searched)
     why = question.bound_to_one_pool or "not asked for"
     kept = keep_promise(replace(one, setting=simulated), None, {TWO_POOLS: why})
-    cached = min(float(np.mean(derived_hits(kept).by_turn)), found_without_end(question, load))
+    cached = min(simulated_hits(kept), found_without_end(question, load))
     chosen = replace(of_mean_turn(question, load, cached), layout=str(kept.chosen.layouts[0]))
     at_hits = _one_pool(read_setting(chosen))
     kept = replace(kept, option=loaded_option(kept.chosen, at_hits.found, kept.asked))

@@ -62,6 +62,11 @@ def derived_hits(kept: KeptPromise) -> CacheHits:
     return expected_hits(fleet, load, load.requests_per_s)
 
 
+def simulated_hits(kept: KeptPromise) -> float:
+    """Tokens of the mean turn that are found on the fleet that was sized [token]."""
+    return sum(kept.median.steady.result.hits.values()) * derived_hits(kept).prompt_tokens
+
+
 def talks_document(kept: KeptPromise) -> dict[str, Any]:
     """Conversations of a kept promise: hits by tier, derived and simulated, and GPUs of the same layout without them.
 
