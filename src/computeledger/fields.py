@@ -196,7 +196,7 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
     Traceback (most recent call last):
     computeledger.errors.InputError: 'gpu': no field of Question; did you mean 'gpus'?
     """
-    known = fields_of(question)
+    known, called = fields_of(question), getattr(question, "called", question.__name__)
     earlier = {alias: one.name for one in known.values() for alias in one.aliases}
     given = getattr(question, "expanded", lambda said: said)(given)
     values: dict[str, Any] = {}
@@ -204,7 +204,7 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
     for key, value in given.items():
         name = earlier.get(key, key)
         if name not in known:
-            raise InputError(f"{shown(key)}: no field of {question.__name__}; {nearest(key, known)}")
+            raise InputError(f"{shown(key)}: no field of {called}; {nearest(key, known)}")
         if name in values:
             raise InputError(f"{shown(key)}: the same as {shown(name)}, which is given too")
         values[name] = value
@@ -360,6 +360,8 @@ def _promise(one: Field, given: Any, spelt: str) -> Promise:
         percentile = math.nan
     if not LEAST_PERCENTILE <= percentile <= MOST_PERCENTILE:
         raise QuantityError(f"{spelt} {shown(str(given))}: write p50 to p99.9, then the limit, such as p95:2s")
+    if ":" in str(limit):
+        raise QuantityError(f"{spelt} {shown(str(given))}: one percentile for each limit, such as p95:2s")
     single = replace(one, takes_quantile=False, is_single=True)
     return Promise(percentile / 100, _number(single, limit, f"{spelt} p{percentile:g}:"))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +23,8 @@ SHAPE = {"model": "llama-3.1-8b", "system": "h100-nvl8", "input_tokens": 512, "o
 @functools.cache
 def promised(**given: Any) -> dict[str, Any]:
     """The document of a promise on one small model; every answer is made once."""
-    asked = {"requests_per_s": 60.0, "ttft": "p95:0.5s", "tpot": "p95:25ms", "layout": "tp1"} | given
-    return cl.serve(**SHAPE, **asked).to_dict()  # type: ignore[arg-type]
+    asked = SHAPE | {"requests_per_s": 60.0, "ttft": "p95:0.5s", "tpot": "p95:25ms", "layout": "tp1"} | given
+    return cl.serve(**asked).to_dict()  # type: ignore[arg-type]
 
 
 def test_the_command_answers_what_a_buyer_asks() -> None:
@@ -97,7 +99,13 @@ def test_the_curve_rises_to_where_the_promise_breaks() -> None:
     ("given", "said"),
     [
         ({"ttft": "p95:2s"}, "add --requests-per-s"),
-        ({"ttft": "p95:2s", "requests_per_s": 5, "batch": 8}, "leave out --batch"),
+        ({"ttft": "p95:2s", "requests_per_s": 5, "batch": 8}, "^--batch 8.*leave out --batch"),
+        ({"ttft": "p95:2s", "requests_per_s": 5, "tpot": "p95:40ms", "output_tokens": 1}, "leave out --tpot"),
+        ({"ttft": "p95:2s,p99:4s", "requests_per_s": 5}, "one percentile for each limit"),
+        (
+            {"ttft": "p95:2s", "requests_per_s": 5, "mode": "aggregated", "prefill_system": "b200-nvl8"},
+            "^--mode aggregated: --prefill-system is of two pools",
+        ),
         ({"ttft": "p95:2s", "requests_per_s": 5, "rounds": 2}, "--rounds"),
         ({"e2e": "30s", "requests_per_s": 5}, "p99:30s"),
         ({"arrival_spread": 2.0, "requests_per_s": 5}, "--arrival-spread"),
@@ -145,12 +153,35 @@ def test_the_gpus_that_an_answer_names_are_enough_to_ask_for() -> None:
     assert ideal["gpus"] <= promised()["gpus"]
 
 
-def test_what_no_layout_keeps_names_the_best_that_one_does() -> None:
-    """A limit below the fastest step, and GPUs at hand that are too few."""
-    with pytest.raises(InputError, match="no layout keeps it at any number of replicas; the shortest mean"):
+def test_what_no_layout_keeps_names_the_limit_that_would_be_kept() -> None:
+    """A limit below the fastest step, and one that is kept; GPUs at hand that are too few."""
+    with pytest.raises(InputError, match=r"tpot p95:1ms: no layout keeps it .* alone on tp1 p95 gets ") as told:
         promised(tpot="p95:1ms")
+    would = re.search(r"; tpot (p95:\S+) would be kept", str(told.value))
+    assert would is not None
+    assert promised(tpot=would[1])["gpus"] > promised()["gpus"]
     with pytest.raises(InputError, match=r"gpus 1: that promise needs \d+ GPUs"):
         promised(gpus=1)
+
+
+def test_one_output_token_has_no_time_per_token() -> None:
+    """The document is JSON, and what no request has is null."""
+    found = promised(output_tokens=1, tpot=None)
+    json.dumps(found, allow_nan=False, default=float)
+    assert set(found["attained"]["tpot_s"].values()) == {None}
+    assert [one["quantity"] for one in found["promise"]["limits"]] == ["ttft_s"]
+    assert found["attained"]["ttft_s"] == found["attained"]["e2e_s"]
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_a_trace_of_few_requests_is_remarked(n: int, tmp_path: Path) -> None:
+    """A percentile is that of ten requests beyond it at least."""
+    trace = tmp_path / "trace.csv"
+    rows = [f"2024-05-10 00:00:{at:02d}.000000,512,64" for at in range(n)]
+    trace.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]), encoding="utf-8")
+    asked = {name: SHAPE[name] for name in ("model", "system")} | {"workload": str(trace), "requests_per_s": 4}
+    found = cl.serve(**asked, layout="tp1", ttft="p50:2s").to_dict()  # type: ignore[arg-type]
+    assert any("p50 needs 20" in one for one in found["remarks"]) == (n < 20)
 
 
 def test_a_goodput_is_the_share_within_all_limits() -> None:

@@ -248,7 +248,7 @@ def test_plain_limits_of_both_take_the_fewer_gpus() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"transfer_bytes_per_s": 1e9}, "--transfer is of two pools"),
+        ({"transfer_bytes_per_s": 1e9}, "transfer-bytes-per-s is of two pools"),
         ({"prefill_system": "h200-nvl8"}, "add --requests-per-s"),
         ({"prefill_system": "h200-nvl8", "requests_per_s": 5, "mode": "both"}, "--mode disaggregated"),
         ({"prefill_price": 2.0, "requests_per_s": 5}, "--prefill-system"),

@@ -32,7 +32,15 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     chance, room = kept["kept_probability"], _headroom(kept["headroom_fraction"])
     if chance is None:
         return f"{said} {room[0].upper()}{room[1:]}."
-    return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}."
+    surest = kept["at_90_percent"]
+    more = f" For a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}." if surest else ""
+    more = more if surest and surest["gpus"] > document["gpus"] else ""
+    return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}.{more}"
+
+
+def promised_fleet(document: Mapping[str, Any]) -> str:
+    """Both pools of a promise."""
+    return _fleet(document["promise"]["finalists"][0])
 
 
 def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -83,6 +91,18 @@ def promise_tables(document: Mapping[str, Any]) -> list[Table]:
 
 def _fleet(one: Mapping[str, Any]) -> str:
     """Replicas of one pool, or workers of both."""
+    if "prefill_layout" not in one:
+        return f"{one['replicas']} x {one['layout']}"
+    reading = _workers("prefill", one["prefill_replicas"], one["prefill_layout"])
+    return f"{reading}, {_workers('decode', one['replicas'], one['layout'])}"
+
+
+def _workers(what: str, n: int, layout: str) -> str:
+    return f"{format_count(n, f'{what} worker')} of {layout}"
+
+
+def _briefly(one: Mapping[str, Any]) -> str:
+    """A fleet in a column of a table."""
     decode = f"{one['replicas']} x {one['layout']}"
     return f"{one['prefill_replicas']} x {one['prefill_layout']} > {decode}" if "prefill_layout" in one else decode
 
@@ -95,7 +115,7 @@ def _headroom(fraction: float | None) -> str:
     if fraction is None:
         return "twice the load would not break it"
     if fraction <= 0:
-        return "no load beyond this one is carried within it"
+        return "more load breaks it"
     return f"it holds up to {percent(fraction)} more load"
 
 
@@ -118,7 +138,10 @@ def _limits(document: Mapping[str, Any]) -> Table:
 
 def _attained(document: Mapping[str, Any]) -> Table:
     shares = ("p50", "p90", "p95", "p99")
-    rows = [[_NAMES[name], *(words(found[key], "s") for key in shares)] for name, found in document["attained"].items()]
+    rows = [
+        [_NAMES[name], *("–" if found[key] is None else words(found[key], "s") for key in shares)]
+        for name, found in document["attained"].items()
+    ]
     kept = document["promise"]
     title = f"Percentiles over {kept['simulated_requests']:,} simulated requests, at the medians"
     n, part = document["replicas"] + document.get("prefill_replicas", 0), kept["simulated_replicas"]
@@ -131,7 +154,7 @@ def _curve(kept: Mapping[str, Any]) -> Table:
     rows = [
         [
             f"{percent(one['load_ratio'])}",
-            words(one["requests_per_s"], "requests/s"),
+            words(one["requests_per_s"], ""),
             *([] if kept["goodput"] is None else [percent(one["good_fraction"])]),
             *(words(one[name], "s") if one[name] is not None else "queue grows" for name in names),
             "yes" if one["keeps"] else "no, queue grows" if one["is_saturated"] else "no",
@@ -144,19 +167,22 @@ def _curve(kept: Mapping[str, Any]) -> Table:
 
 
 def _finalists(kept: Mapping[str, Any]) -> Table:
-    has_chance = kept["kept_probability"] is not None
+    has_chance, found = kept["kept_probability"] is not None, kept["finalists"]
     rows = [
         [
-            _fleet(one),
+            _briefly(one),
             f"{one['max_batch']:,}" if one["max_batch"] else "what fits",
             f"{one['gpus']:,}",
             percent(one["used_fraction"]),
             *([percent(one["kept_probability"]) if one["kept_probability"] is not None else "–"] * has_chance),
         ]
-        for one in kept["finalists"]
+        for one in found
     ]
     chance = ["chance #"] * has_chance
     columns = ("replicas x layout", "largest batch #", "GPUs #", "of the tightest limit #", *chance)
     note = "of layouts that take as many GPUs the one with the greatest chance to keep the promise is chosen"
-    note = note if len(rows) > 1 and chance else ""
-    return Table("Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,), note=note)
+    notes = [note] if len(rows) > 1 and chance else []
+    notes += ["A > B: A prefill workers, B decode workers"] if any("prefill_layout" in one for one in found) else []
+    return Table(
+        "Layouts that keep it, each with its fewest replicas", columns, rows, strong=(0,), note="; ".join(notes)
+    )

@@ -12,7 +12,7 @@ from computeledger.interfaces.views.accuracy import accuracy_address, alike_tabl
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
-from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
+from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables, promised_fleet
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
@@ -61,12 +61,13 @@ def view(answer: ServingAnswer, working: bool) -> View:
     limit, alike = document["physical_limit"], document.get("measured_alike")
     if "fleet" in document:  # what a load costs and yields is its fleet's, whatever the chips could do
         limit = {name: one for name, one in limit.items() if name in _OF_SPEED}
+    tiles = tuple(tile(document, *one, limit=limit) for one in _tiles(document))
     return View(
         title=_title(document),
         asked=_asked(document),
         headline=_headline(document),
-        tiles=tuple(tile(document, *one, limit=limit) for one in _tiles(document)),
-        reference="physical limit",
+        tiles=tiles,
+        reference="physical limit" if any(one.reference for one in tiles) else "",
         facts=tuple(_facts(document)),
         plots=_plots(document, answer.setting.system.accelerator),
         tables=(*_tables(document), *([alike_table(alike)] if working and alike else [])),
@@ -110,7 +111,9 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
     searched = [f"searched within {words(aim, 's')} per output token, as no --tpot says otherwise"] if aim else []
     named = [f"workload {document['workload']['name']}"] if "workload" in document else []
-    each = f"per request {', '.join(lengths)} tokens{' on average' if named else ''}"
+    tokens = "token" if point(document["output_tokens"]) == 1 else "tokens"
+    each = f"per request {', '.join(lengths)} {tokens}{' on average' if named else ''}"
+    replicas = promised_fleet(document) if "promise" in document and "pools" in document else replicas
     return f"{replicas}{idle}", *named, each, engine_words(document), *searched
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ MOST_CORRELATION = 0.99
 @dataclass(frozen=True, kw_only=True)
 class StatedWorkload(Asked):
     """A workload as a TOML file states it."""
+
+    #: What errors call it.
+    called: ClassVar[str] = "a workload"
 
     name: str | None = asked("text", "What it is.")
     input_tokens: Uncertain | Spread = asked(
@@ -201,7 +204,7 @@ def stated_workload(table: Mapping[str, Any], name: str) -> Workload:
     200.0
     >>> stated_workload({"input_tokens": 1000, "output_token": 200}, "mine.toml")
     Traceback (most recent call last):
-    computeledger.errors.InputError: mine.toml: 'output_token': no field of StatedWorkload; did you mean ...
+    computeledger.errors.InputError: mine.toml: 'output_token': no field of a workload; did you mean ...
     """
     try:
         one = question_from(StatedWorkload, table, lambda field: field.name)

@@ -336,7 +336,12 @@ class ServeQuestion(EngineRun, OnSystem, Conversing):
         if self.requests_per_s is None:
             raise InputError(f"{option}: a percentile is that of a load: add --requests-per-s")
         if self.batch is not None:
-            raise InputError(f"{option}: the load fills the batch: leave out --batch, or cap it with --max-batch")
+            raise InputError(
+                f"--batch {self.batch}: under a promise ({option}) the load fills the batch: leave out --batch, or cap "
+                "it with --max-batch"
+            )
+        if self.tpot is not None and self.output_tokens == 1:
+            raise InputError("--tpot: requests of --output-tokens 1 have no time per output token: leave out --tpot")
         if self.rounds is not None:
             raise InputError(f"{option}: requests arrive one by one, not in --rounds: leave out one of the two")
 
@@ -373,13 +378,15 @@ class ServeQuestion(EngineRun, OnSystem, Conversing):
     def _check_prefill(self) -> None:
         """What is of prefill workers alone needs two pools."""
         if self.transfer_bytes_per_s is not None and TWO_POOLS not in self.modes:
-            raise InputError("--transfer is of two pools: add --mode disaggregated")
+            raise InputError("--transfer-bytes-per-s is of two pools: add --mode disaggregated")
         if self.prefill_price is not None and self.prefill_system is None:
             raise InputError("--prefill-price is of --prefill-system: add that")
-        if self.prefill_system is not None and (self.requests_per_s is None or self.mode not in (None, TWO_POOLS)):
+        if self.prefill_system is not None and self.mode not in (None, TWO_POOLS):
             raise InputError(
-                "--prefill-system is of two pools for a load: add --requests-per-s, and --mode disaggregated or none"
+                f"--mode {self.mode}: --prefill-system is of two pools: --mode disaggregated, or leave one out"
             )
+        if self.prefill_system is not None and self.requests_per_s is None:
+            raise InputError("--prefill-system is of two pools for a load: add --requests-per-s")
 
     def _check_pools(self) -> None:
         self._check_prefill()

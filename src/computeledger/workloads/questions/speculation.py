@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import InputError, close_choices, shown
 
 #: Methods that a question may name, and what drafts in each.
 METHODS = {
@@ -31,6 +31,6 @@ def method_of(text: str | None) -> tuple[str, str | None]:
     if text in METHODS:
         return text, None
     known = (*METHODS, "draft:MODEL")
-    close = nearest(text, known)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    close = close_choices(text, known)
+    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise InputError(f"--speculation {shown(text)}: one of {', '.join(known)}{hint}")

@@ -490,7 +490,9 @@ def operations_document(operations: Iterable[Operation]) -> list[dict[str, Any]]
             if np.any(one.flop) or np.any(one.bytes) or np.any(one.network_s)
             else BOUNDS[-1],
             "intensity_flop_per_byte": median(one.intensity_flop_per_byte) if np.all(one.bytes) else None,
-            "reached_flop_per_s": median(one.reached_flop_per_s),
+            "reached_flop_per_s": median(one.reached_flop_per_s)
+            if np.all(one.time_s)  # in some samples nothing is waited for
+            else median(one.flop) / median(one.time_s),
         }
         for one in every
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -152,7 +152,8 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
         else conversations_of(drawn, talk, model.max_context_tokens)
     )
     # a plain limit holds at the median; a search that was told no speed keeps to the one of every search
-    default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S else {}
+    has_further = median_of(question.output_tokens) > 1
+    default = {"tpot": SLOWEST_TPOT_S} if least_tpot_s < SLOWEST_TPOT_S and has_further else {}
     share = 0.5 if question.goodput is None else question.goodput
     plain = {f"{name}_s": Promise(share, limit) for name, limit in {**default, **question.limits}.items()}
     both = plain | question.promises
@@ -339,17 +340,49 @@ def attained_at(one: Finalist, asked: PromisedLoad, score: float) -> Attained:
 
 
 def out_of_reach(setting: Setting, found: Sequence[ServingOption], asked: PromisedLoad) -> str:
-    """Which promise no layout keeps, and the best that one does for a request that waits for nobody."""
-    name, one = next(iter(asked.promises.items()))
+    """Which limit no layout keeps, and the one that would be kept: what a request gets that waits for nobody."""
     further = max(median_of(setting.question.output_tokens) - 1, 0.0)
-    reached = {
-        "ttft_s": min(option.ttft_s for option in found),
-        "tpot_s": min(option.tpot_s for option in found),
-        "end_to_end_s": min(option.ttft_s + further * option.tpot_s for option in found),
-    }
-    broken = [key for key, limit in reached.items() if key in asked.promises and limit > asked.promises[key].limit]
-    name = broken[0] if broken else name
-    one = asked.promises[name]
-    said = f"{_OPTIONS[name]} p{100 * one.share_fraction:g}:{format_si(one.limit, 's')}"
-    best = f"the shortest mean of any layout is {format_si(reached[name], 's')}"
-    return f"{said}: no layout keeps it at any number of replicas; {best}"
+    means: tuple[Callable[[ServingOption], float], ...] = (
+        lambda option: option.ttft_s,
+        lambda option: option.tpot_s,
+        lambda option: option.ttft_s + further * option.tpot_s,
+    )
+    tried = {str(one.layout): one for one in (min(found, key=mean) for mean in means)}
+    limits = {name: one for name, one in asked.promises.items() if name in KEYS}
+    reached = dict[str, dict[str, float]]()
+    for name, option in tried.items():
+        try:
+            one = alone(one_unit(setting, option, setting.question.max_batch, asked), asked)
+        except DoesNotFitError:
+            continue
+        reached[name] = {key: one.quantile_s(key, limit.share_fraction) for key, limit in limits.items()}
+
+    def broken(name: str) -> dict[str, float]:
+        used = {key: value / limits[key].limit for key, value in reached[name].items()}
+        return {key: ratio for key, ratio in used.items() if ratio > 1}
+
+    best = min(reached, key=lambda name: max(broken(name).values(), default=0.0), default=None)
+    if best is None or not broken(best):  # each limit could be kept alone: the load, or all at once, is too much
+        said = ", ".join(f"{_OPTIONS[key]} {_written(one)}" for key, one in limits.items())
+        return f"{said}: no layout keeps it at any number of replicas, though one request alone is within each limit"
+    given, kept, gets = list[str](), list[str](), list[str]()
+    for key in sorted(broken(best), key=lambda key: -broken(best)[key]):
+        share, shortest = limits[key].share_fraction, reached[best][key]
+        given.append(f"{_OPTIONS[key]} {_written(limits[key])}")
+        gets.append(f"p{100 * share:g} gets {format_si(shortest, 's')}")
+        kept.append(f"{_OPTIONS[key]} {_written(Promise(share, _rounded_up(shortest)))}")
+    return (
+        f"{', '.join(given)}: no layout keeps it at any number of replicas; with each request alone on {best} "
+        f"{', '.join(gets)}; {' '.join(kept)} would be kept"
+    )
+
+
+def _written(one: Promise) -> str:
+    """A promise as it is given, its limit with a unit."""
+    return f"p{100 * one.share_fraction:g}:{format_si(one.limit, 's').replace(' ', '')}"
+
+
+def _rounded_up(value: float) -> float:
+    """The next number of two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / unit) * unit

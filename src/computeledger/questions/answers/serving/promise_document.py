@@ -121,9 +121,11 @@ def _why(one: Finalist | None, two: Finalist | None, kept: KeptPromise) -> str:
     return f"two pools do not pay: {sizes}, {fewer / one.n_gpus:.0%} more; {reason}"
 
 
-def _percentiles(one: Attained) -> dict[str, dict[str, float]]:
-    found = one.steady.percentiles
-    return {KEYS[name]: found[name] for name in KEYS}
+def _percentiles(one: Attained) -> dict[str, dict[str, float | None]]:
+    """By quantity; null where no request has one, as of the time per output token where each writes one."""
+    found, times = one.steady.percentiles, one.steady.times_s
+    none = [name for name in KEYS if np.all(np.isnan(times[name]))]
+    return {key: dict.fromkeys(found[name]) if name in none else dict(found[name]) for name, key in KEYS.items()}
 
 
 def _limit_document(kept: KeptPromise, name: str) -> dict[str, Any]:

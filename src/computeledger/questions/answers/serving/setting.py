@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -48,6 +49,9 @@ from computeledger.workloads.serving.reading import (
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
 from computeledger.workloads.serving.speculation import FIRST, chances_asked
 from computeledger.workloads.serving.tails import MEDIAN_FRACTION, load_tails
+
+#: Requests of a trace beyond a promised percentile, below which it says little of that percentile.
+FEWEST_BEYOND = 10
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -216,12 +220,27 @@ def workload_remarks(setting: Setting) -> list[str]:
         )
     if one.trace is not None and one.trace.n_failed:
         said.append(f"{format_count(one.trace.n_failed, 'request')} of the trace failed and are left out")
+    said += _trace_remarks(question, one)
     if question.promises and question.arrival_spread is None and one.published_spread is not None:
         said.append(
             f"arrivals are Poisson (assumption); those of {one.name} had gaps with a spread of "
             f"{one.published_spread:.3g} at a rate of their own (--arrival-spread)"
         )
     return said
+
+
+def _trace_remarks(question: ServeQuestion, one: Workload) -> list[str]:
+    """What too few requests of a trace say of a percentile."""
+    share = max((promise.share_fraction for promise in question.promises.values()), default=0.0)
+    if one.trace is None or not share:
+        return []
+    n, needed = len(one.trace.arrival_s), math.ceil(FEWEST_BEYOND / (1 - share) - 1e-6)
+    if n >= needed:
+        return []
+    said = (
+        f"the trace holds {format_count(n, 'request')}, p{100 * share:g} needs {needed:,} ({FEWEST_BEYOND} beyond it)"
+    )
+    return [f"{said}: the chance that the promise holds leaves out that other requests may be longer"]
 
 
 def engine_document(setting: Setting) -> dict[str, Any]:
