@@ -18,7 +18,7 @@ from computeledger.errors import InputError, QuantityError, nearest, shown
 
 if TYPE_CHECKING:
     from computeledger.arrays import Range
-    from computeledger.spread import Spread
+    from computeledger.distributions import Spread
 
 #: What a caller may give for a field: text as people write it, a number, a range, several texts.
 Given: TypeAlias = "str | float | bool | Range | Promise | Spread | Sequence[str | float] | None"
@@ -334,7 +334,7 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
 
 def _spread(one: Field, given: Any, spelt: str) -> Any:
     """Read a number, or a distribution over requests, which stays within the bounds of the field."""
-    from computeledger.spread import Spread, read_spread
+    from computeledger.distributions import Spread, read_spread
 
     if isinstance(given, str) and ":" not in given:
         return _number(replace(one, takes_spread=False), given, spelt)

@@ -432,7 +432,9 @@ def test_plan_schema_accepts_the_shipped_plans(capsys: pytest.CaptureFixture[str
 
     code, out, _ = run(capsys, "plan", "--schema")
     assert code == 0
-    for file in EXAMPLES.glob("*.toml"):
+    plans = [file for file in EXAMPLES.glob("*.toml") if file.name != "offers.toml"]  # that one is of `compare`
+    assert plans
+    for file in plans:
         jsonschema.validate(tomllib.loads(file.read_text("utf-8")), json.loads(out))
 
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from computeledger.distributions import Spread
 from computeledger.simulation.measures import latencies
 from computeledger.simulation.prefix_cache import BLOCK, IDLE, LOADED, UNITS, USERS, Tier
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad
@@ -27,7 +28,6 @@ from computeledger.simulation.state import (
     Pool,
     constant_step_times,
 )
-from computeledger.spread import Spread
 from computeledger.workloads.questions.conversations import Conversation
 from tests.conftest import Command
 

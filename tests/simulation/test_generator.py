@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import computeledger as cl
+from computeledger.distributions import Spread, read_spread
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad
@@ -17,7 +18,6 @@ from computeledger.simulation.serving.generator import fit_workload, workload_to
 from computeledger.simulation.serving.sharing import Sharing, draw_prompts
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.simulation.serving.workload import Workload, stated_workload
-from computeledger.spread import Spread, read_spread
 
 SMALL = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import computeledger as cl
+from computeledger.distributions import read_spread, spread_of_values
 from computeledger.errors import InputError
 from computeledger.facts.traffic import named_workloads
 from computeledger.files import without_user_files
@@ -18,7 +19,6 @@ from computeledger.simulation.serving import arrivals
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, draw_lengths
 from computeledger.simulation.serving.traces import read_trace
 from computeledger.simulation.serving.workload import read_workload
-from computeledger.spread import read_spread, spread_of_values
 
 SMALL = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
 MANY = 400_000

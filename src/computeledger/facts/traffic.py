@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from computeledger.distributions import Spread, spread_of_quantiles
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.reading import read_facts, read_file
 from computeledger.facts.schema import Fact
-from computeledger.spread import Spread, spread_of_quantiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from computeledger.workloads.questions.setup import EngineRun, Simulated
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
+    from computeledger.distributions import Spread
     from computeledger.economics.plan.read import Plan
-    from computeledger.spread import Spread
 
 #: Loads, and lags, that one command simulates.
 MOST_LOADS = 1000

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num, median
+from computeledger.distributions import Spread
 from computeledger.economics.plan.read import Plan
 from computeledger.economics.plan.rl import asked_run, rl_assumptions
 from computeledger.economics.plan.setting import Setting, make_setting, uncertain_inputs
@@ -20,7 +21,6 @@ from computeledger.physics.transformer import n_params_active
 from computeledger.simulation.engine import Engine, timed_pool
 from computeledger.simulation.rl.scenario import JudgePool, RLClockScenario, Rollouts, Trainer, WeightSync, check_run
 from computeledger.simulation.state import Counts, Limits, Pool, Times, constant_step_times
-from computeledger.spread import Spread
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.rl.estimate import once_per_step_s, passes_of
 from computeledger.workloads.rl.generation import places

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain
+from computeledger.distributions import Spread
 from computeledger.errors import FactError, QuantityError, nearest, unknown_id
 from computeledger.facts.catalog import user_path
 from computeledger.facts.reading import Document, read_file
@@ -30,7 +31,6 @@ from computeledger.physics.calibration.serving import (
     load_calibration,
 )
 from computeledger.sources import check_date, load_sources
-from computeledger.spread import Spread
 from computeledger.units import format_si, parse_quantity
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Range
+from computeledger.distributions import Spread, read_spread
 from computeledger.errors import QuantityError, nearest, shown
 from computeledger.simulation.serving.sharing import Sharing, draw_prompts
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Counts, Times
-from computeledger.spread import Spread, read_spread
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, parse_quantity
 
 PROCESSES = ("even", "gamma", "poisson")

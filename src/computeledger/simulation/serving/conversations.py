@@ -77,7 +77,7 @@ def conversations_of(load: DrawnLoad, conversation: Conversation, longest_tokens
     Examples
     --------
     >>> from computeledger.simulation.serving.arrivals import Arrivals
-    >>> from computeledger.spread import Spread
+    >>> from computeledger.distributions import Spread
     >>> load = conversations_of(DrawnLoad(Arrivals("even", 2.0, 0.0), ("100", "20")), Conversation(Spread(3.0)), None)
     >>> load(6, 2.0).input_tokens
     array([100, 100, 120, 140, 120, 140])

@@ -7,12 +7,12 @@ from statistics import NormalDist
 
 import numpy as np
 
+from computeledger.distributions import spread_of_values
 from computeledger.errors import InputError
 from computeledger.simulation.serving.sharing import fit_sharing
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import MOST_CORRELATION, Workload
 from computeledger.simulation.state import Counts, Times
-from computeledger.spread import spread_of_values
 
 #: Fewest requests that a generator is fitted to, and that a stretch of constant rate holds on average; most stretches.
 _FEWEST_REQUESTS, _PER_STRETCH, _MOST_STRETCHES = 20, 20, 200
@@ -106,7 +106,7 @@ def workload_toml(workload: Workload) -> str:
 
     Examples
     --------
-    >>> from computeledger.spread import Spread
+    >>> from computeledger.distributions import Spread
     >>> print(workload_toml(Workload("", Spread(100.0), Spread(20.0), requests_per_s=2.0)))
     input_tokens = "100"
     output_tokens = "20"

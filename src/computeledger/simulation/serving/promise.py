@@ -27,6 +27,9 @@ MOST_DISTORTION = 0.03
 PLENTY_RATIO, MOST_TRADES = 2, 3
 #: Fewest and most requests of a run of a search, and of the fleet that was found.
 SIZING_REQUESTS, CONFIRMING_REQUESTS = (4_000, 8_000), (10_000, 40_000)
+#: How many times as many turns of conversations: caches fill slowly from empty, and a fleet whose caches no longer hold
+#: them falls behind late (assumption: 8B on one replica at 52 turns/s keeps up for 10,000 turns and not for 80,000).
+TURNS_RATIO = 4
 #: Least load of one replica over its capacity at which it is taken to be alone with a request.
 ALONE_FRACTION = 0.01
 #: Turns done over turns that arrive below which a fleet of conversations falls behind (assumption).
@@ -254,6 +257,8 @@ def attained(
     rate = requests_per_s * share
     load = replace(asked.load, arrivals=replace(asked.load.arrivals, requests_per_s=rate))
     fleet = with_replicas(unit.clock, part)
+    if isinstance(load, DrawnConversations):
+        n_requests = (TURNS_RATIO * n_requests[0], TURNS_RATIO * n_requests[1])
     steady = steady_serving(fleet, load, rate, asked.seed, unit.carried_by(part), n_requests)
     if isinstance(load, DrawnConversations) and steady.requests_per_s.high < KEEPING_UP * rate:
         steady = replace(steady, is_saturated=True)  # caches that gave way: more work than the unit's rate knows of

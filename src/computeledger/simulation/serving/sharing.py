@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.distributions import Spread, spread_of_values
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Counts, Times
-from computeledger.spread import Spread, spread_of_values
 
 
 @dataclass(frozen=True, slots=True)

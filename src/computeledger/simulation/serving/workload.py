@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from computeledger.distributions import Spread, spread_of_values
 from computeledger.errors import InputError, QuantityError, nearest, shown
 from computeledger.facts.traffic import NamedWorkload, named_workloads
 from computeledger.fields import Asked, asked, fields_of, question_from
@@ -16,7 +17,6 @@ from computeledger.files import read_toml, user_files_allowed
 from computeledger.simulation.serving.arrivals import MOST_RATES, TRACED, Arrivals, DrawnLoad
 from computeledger.simulation.serving.sharing import Sharing
 from computeledger.simulation.serving.traces import Trace, read_trace
-from computeledger.spread import Spread, spread_of_values
 from computeledger.workloads.questions.serve import ServeQuestion
 
 if TYPE_CHECKING:

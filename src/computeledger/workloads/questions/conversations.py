@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from computeledger.bounds import AT_LEAST_ONE, check_record
+from computeledger.distributions import Spread, low_of, read_spread
 from computeledger.errors import InputError, shown
 from computeledger.fields import Asked, asked, shared
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.spread import Spread, low_of, read_spread
 from computeledger.units import EXA
 from computeledger.workloads.questions.rl import RLQuestion
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from computeledger.distributions import Spread, high_of, low_of, read_spread
 from computeledger.errors import InputError, shown
 from computeledger.fields import MOST_COUNT, MOST_SAMPLES, SWITCH, TEXT, TEXTS, WHOLE, asked, fields_of, shared
 from computeledger.physics.calibration.weight_sync import load_sync_mechanism, sync_mechanisms
-from computeledger.spread import Spread, high_of, low_of, read_spread
 from computeledger.workloads.frameworks import USUAL_STACK
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.questions.setup import MayAdapt, OnSystem

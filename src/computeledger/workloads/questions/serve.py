@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from computeledger.distributions import Spread
 from computeledger.errors import InputError
 from computeledger.fields import WITHIN_ALL, Given, Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
-from computeledger.spread import Spread
 from computeledger.workloads.engines import default_engine, engines
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem

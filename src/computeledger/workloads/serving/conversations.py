@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from computeledger.distributions import Spread
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.spread import Spread
 from computeledger.workloads.questions.conversations import Conversation
 
 Floats = NDArray[np.float64]

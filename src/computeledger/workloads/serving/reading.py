@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from computeledger.arrays import Num, Uncertain
+from computeledger.distributions import Spread
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
@@ -22,7 +23,6 @@ from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
-from computeledger.spread import Spread
 from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import checked_month

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Z_95
+from computeledger.distributions import Spread
 from computeledger.errors import DoesNotFitError
 from computeledger.fields import MOST_COUNT, WITHIN_ALL, Promise, fields_of
 from computeledger.physics.calibration.efficiency import median_of
@@ -33,7 +34,6 @@ from computeledger.simulation.serving.promise import (
 from computeledger.simulation.serving.steady import capacities
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
-from computeledger.spread import Spread
 from computeledger.units import format_si
 from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS, ServeQuestion
 from computeledger.workloads.serving.pool_search import PoolOption

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range
+from computeledger.distributions import Spread
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.physics.calibration.efficiency import median_of
@@ -25,7 +26,6 @@ from computeledger.simulation.serving.scaling import Autoscale, Policies, parse_
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
 from computeledger.simulation.state import Pool
-from computeledger.spread import Spread
 from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.questions.conversations import on_their_own
 from computeledger.workloads.serving.anchor import ANCHORED

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Range, Uncertain
+from computeledger.distributions import Spread
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
 from computeledger.fields import TEXTS, Field, fields_of, python_spelling, question_from, read_value
@@ -20,7 +21,6 @@ from computeledger.questions.answers.cost import answer_cost
 from computeledger.questions.compare import OF_HOLDING, Offer, Offers, OfferTerms
 from computeledger.questions.cost import CostQuestion
 from computeledger.simulation.serving.workload import read_workload
-from computeledger.spread import Spread
 from computeledger.workloads.questions.serve import ServeQuestion
 
 #: Fields of a serving question that size no fleet.

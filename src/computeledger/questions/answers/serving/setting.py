@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from computeledger.arrays import Num, Range, Uncertain, median
+from computeledger.distributions import Spread
 from computeledger.facts.catalog import checkpoint_id
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.schema import System
@@ -28,7 +29,6 @@ from computeledger.questions.answers.serving.commands import command_document, c
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.simulation.serving.promise import Promises
 from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
-from computeledger.spread import Spread
 from computeledger.units import format_count, format_si
 from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of, reads_prompts_first
