@@ -160,3 +160,11 @@ def test_the_question_takes_them() -> None:
     assert kept["usd"] < usual["usd"]
     with pytest.raises(InputError, match=r"scale_up '4': .*expected policies such as"):
         cl.simulate_serve(**asked, scale_up="4")  # type: ignore[arg-type]
+
+
+def test_windows_hold_so_many_decisions() -> None:
+    """Memory is bounded by what is declared, not by what is asked."""
+    rule = Autoscale(1, 10.0, tick_s=1e-6, fall_window_s=1e6)
+    with pytest.raises(QuantityError, match=r"may hold 100,000 decisions; at least 10 s"):
+        make_scaling(rule)
+    make_scaling(replace(rule, tick_s=10.0))

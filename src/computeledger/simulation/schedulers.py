@@ -1,12 +1,12 @@
-"""How engines fill a step: what a chunk of prompts may take, what they keep free for outputs, whom they put back.
+"""How engines fill a step: prompt chunks, room that they keep for outputs, which sequences they preempt.
 
-vLLM counts decoding sequences against the tokens of a step, lets a prompt in where it fits whole, and puts back the
+vLLM counts decoding sequences against the tokens of a step, admits a prompt where it fits whole, and preempts the
 sequence that came in last (``vllm/v1/core/sched/scheduler.py`` at 00024d31, ``schedule``). SGLang reads prompts in
 steps of their own, keeps a share of what running sequences may still write free, and where that was too little
 retracts those that have written least (``managers/schedule_policy.py`` at 00550cd1, ``PrefillAdder``;
-``managers/schedule_batch.py``, ``retract_decode``; ``environ.py``). TensorRT-LLM keeps all of it free and never puts
-back, or packs as vLLM does (``useful-runtime-flags.md``, capacity scheduler policy). What a request may write is taken
-to be what it writes (assumption).
+``managers/schedule_batch.py``, ``retract_decode``; ``environ.py``). TensorRT-LLM keeps all of it free and never
+preempts, or packs as vLLM does (``useful-runtime-flags.md``, capacity scheduler policy). What a request may write is
+taken to be what it writes (assumption).
 """
 
 from __future__ import annotations

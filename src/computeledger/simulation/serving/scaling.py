@@ -21,10 +21,12 @@ from computeledger.arrays import Range
 from computeledger.errors import QuantityError, shown
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.state import Counts, Times
-from computeledger.units import parse_quantity
+from computeledger.units import format_si, parse_quantity
 
 #: Time by which two moments may differ and be the same [s].
 _SAME_S = 1e-6
+#: Decisions that a window or a period may look back on.
+MOST_DECISIONS = 100_000
 #: Columns of a policy's row.
 CHANGE, IS_SHARE, PERIOD_S = range(3)
 _LEAST, _NEVER = "min:", "never"
@@ -152,6 +154,11 @@ class Scaling(NamedTuple):
 def make_scaling(rule: Autoscale) -> Scaling:
     """Make the kernels' form of a rule, with room for what its windows and periods look back on.
 
+    Raises
+    ------
+    QuantityError
+        Where that is more than :data:`MOST_DECISIONS`.
+
     Examples
     --------
     >>> desired_replicas(make_scaling(Autoscale(1, 10.0)), 0.0, (2, 100), 40.0)
@@ -159,6 +166,11 @@ def make_scaling(rule: Autoscale) -> Scaling:
     """
     rows = [np.array(one.rows or np.zeros((0, 3)), np.float64) for one in (rule.rise, rule.fall)]
     back_s = max([rule.rise_window_s, rule.fall_window_s, *(float(row) for one in rows for row in one[:, PERIOD_S])])
+    if back_s / rule.tick_s > MOST_DECISIONS:
+        raise QuantityError(
+            f"tick {format_si(rule.tick_s, 's')}: the longest window of the autoscaler, {format_si(back_s, 's')}, may "
+            f"hold {MOST_DECISIONS:,} decisions; at least {format_si(back_s / MOST_DECISIONS, 's')} between two of them"
+        )
     room = math.ceil(back_s / rule.tick_s) + 2
     return Scaling(
         float(rule.least), rule.target_requests, rule.tolerance, rule.rise_window_s, rule.fall_window_s,
@@ -192,9 +204,9 @@ def desired_replicas(scaling: Scaling, now_s: float, sizes: tuple[int, int], in_
     scaling.asked_s[place], scaling.asked[place] = now_s, asked
     scaling.cursor[0] += 1
     if wanted > n:
-        wanted = min(wanted, max(_rise_limit(scaling, now_s, n), n))
+        wanted = min(wanted, max(_limit(scaling, 1, now_s, n), n))
     elif wanted < n:
-        wanted = max(wanted, min(_fall_limit(scaling, now_s, n), n))
+        wanted = max(wanted, min(_limit(scaling, -1, now_s, n), n))
     wanted = min(max(wanted, int(scaling.least)), most)
     if wanted != n:
         place = scaling.cursor[1] % len(scaling.changed)
@@ -214,26 +226,16 @@ def _begun_with(scaling: Scaling, now_s: float, n: int, period_s: float) -> floa
 
 
 @kernel
-def _rise_limit(scaling: Scaling, now_s: float, n: int) -> int:
-    """Most replicas that the policies of a rise allow."""
-    rows, found = scaling.rises, n
+def _limit(scaling: Scaling, towards: int, now_s: float, n: int) -> int:
+    """Number of replicas that the policies of a rise (1) or of a fall (-1) allow."""
+    rows, takes_least, found = scaling.rises, scaling.rises_least, n
+    if towards < 0:
+        rows, takes_least = scaling.falls, scaling.falls_least
     for one in range(len(rows)):
         before = _begun_with(scaling, now_s, n, rows[one, PERIOD_S])
-        change = rows[one, CHANGE]
-        limit = math.ceil(before * (1 + change)) if rows[one, IS_SHARE] > 0 else int(before + change)
-        if one == 0 or (limit < found) == scaling.rises_least:
-            found = limit
-    return found
-
-
-@kernel
-def _fall_limit(scaling: Scaling, now_s: float, n: int) -> int:
-    """Fewest replicas that the policies of a fall allow."""
-    rows, found = scaling.falls, n
-    for one in range(len(rows)):
-        before = _begun_with(scaling, now_s, n, rows[one, PERIOD_S])
-        change = rows[one, CHANGE]
-        limit = int(before * (1 - change)) if rows[one, IS_SHARE] > 0 else int(before - change)
-        if one == 0 or (limit > found) == scaling.falls_least:
+        change = towards * rows[one, CHANGE]
+        allowed = before * (1 + change) if rows[one, IS_SHARE] > 0 else before + change
+        limit = math.ceil(allowed) if towards > 0 else int(allowed)
+        if one == 0 or (towards * limit < towards * found) == takes_least:
             found = limit
     return found
