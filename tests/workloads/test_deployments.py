@@ -1,58 +1,96 @@
-"""Deployments written and read: manifests have the keys of their schemas, and come back as the question they are of."""
+"""Deployments written and read: manifests are as published schemas say, and come back as the question they are of."""
 
 from __future__ import annotations
 
 import json
+import random
+import re
 import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
 import computeledger as cl
 from computeledger.errors import InputError
+from computeledger.facts.catalog import model_ids
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.deployment_files import with_deployment
 from computeledger.physics.parallelism import Layout
 from computeledger.workloads.commands.load_tests import BENCHMARKS, LoadTest, benchmark
 from computeledger.workloads.commands.manifests import ENGINES_OF, Plan, Worker, manifest
 from tests.commands import call
+from tests.workloads.manifest_schemas import FILE
 
+SCHEMAS = json.loads(FILE.read_text("utf-8"))
 KEYS = tomllib.loads(Path(__file__).with_name("deployment_keys.toml").read_text("utf-8"))
 ASKED: dict[str, Any] = {"model": "llama-3.1-70b", "system": "h100-nvl8", "samples": 16}
 
 
-def check(table: dict[str, Any], kind: str, place: str) -> None:
-    """Every key of a table is one that its schema has."""
-    assert set(table) <= set(KEYS[kind][place].split()), (kind, place)
+def faults(kind: str, text: str) -> list[str]:
+    """Where a manifest is not as its published schema says."""
+    validator = jsonschema.Draft202012Validator({"$ref": f"#/{kind}", **SCHEMAS})
+    return sorted(f"{one.json_path}: {one.message}" for one in validator.iter_errors(yaml.safe_load(text)))
 
 
 @pytest.mark.parametrize("is_two_pools", [False, True])
-def test_manifests_have_the_keys_of_their_schemas(is_two_pools: bool) -> None:
+def test_manifests_of_answers_are_as_their_schemas_say(is_two_pools: bool) -> None:
     pools: dict[str, Any] = {"mode": "disaggregated", "gpus": 16} if is_two_pools else {"layout": "tp4", "gpus": 8}
-    of = {
-        kind: yaml.safe_load(cl.serve(**ASKED, **pools, emit=kind).to_dict()["launch"]["text"]) for kind in ENGINES_OF
-    }
-    check(of["dynamo"], "dynamo", "top")
-    check(of["dynamo"]["spec"], "dynamo", "spec")
-    for one in of["dynamo"]["spec"]["services"].values():
-        check(one, "dynamo", "service")
-    service = of["kserve"]
-    check(service, "kserve", "top")
-    check(service["spec"], "kserve", "spec")
-    check(service["spec"].get("prefill", {}), "kserve", "prefill")
-    check(service["spec"]["model"], "kserve", "model")
-    check(service["spec"]["router"], "kserve", "router")
-    check(of["llm-d"], "llm-d", "top")
-    for role in ("prefill", "decode"):
-        pool = of["llm-d"][role]
-        check(pool, "llm-d", "pool")
-        check(pool.get("parallelism", {}), "llm-d", "parallelism")
-        for container in pool.get("containers", []):
-            check(container, "llm-d", "container")
-    assert ("prefill" in service["spec"]) == is_two_pools == of["llm-d"]["prefill"]["create"]
+    of = {kind: cl.serve(**ASKED, **pools, emit=kind).to_dict()["launch"]["text"] for kind in ENGINES_OF}
+    assert [faults(kind, text) for kind, text in of.items()] == [[], [], []]
+    roles = {one["type"] for one in yaml.safe_load(of["dynamo"])["spec"]["components"]}
+    assert roles == {"frontend", *(("prefill", "decode") if is_two_pools else ("worker",))}
+    assert ("prefill" in yaml.safe_load(of["kserve"])["spec"]) == is_two_pools
+    assert yaml.safe_load(of["llm-d"])["prefill"]["create"] == is_two_pools
+    assert all(text.count("NixlConnector") == 2 * is_two_pools for text in of.values())  # no engine sets it by itself
+
+
+def drawn_plan(kind: str, seed: int) -> Plan:
+    """A plan with any model of the catalog, one pool or two, and arguments that YAML might read as something else."""
+    draw = random.Random(seed)  # noqa: S311
+    words = ("--a", "-tp", "8", "0.92", "null", "true", "1e3", "", " ", "a: b", "#x", '{"k": [1, "é"]}', "it's", "- y",
+             "*z", "Off", "yes", "a:", "no:x", "~")  # fmt: skip
+    roles = ("prefill", "decode") if draw.random() < 0.5 else ("",)
+    largest = 16 if kind == "dynamo" else 8
+    workers = tuple(
+        Worker(role, draw.randrange(1, 300), Layout(tp=draw.choice((1, 2, 4, 8)), pp=draw.choice((1, largest // 8))),
+               tuple(draw.choices(words, k=draw.randrange(9))))
+        for role in roles
+    )  # fmt: skip
+    return Plan(draw.choice(model_ids()), draw.choice(ENGINES_OF[kind]), workers, draw.choice(("", "0.11.0")))
+
+
+@pytest.mark.parametrize("kind", ENGINES_OF)
+def test_drawn_manifests_are_as_their_schemas_say(kind: str) -> None:
+    """Every argument comes back as it was given, and names are what Kubernetes takes (RFC 1123, a label)."""
+    for seed in range(25):
+        plan = drawn_plan(kind, seed)
+        text = "\n".join(manifest(kind, plan))
+        assert faults(kind, text) == [], (seed, text)
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", plan.name), plan.name
+        read = json.dumps(yaml.safe_load(text))
+        for one in plan.workers:
+            written = shlex.join(one.arguments) if kind == "kserve" else list(one.arguments)
+            assert json.dumps(written)[1:-1] in read, (seed, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "said"),
+    [("dynamo", "nvidia.com/v1beta1", "nvidia.com/v1alpha1", "apiVersion"),
+     ("dynamo", "components", "services", "spec"), ("dynamo", "type: worker", "type: main", "components[1].type"),
+     ("dynamo", "name: Worker", "name: -a", "not match"), ("dynamo", '"2"', "2.5", "limits"),
+     ("dynamo", "replicas: 2", "replicas: -1", "less than the minimum"),
+     ("kserve", "uri:", "path:", "'uri' is a required property"), ("kserve", "template:", "pod:", "spec"),
+     ("kserve", "replicas: 2", "replicas: two", "replicas"), ("llm-d", "tensor:", "tp:", "decode.parallelism"),
+     ("llm-d", "modelCommand: custom", "modelCommand: sh", "modelCommand")],
+)  # fmt: skip
+def test_the_schemas_refuse_what_their_projects_would(kind: str, old: str, new: str, said: str) -> None:
+    plan = Plan("m/x", "vllm", (Worker("", 2, Layout(tp=2), ("--max-num-seqs", "8")),))
+    text = "\n".join(manifest(kind, plan))
+    assert old in text and any(said in one for one in faults(kind, text.replace(old, new)))
 
 
 @pytest.mark.parametrize("kind", ENGINES_OF)
@@ -76,8 +114,9 @@ def test_a_manifest_is_read_as_the_question_that_it_is_of(kind: str, is_two_pool
 
 def test_replicas_over_several_hosts_are_written_where_they_can_be() -> None:
     plan = Plan("m/x", "vllm", (Worker("", 1, Layout(tp=8, pp=2), ("--max-num-seqs", "8")),))
-    worker = yaml.safe_load("\n".join(manifest("dynamo", plan)))["spec"]["services"]["Worker"]
-    assert worker["multinode"] == {"nodeCount": 2} and worker["resources"]["limits"] == {"gpu": "8"}
+    worker = yaml.safe_load("\n".join(manifest("dynamo", plan)))["spec"]["components"][1]
+    (container,) = worker["podTemplate"]["spec"]["containers"]
+    assert worker["multinode"] == {"nodeCount": 2} and container["resources"]["limits"] == {"nvidia.com/gpu": "8"}
     for kind in ("kserve", "llm-d"):
         with pytest.raises(InputError, match="2 hosts"):
             manifest(kind, plan)

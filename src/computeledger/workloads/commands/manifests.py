@@ -1,8 +1,9 @@
 """Manifests of Kubernetes for a planned fleet: Dynamo's graph, KServe's LLMInferenceService, values of llm-d's chart.
 
-Keys as the projects declare them: ``dynamocomponentdeployment_types.go`` of Dynamo (commit 0200730, with the example
-``examples/backends/vllm/deploy/disagg.yaml`` at 0044eb9), ``llm_inference_service_types.go`` of KServe (commit 01bfd23,
-with the sample of two pools at 0ed19cd), and ``values.yaml`` of llm-d-modelservice (commit 024c0f2).
+In the versions that the projects store: ``v1beta1`` of Dynamo (served since 1.2; ``disagg.yaml`` of its vLLM examples
+at 2a6da14, where ``--disaggregation-mode`` names the pool and prefill asks for ``--kv-transfer-config``), ``v1alpha2``
+of KServe (its default templates at aaac4e2 read ``VLLM_ADDITIONAL_ARGS`` as shell does), and the chart of
+llm-d-modelservice 0.4.12. The tests hold what is written against the schemas that the projects publish.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Tree = Mapping[str, "Tree | Sequence[Tree] | Sequence[str] | str | int | bool"]
 #: Engines that each manifest has a worker for.
 ENGINES_OF: Mapping[str, tuple[str, ...]] = {"dynamo": ("vllm", "sglang"), "kserve": ("vllm",), "llm-d": ("vllm",)}
 _GPU = "nvidia.com/gpu"
+#: Texts that YAML 1.1 reads as something else.
+_WORDS_OF_YAML = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 #: What a release is written as where a question names none.
 _TAG = "${TAG}"
 
@@ -93,50 +96,43 @@ def manifest(kind: str, plan: Plan) -> list[str]:
 
 def _dynamo(plan: Plan) -> Tree:
     image = f"nvcr.io/nvidia/ai-dynamo/{plan.engine}-runtime:{_TAG}"  # a release of Dynamo's own
-    services: dict[str, Tree] = {
-        "Frontend": {
-            "componentType": "frontend",
-            "replicas": 1,
-            "extraPodSpec": {"mainContainer": {"image": image}},
-        }
-    }
+    components: list[Tree] = [_component("Frontend", "frontend", 1, {"name": "main", "image": image})]
     for one in plan.workers:
-        flag = {"vllm": [f"--is-{one.role}-worker"], "sglang": []}[plan.engine] if one.role else []
+        flag = ["--disaggregation-mode", one.role] if one.role and plan.engine == "vllm" else []
         model = ["--model", plan.model] if plan.engine == "vllm" else []
-        services[f"{one.role.capitalize()}Worker"] = {
-            "envFromSecret": "hf-token-secret",
-            "componentType": "worker",
-            **({"subComponentType": one.role} if one.role else {}),
-            "replicas": one.replicas,
-            **({"multinode": {"nodeCount": one.n_nodes}} if one.n_nodes > 1 else {}),
-            "resources": {"limits": {"gpu": str(one.n_gpus_per_node)}},
-            "extraPodSpec": {
-                "mainContainer": {
-                    "image": image,
-                    "command": ["python3", "-m", f"dynamo.{plan.engine}"],
-                    "args": [*model, *_without_transfer(one.arguments), *flag],
-                }
-            },
+        container: Tree = {
+            "name": "main",
+            "image": image,
+            "command": ["python3", "-m", f"dynamo.{plan.engine}"],
+            "args": [*model, *one.arguments, *flag],
+            "envFrom": [{"secretRef": {"name": "hf-token-secret"}}],
+            "resources": {"limits": {_GPU: str(one.n_gpus_per_node)}},
         }
+        nodes: Tree = {"multinode": {"nodeCount": one.n_nodes}} if one.n_nodes > 1 else {}
+        role = one.role or "worker"
+        components.append({**_component(f"{one.role.capitalize()}Worker", role, one.replicas, container), **nodes})
     return {
-        "apiVersion": "nvidia.com/v1alpha1",
+        "apiVersion": "nvidia.com/v1beta1",
         "kind": "DynamoGraphDeployment",
         "metadata": {"name": plan.name},
-        "spec": {"backendFramework": plan.engine, "services": services},
+        "spec": {"backendFramework": plan.engine, "components": components},
     }
 
 
-def _without_transfer(arguments: Sequence[str]) -> list[str]:
-    """Arguments without the connector, which Dynamo sets by itself."""
-    place = arguments.index("--kv-transfer-config") if "--kv-transfer-config" in arguments else len(arguments)
-    return [*arguments[:place], *arguments[place + 2 :]]
+def _component(name: str, role: str, replicas: int, container: Tree) -> dict[str, Tree | Sequence[Tree] | str | int]:
+    return {
+        "name": name,
+        "type": role,
+        "replicas": replicas,
+        "podTemplate": {"spec": {"containers": [container]}},
+    }
 
 
 def _kserve(plan: Plan) -> Tree:
     pools = {one.role: _workload(one, plan) for one in plan.workers}
     own = pools.get("decode") or pools[""]
     return {
-        "apiVersion": "serving.kserve.io/v1alpha1",
+        "apiVersion": "serving.kserve.io/v1alpha2",
         "kind": "LLMInferenceService",
         "metadata": {"name": plan.name},
         "spec": {
@@ -192,7 +188,7 @@ def _yaml(tree: Tree, indent: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and value:
             yield f"{indent}{key}:"
             yield from _yaml(value, indent + "  ")
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, Sequence) and value and not isinstance(value, str):
             yield f"{indent}{key}:"
             yield from _items(value, indent)
         else:
@@ -213,6 +209,10 @@ def _scalar(value: object) -> str:
     """A value as YAML has it: texts that could be something else in quotation marks, as JSON writes them."""
     if isinstance(value, Mapping):
         return "{}"
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z/][\w./:-]*", value) and value not in ("true", "false", "null"):
+    if (
+        isinstance(value, str)
+        and re.fullmatch(r"[A-Za-z/](?:[\w./:-]*[\w./-])?", value)
+        and value.lower() not in _WORDS_OF_YAML
+    ):
         return value
     return json.dumps(value)
