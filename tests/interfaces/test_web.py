@@ -66,7 +66,7 @@ def test_every_preset_of_every_page_answers(page: Any, client: TestClient) -> No
         assert answer.json()["headline"]
 
 
-_WITHOUT_WORKING = ("accuracy", "claims", "facts")
+_WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts")  # each offer of a comparison has its own, on Serve
 _ASKED = [*((page.name, SMALL.get(page.name, {})) for page in PAGES if page.name not in _WITHOUT_WORKING),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth"))]  # fmt: skip
 

@@ -295,6 +295,28 @@ def test_two_scenarios_stand_side_by_side(visit: Any) -> None:
     again.wait_for_selector("#pinned .tiles .value")
 
 
+def test_offers_are_added_and_removed_and_the_link_restores_them(visit: Any) -> None:
+    page = visit("/compare?3.region=eu-north")
+
+    def systems() -> list[str]:
+        return [one.input_value() for one in page.locator("input[name$='.system']:visible").all()]
+
+    def press(selector: str, place: int = 0) -> None:
+        before = shown(page)
+        page.locator(selector).nth(place).click()
+        settled(page, before)
+
+    assert systems() == ["h100-nvl8", "b200-nvl8", "8xl40s"]
+    press(".remove:visible", 1)
+    assert systems() == ["h100-nvl8", "8xl40s"]
+    assert page.locator("[name='2.region']").input_value() == "eu-north"
+    press("#add")
+    assert systems() == ["h100-nvl8", "8xl40s", "b200-nvl8"]
+    assert page.locator("#now table").first.locator("tbody tr").count() == 3
+    page = visit(page.evaluate("location.pathname + location.search"))
+    assert systems() == ["h100-nvl8", "8xl40s", "b200-nvl8"]
+
+
 def test_downloads_are_what_they_say(visit: Any, tmp_path: Path) -> None:
     page = visit("/life")
 

@@ -24,12 +24,14 @@ OF_HOLDING = ("occupancy", "electricity", "life", "cost_of_capital", "capex", "o
 class OfferTerms(Asked):
     """How an offer is called and paid; what it runs are the fields of a serving question."""
 
-    name: str | None = asked("text", "What the offer is called.", blank="what it differs in")
+    name: str | None = asked("text", "What the offer is called.", blank="what it differs in", label="Name")
     term: str = asked(
-        "text", "How GPU-hours are had: rented on demand, reserved, or owned.", "rent",
+        "text", "How GPU-hours are had: rented on demand, reserved, or owned.", "rent", label="Term",
         choices=("rent", "reserve", "own"),
     )  # fmt: skip
-    region: str | None = asked("text", "Where it stands: a name, which changes no figure.")
+    region: str | None = asked(
+        "text", "Where it stands: a name, which changes no figure.", label="Region", blank="not said"
+    )
     api: str | None = asked(
         "text", "A price sheet in place of a system: provider/model, or a sheet's TOML file.", metavar="SHEET"
     )

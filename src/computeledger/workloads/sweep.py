@@ -26,7 +26,11 @@ WINDOW = 256
 
 
 def sweep(
-    evaluate: Callable[[Block], Result], blocks: Iterable[Block], executor: Executor | None = None, window: int = WINDOW
+    evaluate: Callable[[Block], Result],
+    blocks: Iterable[Block],
+    executor: Executor | None = None,
+    window: int = WINDOW,
+    what: str = "blocks of layouts",
 ) -> Iterator[Result]:
     """Evaluate blocks, in order.
 
@@ -40,6 +44,8 @@ def sweep(
         Who computes; this process when left out. It is not shut down.
     window : int
         Blocks under way at a time [-].
+    what : str
+        What blocks are, for whoever watches.
 
     Yields
     ------
@@ -54,7 +60,7 @@ def sweep(
     True
     """
     if executor is None:
-        yield from map(evaluate, counted(blocks, "blocks of layouts"))
+        yield from map(evaluate, counted(blocks, what))
         return
     rest = iter(blocks)
     waiting: deque[Future[Result]] = deque(executor.submit(evaluate, block) for block in islice(rest, max(window, 1)))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.compare import costs_figure, even_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import percent, span, words
 from computeledger.units import format_count
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
-_COLOR = "#0072B2"
 #: A chance beyond which an order is called clear, and below which it is called open (assumptions).
 _CLEAR, _OPEN = 0.9, 0.65
 _NONE = "–"
@@ -32,7 +31,7 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         headline=_headline(known),
         title=title,
-        plots=(_plot(known),),
+        plots=(*_cost_plot(known), *_even_plot(document["break_even"])),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
             "cheaper than the next: errors that two offers share do not change their order (fitted to measured pairs)",
@@ -116,10 +115,17 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
         month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
         each = Cell(words(one["usd_per_request"], "USD"), below=band)
         chance = _chance(one["cheaper_than_next_probability"])
-        rows.append([one["name"], *month, each, words(one["usd_per_mtok"], "USD"), chance])
+        name = Cell(one["name"], below=", ".join(filter(None, _terms(one))))
+        rows.append([name, *month, each, words(one["usd_per_mtok"], "USD"), chance])
     month = ["a month #"] if has_month else []
     columns = ("offer", *month, "a request, 90 % interval #", "a Mtok #", "cheaper than the next #")
     return Table("What each costs", columns, rows, "usd_per_request", strong=(0,), is_stacked=True)
+
+
+def _terms(one: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """What an offer's name may leave open."""
+    term = {"reserve": "reserved", "own": "owned"}.get(one["term"])
+    return one["precision"], term, one["region"]
 
 
 def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
@@ -214,10 +220,28 @@ def _refused(refused: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Without an answer", ("offer", "why"), rows)
 
 
-def _plot(known: Sequence[Mapping[str, Any]]) -> Plot:
-    values = {one["name"]: _quantity(one) for one in known}
-    caption = "Cost of a request with its 90 % interval, over times and prices; one that is open reaches the median."
-    return Plot("cost", "Cost of a request", caption, bars_figure(values, "USD", _COLOR), "usd_per_request")
+def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
+    priced = [one for one in known if one["usd_per_request"] > 0]
+    if not priced:
+        return []
+    values = {one["name"]: _quantity(one) for one in priced}
+    caption = (
+        "A request's cost with its 90 % interval, over times and prices, on a scale of ratios; one that is open ends "
+        "at the median."
+    )
+    return [Plot("cost", "Cost of a request", caption, costs_figure(values, "USD"), "usd_per_request")]
+
+
+def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
+    prices = [
+        (one["offer"], one["usd_per_gpu_hour"], one["equal_usd_per_gpu_hour"])
+        for one in found
+        if one["kind"] == "price"
+    ]
+    if not prices:
+        return []
+    caption = "What a GPU-hour costs (filled), and the price below which the offer is the cheapest of all (open)."
+    return [Plot("even", "A GPU-hour at break-even", caption, even_figure(prices), "break_even")]
 
 
 def _quantity(one: Mapping[str, Any]) -> dict[str, Any]:

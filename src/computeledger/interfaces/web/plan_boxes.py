@@ -168,7 +168,7 @@ def _put(tables: dict[str, Any], dotted: str, text: str) -> None:
 
 
 def plan_text(tables: Mapping[str, Any]) -> str:
-    """Tables as the text of a PLAN.toml.
+    """Tables, and lists of tables, as the text of a PLAN.toml or another file.
 
     Examples
     --------
@@ -180,11 +180,29 @@ def plan_text(tables: Mapping[str, Any]) -> str:
     <BLANKLINE>
     [inference.kinds]
     output = "100%"
+    >>> print(plan_text({"offer": [{"system": "h100-nvl8"}, {"api": "a/b"}]}), end="")
+    [[offer]]
+    system = "h100-nvl8"
+    <BLANKLINE>
+    [[offer]]
+    api = "a/b"
     """
     return "\n".join(_lines(tables, "")).lstrip("\n") + "\n"
 
 
 def _lines(table: Mapping[str, Any], name: str) -> list[str]:
-    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    inner = [(f"{name}.{key}".lstrip("."), one) for key, one in table.items() if isinstance(one, dict)]
-    return [*plain, *(line for key, one in inner for line in ("", f"[{key}]", *_lines(one, key)))]
+    tables = {key: [one] if isinstance(one, dict) else one for key, one in table.items() if _is_tables(one)}
+    out = [f"{key} = {_toml(value)}" for key, value in table.items() if key not in tables]
+    for key, several in tables.items():
+        dotted = f"{name}.{key}".lstrip(".")
+        header = f"[{dotted}]" if isinstance(table[key], dict) else f"[[{dotted}]]"
+        out += [line for one in several for line in ("", header, *_lines(one, dotted))]
+    return out
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and all(isinstance(one, dict) for one in value))
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -58,6 +58,7 @@ def _data(page: Page) -> dict[str, Any]:
         "controls": [asdict(replace(one, choice_of=None)) for one in page.controls],  # names are read on the server
         "presets": {name: dict(values) for name, values in page.presets.items()},
         "bases": {name: dict(values) for name, values in page.bases.items()},
+        "examples": page.slot_examples,
         "config": plot_parts.CONFIG,
         "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)},
     }

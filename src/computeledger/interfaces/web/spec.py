@@ -98,7 +98,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the app."""
+    """A page of the app.
+
+    Groups whose controls are named ``1.system``, ``2.system`` and so on are slots: a reader adds and removes them, an
+    empty one is not shown, and one that is added starts with the first of ``slot_examples`` that no other has.
+    """
 
     name: str
     title: str
@@ -108,6 +112,8 @@ class Page:
     view: Callable[[Answer], View] = lambda answer: view_of(answer.source)
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     bases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    slot: str = ""
+    slot_examples: tuple[str, ...] = ()
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.
@@ -191,7 +197,7 @@ def _check(one: Control, text: str) -> None:
     if any(ord(letter) < ord(" ") for letter in text):
         raise ControlError(one.name, f"{one.label} {shown(text)}: one line of plain text is expected")
     if one.kind == "choice" and one.choice_of is None and text not in one.choices:
-        hint = nearest(text, one.choices)
+        hint = nearest(text, filter(None, one.choices))
         if hint.startswith("allowed") and len(one.choices) > _FEW:
             hint = f"type a part of a name to see which of the {len(one.choices)} have it"
         raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from computeledger.arrays import Range, median
 from computeledger.errors import InputError, UnknownIdError
 from computeledger.fields import Given, python_spelling
+from computeledger.files import user_files_allowed
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import Answer, from_python
@@ -224,7 +226,7 @@ def answer_compare(question: CompareQuestion) -> CompareAnswer:
     read = question.offers if isinstance(question.offers, Offers) else read_offers(question.offers)
     simulated = sum(one.question is not None and bool(one.question.promises) for one in read.each)
     with open_executor(local_workers(question.workers, simulated, LONG_COMPARISON), question.cluster) as executor:
-        found = list(in_order(compared, read.each, executor))
+        found = list(in_order(compared, read.each, executor, what="offers"))
     known = sorted((one for one in found if isinstance(one, Compared)), key=_usd)
     refused = sorted((one for one in found if isinstance(one, Refused)), key=lambda one: one.offer.name)
     cheaper = tuple(tuple(row) for row in chances([one.priced for one in known]).tolist())
@@ -244,15 +246,26 @@ def compared(offer: Offer) -> Compared | Refused:
     if offer.question is None:
         return _billed(offer)
     question = offer.question
-    try:
-        answer = answer_serve(question)
-    except UnknownIdError as error:
-        raise UnknownIdError(f"{offer.where}{error}") from None
-    except InputError as error:
-        return Refused(offer, python_spelling(str(error)))
+    answer = _kept_answer(question) if not user_files_allowed() else _answer(question)
+    if isinstance(answer, UnknownIdError):
+        raise UnknownIdError(f"{offer.where}{answer}")
+    if isinstance(answer, InputError):
+        return Refused(offer, python_spelling(str(answer)))
     found = _served(offer, answer)
     missed = [meets_words(name, one) for name, one in (found.served.meets or {}).items() if not one["meets"]]
     return Refused(offer, "; ".join(missed)) if missed else found
+
+
+def _answer(question: ServeQuestion) -> ServeAnswer | PoolsAnswer | InputError:
+    """What ``serve`` answers, or why it does not."""
+    try:
+        return answer_serve(question)
+    except InputError as error:
+        return error
+
+
+#: The same where no file can be read, so that a question has one answer: whoever edits one of six offers waits for one.
+_kept_answer = functools.lru_cache(maxsize=12)(_answer)
 
 
 def _billed(offer: Offer) -> Compared:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from computeledger.bounds import AT_LEAST_ONE, Bound, check_record
 from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
+from computeledger.progress import stage
 from computeledger.simulation import measures
 from computeledger.simulation.compiled import for_events
 from computeledger.simulation.prefix_cache import (
@@ -359,6 +360,7 @@ def simulate_serving(
     >>> [round(result.percentiles[name]["p50"], 3) for name in ("ttft_s", "end_to_end_s")], result.is_saturated
     ([0.5, 0.7], False)
     """
+    stage("a fleet under load")
     _check(scenario, trace)
     run = _prepared(scenario, trace, seed)
     if window is not None:

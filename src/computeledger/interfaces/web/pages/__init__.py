@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from computeledger.interfaces.web.pages import accuracy as page_accuracy
 from computeledger.interfaces.web.pages import claims as page_claims
+from computeledger.interfaces.web.pages import compare as page_compare
 from computeledger.interfaces.web.pages import facts as page_facts
 from computeledger.interfaces.web.pages import frontier as page_frontier
 from computeledger.interfaces.web.pages import life as page_life
@@ -18,6 +19,7 @@ from computeledger.interfaces.web.spec import Page
 PAGES: tuple[Page, ...] = (
     page_life.PAGE,
     page_serve.PAGE,
+    page_compare.PAGE,
     page_memory.PAGE,
     page_pretrain.PAGE,
     page_rl.PAGE,

@@ -146,9 +146,37 @@ function buttons() {
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(pinned !== null));
   for (const [name, one] of controls) if (one.only) holder(name).hidden = !matters(one.only);
-  for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])");
+  for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])") || isEmptySlot(group);
+  if (byId("add")) byId("add").disabled = !slots.some(isEmptySlot);
   const preset = byId("preset");
   if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";
+}
+
+// groups of which a reader has as many as are wanted: an empty one is not shown
+const slots = [...form.querySelectorAll("[data-slot]")];
+const namesIn = (slot) => [...slot.querySelectorAll(".control")].map((one) => one.dataset.name);
+const isEmptySlot = (slot) => slots.includes(slot) && namesIn(slot).every((name) => !typed(name));
+const firstIn = (slot) => box(namesIn(slot)[0]);
+
+function put(name, text) {
+  box(name).value = text;
+  placeSlider(name);
+}
+
+function addSlot() {
+  const first = firstIn(slots.find(isEmptySlot)), used = slots.map((one) => firstIn(one).value);
+  put(first.name, given.examples.find((one) => !used.includes(one)) ?? given.examples[0]);
+  remember();
+  settle();
+  first.focus();
+}
+
+function removeSlot(slot) { // those behind it move up
+  const rows = slots.slice(slots.indexOf(slot)).map(namesIn), texts = rows.map((names) => names.map(typed));
+  rows.forEach((names, i) => names.forEach((name, k) => put(name, texts[i + 1]?.[k] ?? "")));
+  remember();
+  settle();
+  byId("add").focus();
 }
 
 function matters(only) {
@@ -208,7 +236,10 @@ async function fetched(path, signal) {
   throw unexpected;
 }
 
-function tellFar({ done, total, what } = { total: 0, what: "" }) {
+let far = 0;
+
+function tellFar({ done, total, what } = { done: 0, total: 0, what: "" }) {
+  far = Math.max(far, done);
   const bar = document.querySelector(".bar");
   bar.classList.toggle("known", total > 1);
   bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
@@ -223,7 +254,7 @@ async function settle() {
   await ask(true);
 }
 
-async function ask(isSettled = false) {
+async function ask(isSettled = false, before = 0) {
   const query = readBoxes().toString(), question = JSON.stringify([query, pinned]);
   if (asking) {
     again = asking.question !== question;
@@ -235,6 +266,7 @@ async function ask(isSettled = false) {
   const own = { question, since: performance.now(), stop: new AbortController() };
   asking = own;
   root.dataset.asking = "on";
+  far = 0;
   const slow = setTimeout(() => { byId("busy").hidden = false; }, SLOW_MS);
   let tell;
   try {
@@ -251,12 +283,15 @@ async function ask(isSettled = false) {
   } catch (error) {
     if (!own.stop.signal.aborted) tell = () => { if (!isTyping) { complain(error); refused = error.control ? question : null; } };
     else if (!again) tell = () => say("stopped; the last answer stays");
+    // offers that were answered within a question's time are kept: the next question goes on behind them
+    if (slots.length && far > before && !own.stop.signal.aborted && error.message.startsWith("stopped:")) { tell = null; again = true; }
   }
+  const reached = far;
   clearTimeout(slow);
   byId("busy").hidden = true;
   tellFar();
   asking = null;
-  if (again) { again = false; ask(); }
+  if (again) { again = false; ask(false, tell === null ? reached : 0); }
   await tell?.();
   if (!asking) delete root.dataset.asking;
 }
@@ -756,6 +791,8 @@ byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); a
 byId("redo").addEventListener("click", () => history.forward());
 byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); settle(); });
 byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; settle(); });
+byId("add")?.addEventListener("click", addSlot);
+for (const slot of slots) slot.querySelector(".remove").addEventListener("click", () => removeSlot(slot));
 byId("close-working").addEventListener("click", closeWorking);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });

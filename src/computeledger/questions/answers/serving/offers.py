@@ -20,6 +20,7 @@ from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answers.cost import answer_cost
 from computeledger.questions.compare import OF_HOLDING, Offer, Offers, OfferTerms
 from computeledger.questions.cost import CostQuestion
+from computeledger.questions.wording import span, words
 from computeledger.simulation.serving.workload import read_workload
 from computeledger.workloads.questions.serve import ServeQuestion
 
@@ -213,12 +214,14 @@ def _price(terms: OfferTerms, question: ServeQuestion) -> Uncertain | None:
 
 
 def _named_apart(offers: Sequence[Offer]) -> list[Offer]:
-    """Offers of different names; those named alike are told apart by engine, format and term."""
+    """Offers of different names; those named alike are told apart by engine, format, term, region, model and price."""
     out = list(offers)
-    for part in ("backend", "precision", "term", "region"):
+    for part in ("backend", "precision", "term", "region", "model", "price"):
         names = [one.name for one in out]
         for place, one in enumerate(out):
             said = getattr(one.terms, part, None) or getattr(one.question, part, None)
+            if part == "price" and said is not None:
+                said = f"{words(said, 'USD') if isinstance(said, float) else span(said.low, said.high, 'USD')}/h"
             if names.count(one.name) > 1 and said:
                 out[place] = replace(one, name=f"{one.name}, {said}")
     names = [one.name for one in out]

@@ -1,0 +1,74 @@
+"""Plots of offers: what a request costs, and at which price of a GPU-hour the order turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots.parts import Spec, plain, rounded
+from computeledger.questions.wording import point, show, words
+
+_ROW_PX, _AXIS_PX = 46, 52
+_COLOR = "#0072B2"
+#: Where a row's mark and its words stand, below and above its place.
+_MARK, _WORDS = -0.14, 0.24
+
+
+def costs_figure(offers: Mapping[str, Any], unit: str) -> Spec:
+    """Costs with their 90 % intervals, in the order given, the first on top; ratios are distances.
+
+    Examples
+    --------
+    >>> one, two = ({"p05": x / 2, "p10": x / 2, "p50": x, "p90": 2 * x, "p95": 2 * x} for x in (1.0, 30.0))
+    >>> costs_figure({"a": one, "b": two}, "USD")["data"][1]["y"]
+    [0.86, -0.14]
+    """
+    places = range(len(offers))[::-1]
+    rows = [(value, place + _MARK, _COLOR, "circle") for place, value in zip(places, offers.values(), strict=True)]
+    ends = [point(value, key) for value in offers.values() for key in ("p05", "p50", "p95")]
+    notes = [f"{plain(name)}  <b>{words(point(value), unit)}</b>" for name, value in offers.items()]
+    return _figure(parts.interval_marks(rows, unit, _ROW_PX), notes, ends)
+
+
+def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
+    """Prices of a GPU-hour as they are and at which an offer is as cheap as the cheapest, or as the next.
+
+    Examples
+    --------
+    >>> even_figure([("a", 3.0, 4.0), ("b", 5.0, 2.0)])["data"][0]["x"]
+    [3.0, 4.0, None, 5.0, 2.0, None]
+    """
+    places = [place + _MARK for place in range(len(offers))[::-1]]
+    lines: Spec = {
+        "type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": parts.NEUTRAL, "width": 1.5},
+        "x": [part for _, now, even in offers for part in (*rounded([now, even]), None)],
+        "y": [part for place in places for part in (place, place, None)],
+    }  # fmt: skip
+    _, now, even = zip(*offers, strict=True)
+    marks: list[Spec] = [
+        {"type": "scatter", "mode": "markers", "name": name, "x": rounded(prices), "y": places, "cliponaxis": False,
+         "marker": {"symbol": symbol, "size": 12, "color": _COLOR, "line": {"color": _COLOR, "width": 2.5}},
+         "hovertemplate": f"%{{x:$.3g}} {name}<extra></extra>"}
+        for name, prices, symbol in (("now", now, "circle"), ("at break-even", even, "diamond-open"))
+    ]  # fmt: skip
+    notes = [
+        f"{plain(name)}  <b>{words(price, 'USD')}</b>, even at <b>{words(equal, 'USD')}</b>"
+        for name, price, equal in offers
+    ]
+    return _figure([lines, *marks], notes, [part for _, *prices in offers for part in prices])
+
+
+def _figure(data: list[Spec], notes: Sequence[str], values: Iterable[float]) -> Spec:
+    n = len(notes)
+    lines = [parts.note(text, place + _WORDS) for place, text in zip(range(n)[::-1], notes, strict=True)]
+    return {
+        "data": data,
+        "layout": parts.layout(
+            _ROW_PX * n + _AXIS_PX,
+            lines,
+            xaxis=parts.log_axis(values, lambda value: show(value, "USD")),
+            yaxis={"range": [-0.6, n - 0.4], **parts.ROWS},
+            margin={"l": 4, "r": 12, "t": 4, "b": 36},
+        ),
+    }

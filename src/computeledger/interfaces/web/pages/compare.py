@@ -1,0 +1,200 @@
+"""The page *Compare*: several offers for one workload and one promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from computeledger.arrays import Range
+from computeledger.errors import InputError
+from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
+from computeledger.fields import TEXT, fields_of
+from computeledger.interfaces.view import Cell
+from computeledger.interfaces.views import view_of
+from computeledger.interfaces.web.controls import choices, control_of
+from computeledger.interfaces.web.plan_boxes import plan_text
+from computeledger.interfaces.web.spec import Answer, Control, ControlError, Page, Values, View, with_times
+from computeledger.questions.answers.compare import CompareAnswer, answer_compare
+from computeledger.questions.answers.serving.offers import read_offers
+from computeledger.questions.compare import CompareQuestion, Offer, Offers, OfferTerms
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.setup import BACKENDS
+
+_WORKLOAD, _PROMISE = "workload", "promise"
+_SERVE, _TERMS = fields_of(ServeQuestion), fields_of(OfferTerms)
+#: What all offers share, with what the page shows first; limits on times are the promise.
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "model": {**choices(model_ids, model_name, "meta-llama/Meta-Llama-3.1-8B"), "help": ""},
+    "input_tokens": {"default": "2K", "help": "A number, or how they differ: lognormal:P50:P95."},
+    "cached_tokens": {"has_zero": True, "help": ""},
+    "output_tokens": {"default": "300", "help": ""},
+    "requests_per_s": {"default": "40", "blank": "none", "help": "None: the cost of GPUs that never idle."},
+    "ttft": {"kind": "text", "default": "2s", "help": "2s: the median; p95:2s: 95 % of the requests, simulated."},
+    "tpot": {"kind": "text", "default": "40ms", "help": ""},
+    "e2e": {"kind": "text", "help": "Such as p99:30s."},
+    "goodput": {"help": "Share of the requests that keep all limits at once."},
+}  # fmt: skip
+#: What an offer says of itself.
+_OWN: Mapping[str, Mapping[str, Any]] = {
+    "system": {"kind": "choice", "choices": ("", *offered_systems()), "choice_of": bundled_system_id, "blank": ""},
+    "name": {},
+    "model": {"kind": "choice", "choices": ("", *model_ids()), "choice_of": model_name, "blank": "the workload's"},
+    "precision": {"kind": "choice", "choices": ("", "bf16", "fp8", "fp4", "int8", "int4"), "blank": "as stored"},
+    "backend": {"kind": "choice", "choices": ("", *BACKENDS), "blank": "vllm, usually"},
+    "price": {"kind": "text", "blank": "of the term"},
+    "term": {"default": "", "choices": ("", "rent", "reserve", "own"), "blank": "rent"},
+    "region": {},
+}
+#: Offers that the page begins with; the others are there to be added.
+_FIRST: tuple[Mapping[str, str], ...] = (
+    {"system": "h100-nvl8"},
+    {"system": "b200-nvl8", "precision": "fp4", "price": "3.2..4", "region": "eu-north"},
+    {"system": "8xl40s"},
+)
+#: Systems that offers are added with.
+_MORE = ("h100-nvl8", "b200-nvl8", "8xl40s", "h200-nvl8", "mi300x-8", "a100-nvl8", "gb200-nvl72")
+MOST_SLOTS = 6
+
+
+def _shared_control(name: str) -> Control:
+    group = "Promise" if _SERVE[name].takes_quantile or name == "goodput" else "Workload"
+    return control_of(_SERVE[name], {**_SHARED[name], "group": group})
+
+
+def _own_control(place: int, name: str) -> Control:
+    first = _FIRST[place - 1] if place <= len(_FIRST) else {}
+    look = {**_OWN[name], "group": f"Offer {place}", "default": first.get(name, ""), "help": ""}
+    if name not in ("system", "term"):
+        look["follows"] = f"{place}.system"
+    return dataclasses.replace(control_of((_TERMS | _SERVE)[name], look), name=f"{place}.{name}", option="")
+
+
+_CONTROLS = (
+    *(_shared_control(name) for name in _SHARED),
+    *(_own_control(place, name) for place in range(1, MOST_SLOTS + 1) for name in _OWN),
+)
+
+
+def tables_of(values: Values) -> tuple[dict[str, Any], list[int]]:
+    """Tables of the OFFERS.toml that the boxes describe, and which slot each offer stands in.
+
+    Examples
+    --------
+    >>> tables_of({"model": "llama-3.1-8b", "ttft": "2s", "3.system": "h100-nvl8", "3.price": "2.5"})[0]
+    {'workload': {'model': 'llama-3.1-8b'}, 'promise': {'ttft': '2s'}, 'offer': [{'system': 'h100-nvl8', 'price': 2.5}]}
+    """
+    shared: dict[str, dict[str, Any]] = {_WORKLOAD: {}, _PROMISE: {}}
+    slots: dict[int, dict[str, Any]] = {}
+    for name, text in values.items():
+        place, _, key = name.rpartition(".")
+        field = (_TERMS | _SERVE)[key.replace("-", "_")]
+        section = _PROMISE if field.takes_quantile else _WORKLOAD
+        table = slots.setdefault(int(place), {}) if place else shared[section]
+        table[field.name] = text if field.dimension == TEXT else _number(text)
+    without = next((place for place, table in slots.items() if "system" not in table), None)
+    if without is not None:
+        raise ControlError(f"{without}.system", "needed; Remove takes the offer away")
+    used = {name: table for name, table in shared.items() if table}
+    return {**used, "offer": [slots[place] for place in sorted(slots)]}, sorted(slots)
+
+
+def _number(text: str) -> float | int | str:
+    """A plain number as TOML writes one; anything else is a text for the engine to judge."""
+    if not re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text):
+        return text
+    return float(text) if "." in text else int(text)
+
+
+def _offers(values: Values) -> tuple[Offers, str]:
+    """The offers that the boxes describe, and the text of their file."""
+    tables, slots = tables_of(values)
+    if not slots:
+        raise ControlError("1.system", "at least one offer is needed: add one")
+    try:
+        return read_offers(tables), plan_text(tables)
+    except InputError as error:
+        raise _at_its_box(str(error), slots) from None
+
+
+def _at_its_box(message: str, slots: list[int]) -> InputError:
+    """An error of a file of offers, at the box that it is about."""
+    found = re.match(
+        r"(?:offers:\d+: )?(?:\[\w+\] |(?:offer \d+ and )?offer (\d+)(?: \(.*?\))?: )?(?:(\w+) (?='))?", message
+    )
+    place, key = found.groups() if found else (None, None)
+    said = message[found.end() :] if found else message
+    word = (key or re.split(r"\W", said, maxsplit=1)[0]).replace("_", "-")
+    own = f"{slots[int(place) - 1]}." if place else ""
+    names = {one.name for one in _CONTROLS}
+    return ControlError(next((one for one in (own + word, word, f"{own}name") if one in names), ""), said)
+
+
+def _answer(values: Values, working: bool) -> Answer:
+    offers, text = _offers(with_times(_CONTROLS, values))
+    found = answer_compare(CompareQuestion(offers=offers))
+    return Answer(found.to_dict(working=working), "computeledger compare OFFERS.toml", found, text)
+
+
+def _view(answer: Answer) -> View:
+    found: CompareAnswer = answer.source
+    view = view_of(found)
+    first, *others = (dataclasses.replace(one, key="") for one in view.tables)
+    if found.offers:
+        links = [_on_serve(one.offer) for one in found.offers]
+        rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
+        note = "the name of an offer opens it on Serve, with its working, layouts and curves"
+        first = dataclasses.replace(first, rows=rows, note=note)
+    plots = tuple(dataclasses.replace(one, key="") for one in view.plots)
+    blocks = (("OFFERS.toml", answer.plan or ""),)
+    return dataclasses.replace(view, tables=(first, *others), plots=plots, blocks=blocks, grounds=view.grounds[:1])
+
+
+def _linked(cell: str | Cell, href: str) -> Cell:
+    return dataclasses.replace(cell if isinstance(cell, Cell) else Cell(cell), href=href)
+
+
+def _on_serve(offer: Offer) -> str:
+    """The address of the page Serve that asks about one offer."""
+    asked = {}
+    for name, one in _SERVE.items():
+        value = getattr(offer.question, name)
+        if one.label and value != one.default:
+            asked[name.replace("_", "-")] = _written(value, "s" if one.dimension == "s" else "")
+    return f"/serve?{urlencode(asked)}"
+
+
+def _written(value: Any, unit: str) -> str:
+    if isinstance(value, Range):
+        return f"{value.low:.6g}..{value.high:.6g}{unit}"
+    return (
+        f"{value:.12g}" + unit
+        if isinstance(value, float)
+        else str(value) + (unit if not isinstance(value, str) else "")
+    )
+
+
+PAGE = Page(
+    "compare",
+    "Offers",
+    "Which offer serves this load within this promise for the least, and how sure is that?",
+    _CONTROLS,
+    _answer,
+    _view,
+    presets={
+        "Three systems, limits at the median": {},
+        "H100 or B200, promised to 95 % of the requests": {"ttft": "p95:2s", "tpot": "p95:40ms", "3.system": ""},
+        "H200 rented, reserved, owned": {
+            "1.system": "h200-nvl8", "2.system": "h200-nvl8", "3.system": "h200-nvl8",
+            "2.term": "reserve", "3.term": "own",
+        },
+        "Two models of one family": {
+            "requests-per-s": "10", "1.name": "8B", "2.name": "70B", "2.system": "h100-nvl8",
+            "2.model": "meta-llama/Llama-3.3-70B-Instruct", "2.precision": "fp8", "3.system": "",
+        },
+    },
+    slot="offer",
+    slot_examples=_MORE,
+)  # fmt: skip
