@@ -13,6 +13,7 @@ import computeledger as cl
 from computeledger.files import without_user_files
 from computeledger.interfaces.web.app import create_app
 from computeledger.questions.answers import compare as answers
+from computeledger.questions.answers.serving.answer import answer_serve
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.questions.compare import CompareQuestion
 
@@ -65,11 +66,11 @@ def test_bad_input_is_said_at_the_box_of_its_offer(
 def test_who_edits_one_offer_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no file can be read; where one can, it may have changed meanwhile, so that every offer is asked again."""
     asked: list[str] = []
-    kept, serve = answers._kept_answer, answers.answer_serve
+    kept = answers._kept_answer
 
     def counted(question: Any) -> Any:
         asked.append(question.system)
-        return serve(question)
+        return answer_serve(question)
 
     def compare(price: float) -> float:
         offers = [{"system": "h100-nvl8", "gpus": 1}, {"system": "a100-nvl8", "gpus": 1, "price": price}]
@@ -77,7 +78,7 @@ def test_who_edits_one_offer_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> N
         found = answers.answer_compare(CompareQuestion(offers=read_offers({"workload": shared, "offer": offers})))
         return next(one.served.usd_per_request for one in found.offers if one.offer.name == "a100-nvl8")
 
-    monkeypatch.setattr(answers, "answer_serve", counted)
+    monkeypatch.setattr("computeledger.questions.answers.compare.answer_serve", counted)
     kept.cache_clear()
     with without_user_files():
         first, second = compare(1.0), compare(2.0)
