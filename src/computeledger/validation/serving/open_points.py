@@ -29,6 +29,7 @@ from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.weights import precision_of
 from computeledger.validation.compare import MOST_MEASURED, Comparison
 from computeledger.validation.published.rows import Unpredictable
+from computeledger.validation.serving.lanes import Lanes, found_fraction, lanes_of, served_lanes
 from computeledger.validation.serving.points import ROUNDS_OF_A_RUN
 from computeledger.validation.serving.predictions import held_by_memory
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
@@ -135,6 +136,7 @@ class OpenCase:
     years: float = 0.0
     tuning: str = DEFAULT_TUNING
     is_acceptance_assumed: bool = False
+    lanes: Lanes | None = None
 
     @property
     def is_time(self) -> bool:
@@ -183,6 +185,7 @@ def open_case(row: Row) -> OpenCase:
         years=_years(row),
         tuning="published" if _MAKERS.get(row["source"]) == row["engine"] else DEFAULT_TUNING,
         is_acceptance_assumed=is_assumed,
+        lanes=lanes_of(row.get("note", "")),
     )
 
 
@@ -210,7 +213,8 @@ def _scenario(row: Row, system: str) -> ServingScenario:
     if fits > BINARY * chip.hbm_bytes.value:
         raise Unpredictable("weights do not fit the GPUs as recorded")
     engine_run = told(row)
-    cached = 0.0 if engine_run.no_prefix_cache else _number(row, "cached_fraction") * _number(row, "input_tokens")
+    found = found_fraction(_number(row, "cached_fraction"), row.get("note", ""))
+    cached = 0.0 if engine_run.no_prefix_cache else found * _number(row, "input_tokens")
     engine = row["engine"] if row["engine"] in engines() else GENERIC
     kept = HostMemory(buffers=buffers_asked(engine_run, engine)) if engine_run.memory_fraction else ON_CHIP
     one = ServingScenario(
@@ -355,6 +359,8 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     """
     if case.is_static and case.engine not in local_engines():  # a benchmark that holds its batch streams to nobody
         machine = replace(machine, efficiency=_unanswering(machine.efficiency))
+    if case.lanes is not None:
+        return _of_lanes(case, case.lanes, machine)
     result = estimate_serving(case.scenario, machine)
     if case.quantity == "input_tokens_per_s_per_gpu":
         return _prefill_rate(case, result, machine)
@@ -378,6 +384,22 @@ def predict_open(case: OpenCase, machine: Machine) -> Num:
     later_s = (turn.waiting / turn.batch - turns_waited(turn.waiting, turn.batch, one.rounds)) * turn.central_s
     cycle_s = first_s + machine.efficiency.first_token_ratio * later_s + one.output_tokens * each_s
     return (one.batch + one.waiting) * tokens / cycle_s / one.layout.n_gpus
+
+
+def _of_lanes(case: OpenCase, lanes: Lanes, machine: Machine) -> Num:
+    """A figure of replayed sessions, whose requests in flight follow from how fast they are answered."""
+    one = case.scenario
+    result, request_s = served_lanes(lanes, one, machine)
+    if case.is_time:
+        times = {"tpot": result.tpot_s, "ttft": result.ttft_statistic_s(case.statistic), "request_latency": request_s}
+        return times[case.quantity]
+    inputs = one.input_tokens + one.cached_tokens
+    tokens = {
+        "output_tokens_per_s_per_gpu": one.output_tokens,
+        "input_tokens_per_s_per_gpu": inputs,
+        "total_tokens_per_s_per_gpu": inputs + one.output_tokens,
+    }[case.quantity]
+    return lanes.requests_per_s(request_s) * tokens / one.layout.n_gpus
 
 
 def _unanswering(constants: Efficiency) -> Efficiency:
