@@ -26,7 +26,7 @@ def replica(kv_tokens: float, n: int = 1) -> Pool:
 
 
 def test_the_mooncake_trace_by_capacity(shared_data: Path) -> None:
-    """llmtrafficlens 0.11.0, README, of the second half of the requests: 18.8 % with 4M tokens, 39.8 % without a limit.
+    """Llmtrafficlens 0.11.0, README, of the second half of the requests: 18.8 % with 4M tokens, 39.8 % without a limit.
 
     The FAST'25 paper's Figure 9 has 21.5 and 40.1 % over all requests, read from the curves' coordinates: its blocks
     are of 256 tokens (section 5.1), the published trace's of 512.
@@ -74,7 +74,7 @@ def test_rounds_that_outgrow_a_pool_of_memory() -> None:
 
 
 def test_agents_on_workers_in_turn_find_their_history_in_a_shared_pool() -> None:
-    """vLLM's evaluation of Mooncake Store, section *Scaling out to multiple nodes*: above 95 %, round-robin.
+    """VLLM's evaluation of Mooncake Store, section *Scaling out to multiple nodes*: above 95 %, round-robin.
 
     20K tokens of instructions, 10K of a first input, 2,048 a turn, 900 written, 30 turns.
     """
