@@ -33,6 +33,7 @@ FILES += [
     ("reliability", DATA.joinpath("reliability.toml")),
     ("workloads", DATA.joinpath("workloads.toml")),
     ("speculation", DATA.joinpath("speculation.toml")),
+    ("images", DATA.joinpath("images.toml")),
 ]
 FILES += [("optimizers", DATA.joinpath("optimizers.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]

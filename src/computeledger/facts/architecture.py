@@ -81,11 +81,70 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True)
 class VisionEncoder:
-    """The vision part of a multimodal model, kept apart from the language part."""
+    """The vision part of a multimodal model, kept apart from the language part.
+
+    Attributes
+    ----------
+    n_params : int
+        Matrices of all of it, positions included [-].
+    n_layers : int
+        Of the transformer over patches [-].
+    tokens_per_image : int or None
+        Where the configuration states one number for every image [token].
+    family : str
+        ``model_type`` of the whole model, which says how images are resized and cut.
+    hidden_size, attention_width, mlp_width : int
+        Of a patch, of its queries, and between the matrices of its MLP [-].
+    patch_params, layer_params, projector_params : int
+        Multiplied with each patch once, with each patch in each layer, and with each token that is left [-].
+    patch_pixels, merged_side, image_pixels : int
+        Side of a patch, patches that become one token along a side, and side of an image or tile [pixel], [-], [pixel].
+    window_patches, n_full_layers : int
+        Patches that a patch sees in most layers, and layers where it sees all; 0 where all layers see all [-].
+    """
 
     n_params: int
     n_layers: int
     tokens_per_image: int | None = None
+    family: str = ""
+    hidden_size: int = 0
+    attention_width: int = 0
+    mlp_width: int = 0
+    patch_params: int = 0
+    layer_params: int = 0
+    projector_params: int = 0
+    patch_pixels: int = 14
+    merged_side: int = 1
+    image_pixels: int = 0
+    window_patches: int = 0
+    n_full_layers: int = 0
+
+
+#: How an engine spreads an encoder over the ranks of tensor parallelism: its matrices, or the images.
+TENSOR, DATA = "tensor", "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images of a request, and the encoder that an engine holds to read them.
+
+    Attributes
+    ----------
+    count : int
+        Of a request [-].
+    patches, tokens : int
+        Of one image: what the encoder reads, and what the prompt holds of it with the marks around it [-], [token].
+    encoder : VisionEncoder
+        What reads them.
+    spread : str
+        ``tensor`` or ``data``.
+    """
+
+    count: int
+    patches: int
+    tokens: int
+    encoder: VisionEncoder
+    spread: str = TENSOR
 
 
 #: What adapters are put beside: the projections of the mixers, or those and the dense MLPs.
@@ -175,6 +234,8 @@ class Model:
         Adapters that an engine runs beside the weights; None where there are none, or where they are merged.
     drafter : Model or None
         What an engine runs beside the model to draft its tokens: a head, or a small model.
+    images : Images or None
+        Images of a request, and the encoder that an engine holds for them; None where prompts are text.
     """
 
     id: str
@@ -200,6 +261,7 @@ class Model:
     guessed: tuple[str, ...] = ()
     adapters: Lora | None = None
     drafter: Model | None = None
+    images: Images | None = None
 
     @property
     def is_moe(self) -> bool:

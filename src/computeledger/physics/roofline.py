@@ -61,6 +61,9 @@ class OperationKind(StrEnum):
     USUAL_TUNING = "usual tuning"
     CORRECTION = "measured correction"
     DRAFTING = "drafting"
+    IMAGE_ENCODER = "image encoder"
+    IMAGE_ATTENTION = "attention of images"
+    IMAGE_ACTIVATIONS = "activations of images"
     PREFILL_QUEUE = "queue before the prefill pool"
 
 

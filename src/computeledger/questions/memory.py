@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from computeledger.fields import asked, shared
+from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import EngineMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryQuestion(EngineMemory):
+class MemoryQuestion(EngineMemory, WithImages):
     """On how few GPUs a model fits, by format and system, and what takes the memory."""
 
     model: str = shared(ServeQuestion, "model")
@@ -23,8 +24,8 @@ class MemoryQuestion(EngineMemory):
         metavar="P,P", blank="as stored, fp8, int4 and gguf-q4_k_m where narrower",
     )  # fmt: skip
     context_tokens: int = asked(
-        "whole", "Tokens that a sequence holds at its end.", 8192, least=1, metavar="N", label="Context", group="Load",
-        slider=(256, 131072),
+        "whole", "Tokens that a sequence holds at its end, those of images among them.", 8192, least=1, metavar="N",
+        label="Context", group="Load", slider=(256, 131072),
     )  # fmt: skip
     batch: int = asked(
         "whole", "Sequences held at once by a replica.", 1, least=1, metavar="B", label="Batch", group="Load",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from computeledger.errors import InputError
 from computeledger.fields import asked, fields_of, shared
 from computeledger.workloads.questions.conversations import Conversing
+from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion, engine_on
 from computeledger.workloads.questions.setup import EngineRun, Simulated
 
@@ -25,7 +26,7 @@ _OF_SCALING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateServeQuestion(EngineRun, Conversing, Simulated):
+class SimulateServeQuestion(EngineRun, Conversing, WithImages, Simulated):
     """A fleet under a load, request by request; ranges are taken at their medians."""
 
     model: str = shared(ServeQuestion, "model")

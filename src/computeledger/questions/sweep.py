@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
+from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import EngineRun
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepQuestion(EngineRun):
+class SweepQuestion(EngineRun, WithImages):
     """The best layout and batch for every combination of the lists; figures are medians."""
 
     model: tuple[str, ...] = shared(ServeQuestion, "model", help="Model ids, or paths.", is_list=True, metavar="A,B")
@@ -59,6 +60,7 @@ class SweepQuestion(EngineRun):
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""
+        super().check()
         if self.workers is not None and self.cluster is not None:
             raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")
         if self.profile is not None and (self.backend or self.anchor):

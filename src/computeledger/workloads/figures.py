@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.physics.serving.encoding import image_work
 from computeledger.physics.serving.memory import ServingMemory
 from computeledger.physics.transformer import n_params_active
 from computeledger.workloads.pretraining.estimate import PretrainingResult
@@ -27,7 +28,7 @@ def serving_figures(result: ServingResult) -> tuple[Figure, ...]:
     >>> serving_figures(estimate_serving(scenario, Machine(load_system("h100-nvl8"))))[0].name
     'decode_s'
     """
-    return (*_times(result), *_costs(result), memory_figure(result.memory))
+    return (*_times(result), *_images(result), *_costs(result), memory_figure(result.memory))
 
 
 def memory_figure(held: ServingMemory, capacity: Term | None = None) -> Figure:
@@ -132,6 +133,31 @@ def _times(result: ServingResult) -> tuple[Figure, ...]:
         Figure("tpot_s", result.tpot_s, "s", tpot, tuple(terms)),
         Figure("ttft_s", result.ttft_s, "s", first, (prompt, rest)),
         Figure("in_service_s", result.in_service_s, "s", service, behind),
+    )
+
+
+def _images(result: ServingResult) -> tuple[Figure, ...]:
+    """How the work on an image comes about, where prompts hold any."""
+    images = result.scenario.model.images
+    if images is None:
+        return ()
+    one, work = images.encoder, image_work(images)
+    terms = (
+        Term("patches", float(images.patches), ""),
+        Term("params of a patch", float(one.patch_params), "params"),
+        Term("layers", float(one.n_layers), ""),
+        Term("params of a layer", float(one.layer_params), "params"),
+        Term("tokens", images.patches / one.merged_side**2, "tokens"),
+        Term("params into the text model", float(one.projector_params), "params"),
+        Term("attention between patches", work.attention_flop, "FLOP"),
+    )
+    formula = "2 patches (params of a patch + layers x params of a layer) + 2 tokens x params into it + attention"
+    prompt = Term("images per input token", result.scenario.images_per_token, "")
+    seen = Term("input", result.scenario.input_tokens, "tokens")
+    read = "images per input token x input"
+    return (
+        Figure("image_flop", work.flop, "FLOP", formula, terms),
+        Figure("images", result.scenario.images_per_token * result.scenario.input_tokens, "", read, (prompt, seen)),
     )
 
 

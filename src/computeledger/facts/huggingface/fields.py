@@ -67,6 +67,7 @@ IRRELEVANT = frozenset({
     "multimodal_projector_bias", "process_image_mode", "projection_dim", "projector_hidden_act",
     "projector_hidden_size", "use_unified_vision_chunk", "vision_feature_layer", "vision_feature_select_strategy",
     "vision_segment_max_frames", "vision_soft_tokens_per_image", "mm_tokens_per_image",
+    "spatial_merge_size", "downsample_ratio",
 })  # fmt: skip
 
 #: Endings and beginnings of irrelevant fields: token ids, dropout, the smallest norm, rotary positions.

@@ -284,6 +284,8 @@ READERS: dict[str, Callable[[Fields], Shape]] = {
     "olmo3": _olmo2,
     "phi3": _phi3,
     "qwen2": _qwen2,
+    "qwen2_5_vl_text": _qwen2,
+    "qwen2_vl_text": _qwen2,
     "qwen3": _qwen3,
     "qwen3_moe": _qwen3,
     "qwen3_vl_moe_text": _qwen3,

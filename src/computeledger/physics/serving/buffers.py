@@ -17,6 +17,7 @@ from computeledger.arrays import Num
 from computeledger.facts.architecture import FeedForward, Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES, Precision
+from computeledger.physics.serving.encoding import encoding_bytes
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import GIGA
 
@@ -156,7 +157,7 @@ class Held:
     sampling_bytes, sampling_bytes_per_sequence : float or ndarray
         While sequences are sampled: whatever their number, and for each [byte].
     expert_bytes : float or ndarray
-        Buffers of routed tokens, which stay [byte].
+        Buffers of routed tokens, and embeddings of images that wait for their prompt, which stay [byte].
     library_bytes, graph_bytes : float or ndarray
         Libraries with their exchange, and captured graphs [byte].
     """
@@ -242,11 +243,18 @@ def held_beside(model: Model, context_tokens: Num, layout: Layout, precision: Pr
     buffered = buffers.keeps_expert_buffers and precision.weights.experts >= 1
     width = max(_width(group.feed_forward, routed=not buffered) for group in model.layers)
     exchanging: Num = np.where(np.asarray(layout.n_gpus_per_stage) > 1, buffers.group_bytes, 0.0)
+    layer_bytes = chunk * (buffers.hidden_copies * model.hidden_size + buffers.width_copies * width / layout.tp)
+    waiting: Num = 0.0
+    if model.images is not None:  # an encoder reads before the layers do, and its results wait in a cache
+        copies = buffers.hidden_copies, buffers.width_copies
+        seen = encoding_bytes(model.images, layout, buffers.chunk_tokens, copies)
+        layer_bytes = np.maximum(layer_bytes, seen)
+        waiting = ACTIVATION_BYTES * model.hidden_size * max(buffers.chunk_tokens, model.images.tokens)
     return Held(
-        chunk_bytes=chunk * (buffers.hidden_copies * model.hidden_size + buffers.width_copies * width / layout.tp),
+        chunk_bytes=layer_bytes,
         sampling_bytes=1.5 * chunk * model.hidden_size if buffers.logit_bytes else 0.0,
         sampling_bytes_per_sequence=buffers.logit_bytes * model.vocab_size,
-        expert_bytes=chunk * _routed_width(model, layout) if buffered else 0.0,
+        expert_bytes=waiting + (chunk * _routed_width(model, layout) if buffered else 0.0),
         library_bytes=buffers.workspace_bytes + exchanging,
         graph_bytes=buffers.graph_bytes + buffers.graph_bytes_per_layer * model.n_layers / layout.pp,
     )

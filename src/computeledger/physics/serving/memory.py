@@ -15,6 +15,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers, Held, held_beside
 from computeledger.physics.serving.drafting import beside
+from computeledger.physics.serving.encoding import encoder_bytes_per_gpu
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.physics.weights import weight_counts
 
@@ -252,6 +253,7 @@ def serving_memory(
     """
     batch, context_tokens = load
     weights = weights_bytes_per_gpu(model, layout, precision) + served_bytes(model, layout)
+    weights = weights + encoder_bytes_per_gpu(model, layout)
     if model.drafter is not None:
         weights = weights + weights_bytes_per_gpu(model.drafter, *beside(layout, precision))
     experts = expert_bytes_per_gpu(model, layout, precision)

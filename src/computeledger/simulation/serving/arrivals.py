@@ -384,6 +384,8 @@ class DrawnLoad:
     requests : Trace or None
         Requests whose lengths are drawn together, in place of ``lengths``; where arrivals are ``trace``, theirs are
         replayed over and over, at the pace that gives the rate.
+    added_tokens : int
+        Of every prompt beside its text, such as those of images [token].
     """
 
     arrivals: Arrivals
@@ -393,6 +395,7 @@ class DrawnLoad:
     correlation: float = 0.0
     requests: Trace | None = None
     sharing: Sharing | None = None
+    added_tokens: int = 0
 
     @property
     def requests_per_s(self) -> float:
@@ -401,6 +404,10 @@ class DrawnLoad:
 
     def __call__(self, n_requests: int, requests_per_s: float) -> Trace:
         """Draw some of it; more requests begin with the same ones."""
+        if self.added_tokens:
+            longest = None if self.longest_tokens is None else max(self.longest_tokens - self.added_tokens, 2)
+            text = replace(self, added_tokens=0, longest_tokens=longest)(n_requests, requests_per_s)
+            return replace(text, input_tokens=text.input_tokens + self.added_tokens)
         arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
         if self.requests is None:
             if not (self.correlation or self.sharing):

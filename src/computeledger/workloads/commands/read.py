@@ -26,7 +26,7 @@ FIELD_OF: Mapping[str, str] = {
     "share": "memory_fraction", "quantization": "precision", "kv": "kv_precision", "eager": "eager", "graphs": "eager",
     "no_prefix_cache": "no_prefix_cache", "reuse": "no_prefix_cache", "speculation": "draft_tokens",
     "drafts": "draft_tokens", "two_batches": "two_batches", "redundant": "redundant_experts",
-    "balance": "redundant_experts", "role": "mode",
+    "balance": "redundant_experts", "role": "mode", "encoder": "image_encoder", "encoder_data": "image_encoder",
 }  # fmt: skip
 #: Formats that engines' names of a quantisation stand for, where the checkpoint is stored in 16 bits.
 _FORMATS = {

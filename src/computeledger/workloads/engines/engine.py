@@ -53,6 +53,8 @@ class Launch:
     #: ``eagle``, ``eagle3``, ``ngram`` or ``draft``, and the id of the model that drafts
     draft_method: str = "eagle3"
     draft_model: str = ""
+    #: ``tensor`` or ``data``; empty where nobody said
+    image_encoder: str = ""
 
     @property
     def per_rank(self) -> int:

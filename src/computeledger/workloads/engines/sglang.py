@@ -5,6 +5,7 @@ Arguments as its server arguments are documented (November 2026).
 
 from __future__ import annotations
 
+from computeledger.facts.architecture import DATA
 from computeledger.fields import Given
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.buffers import Buffers
@@ -27,6 +28,7 @@ def _told(one: Launch) -> dict[str, str]:
     told |= {"kv": "fp8_e4m3"} if one.kv == "fp8" else {}
     told |= {"no_prefix_cache": ""} if one.no_prefix_cache else {}
     told |= {"eager": ""} if one.eager else {}
+    told |= {"encoder_data": ""} if one.image_encoder == DATA else {}
     if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
         told |= _drafting(one)
     return told | ({"role": one.role} if one.role else {})
@@ -53,6 +55,7 @@ def _read(stated: Stated) -> Understood:
     found["chunk_tokens"] = stated.whole("chunk") // shared if chunked else None
     found |= {"eager": stated.on("eager"), "no_prefix_cache": stated.on("no_prefix_cache")}
     found["two_batches"] = stated.on("two_batches")
+    found["image_encoder"] = DATA if stated.on("encoder_data") else None
     found["redundant_experts"] = stated.whole("redundant") if stated.text("redundant", "0") != "0" else None
     kv = stated.text("kv", "auto")
     found["kv_precision"] = "fp8" if kv.startswith("fp8") else None

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from computeledger.facts.architecture import DATA
 from computeledger.fields import Given
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.buffers import Buffers
@@ -33,6 +34,7 @@ def _told(one: Launch) -> dict[str, str]:
     if one.drafts:
         said = json.dumps({**_drafter(one), "num_speculative_tokens": one.drafts}, separators=(",", ":"))
         told["speculation"] = "'" + said.replace('\\"', '"') + "'"
+    told |= {"encoder": "data"} if one.image_encoder == DATA else {}
     if one.role:
         told["transfer"] = '\'{"kv_connector":"NixlConnector","kv_role":"kv_both"}\''
     return told
@@ -69,6 +71,8 @@ def _read(stated: Stated) -> Understood:
     drafts = stated.table("speculation").get("num_speculative_tokens")
     found["draft_tokens"] = drafts if isinstance(drafts, int) and drafts > 0 else None
     left += ["speculation"] if "speculation" in stated and found["draft_tokens"] is None else []
+    is_spread = stated.text("encoder", "weights") == "data" or stated.on("encoder_data")
+    found["image_encoder"] = DATA if is_spread else None
     transfer = stated.table("transfer")
     role = _ROLES.get(str(transfer.get("kv_role")), "")
     left += ["transfer"] if transfer and not role else []

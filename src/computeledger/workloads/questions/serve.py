@@ -12,6 +12,7 @@ from computeledger.fields import WITHIN_ALL, Given, Promise, Record, asked, fiel
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.workloads.engines import default_engine, engines
 from computeledger.workloads.questions.conversations import Conversing
+from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 from computeledger.workloads.questions.speculation import method_of
 
@@ -29,7 +30,7 @@ _UNFITTED = ("ideal", "generic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeQuestion(EngineRun, OnSystem, Conversing):
+class ServeQuestion(EngineRun, OnSystem, Conversing, WithImages):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(
@@ -55,6 +56,10 @@ class ServeQuestion(EngineRun, OnSystem, Conversing):
     cached_tokens: Uncertain = asked(
         "tokens", "Cached prefix of a request.", 0.0, unit="tokens", metavar="C", label="Cached prefix", group="Load",
         slider=(64, 131072), aliases=("cached",),
+    )  # fmt: skip
+    cached_images: int = asked(
+        "whole", "Of the images, those in the cached prefix: neither encoded nor read again.", 0, least=0, metavar="N",
+        label="Cached images", group="Load",
     )  # fmt: skip
     context_tokens: int | None = asked(
         "whole", "Longest context served (--max-model-len); beyond the configuration, as with YaRN: an assumption.",
@@ -284,6 +289,8 @@ class ServeQuestion(EngineRun, OnSystem, Conversing):
         if self.profile is not None and self.backend_version is not None:
             raise InputError("--backend-version: a machine's own kernels have no release: leave out --profile")
         self._check_experts()
+        if self.cached_images > self.images:
+            raise InputError(f"--cached-images {self.cached_images}: at most the --images of a request, {self.images}")
         if self.anchor and TWO_POOLS in self.modes:
             raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
         if self.cache_discount is not None and not self.kv_tiers:

@@ -22,6 +22,7 @@ from computeledger.physics.calibration.efficiency import IDEAL
 from computeledger.physics.roofline import Machine, Operation, total_s
 from computeledger.physics.serving.batching import added_s, expected_busiest, held_steps, shared_fraction
 from computeledger.physics.serving.drafting import drafting
+from computeledger.physics.serving.encoding import encoding
 from computeledger.physics.serving.limit import above_limit_s
 from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
 from computeledger.physics.serving.offload import offloaded
@@ -349,20 +350,25 @@ class _Timed:
 def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     run = decode_pass if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
-    operations = [*offloaded(run(*made_of, machine), scenario.host), *_drafting(scenario, step, machine)]
+    operations = [*offloaded(run(*made_of, machine), scenario.host), *_beside_model(scenario, step, machine)]
     whole_s = machine.efficiency.step_ratio * total_s(operations)
     if machine.efficiency is IDEAL:
         return _Timed(operations, operations, whole_s, whole_s)
     ideal = replace(machine, efficiency=IDEAL)
-    limit = [*offloaded(run(*made_of, ideal), scenario.host), *_drafting(scenario, step, ideal)]
+    limit = [*offloaded(run(*made_of, ideal), scenario.host), *_beside_model(scenario, step, ideal)]
     central_s = np.maximum(whole_s, limit_s := total_s(limit))
     return _Timed(operations, limit, above_limit_s(central_s, limit_s, machine.efficiency.serving_ratio), central_s)
 
 
-def _drafting(scenario: ServingScenario, step: Step, machine: Machine) -> list[Operation]:
-    """What a drafter beside the model adds to a step."""
+def _beside_model(scenario: ServingScenario, step: Step, machine: Machine) -> list[Operation]:
+    """What a drafter, and the encoder of images in prompts, add to a step."""
+    model, layout = scenario.model, scenario.layout
     drafts = scenario.draft_tokens if step.decode else np.minimum(scenario.draft_tokens, 1.0)
-    return drafting(scenario.model, step, (scenario.layout, scenario.precision), machine, drafts)
+    drafted = drafting(model, step, (layout, scenario.precision), machine, drafts)
+    if step.decode or model.images is None:
+        return drafted
+    per_rank = scenario.images_per_token * step.sequences * step.new_tokens / (layout.dp * layout.pp)
+    return [*drafted, *encoding(model.images, per_rank, model.hidden_size, layout, machine)]
 
 
 def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:

@@ -33,6 +33,7 @@ from computeledger.workloads.serving.burst import is_burst
 from computeledger.workloads.serving.columns import room
 from computeledger.workloads.serving.estimate import ServingScenario
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.images import image_tokens, with_images
 from computeledger.workloads.serving.intervals import Interval, interval_for
 from computeledger.workloads.serving.search import (
     SLOWEST_TPOT_S,
@@ -76,7 +77,7 @@ def model_of(question: ServeQuestion) -> Model:
     >>> model_of(ServeQuestion(model="qwen3-8b", system="h100-nvl8", context_tokens=131072)).max_context_tokens
     131072
     """
-    model = load_model(question.model)
+    model = with_images(question, load_model(question.model))
     return model if question.context_tokens is None else replace(model, max_context_tokens=question.context_tokens)
 
 
@@ -118,6 +119,9 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
     prefilled, cached = numbers["input_tokens"], numbers["cached_tokens"]
     if question.no_prefix_cache:
         prefilled, cached = prefilled + cached, 0.0 * cached
+    seen = image_tokens(model, question.cached_images, not question.no_prefix_cache)
+    if model.images is not None:
+        prefilled, cached = prefilled + seen.new, cached + seen.cached
     rounds = float("inf") if question.rounds is None else float(question.rounds)
     if question.rounds is not None and question.equal_lengths and reads_prompts_first(question.engine):
         rounds = 1.0  # every round starts together
@@ -136,6 +140,7 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         waiting=max(in_flight - float(settings.max_batch), 0.0),
         host=host_memory(question),
         settings=settings,
+        images_per_token=seen.encoded / prefilled if seen.encoded else 0.0,
     )
 
 

@@ -88,6 +88,8 @@ class ServingScenario:
         What the engine was told when it started.
     occupancy : float or ndarray
         Share of the paid time in which a replica has requests [-].
+    images_per_token : float or ndarray
+        Images that the encoder reads for each new input token; the input holds their tokens too [1/token].
     """
 
     model: Model
@@ -109,6 +111,7 @@ class ServingScenario:
     settings: EngineSettings = AS_FITTED
     occupancy: Num = 1.0
     speculation: Speculation = OWN_LAYER
+    images_per_token: Num = 0.0
 
     def __post_init__(self) -> None:
         check_record(

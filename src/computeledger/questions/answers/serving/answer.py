@@ -35,6 +35,7 @@ from computeledger.questions.answers.serving.document import (
 )
 from computeledger.questions.answers.serving.drafts import drafts_document, speculation_document
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
+from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.pools import (
     PoolsAnswer,
@@ -218,6 +219,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         out["fleet"] = {key: one for key, one in document["fleet"].items() if key != "carries_probability"}
     full = answer.full_load or answer.result
     out |= speculation_document(setting, full.scenario, answer.chosen.placed(setting.at_median), setting.typical)
+    out |= images_document(question, answer.result.scenario, answer.result.prefill, answer.result.ttft_s)
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:

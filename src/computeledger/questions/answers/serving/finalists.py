@@ -36,6 +36,7 @@ from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload
 from computeledger.units import format_si
 from computeledger.workloads.questions.serve import ONE_POOL, TWO_POOLS, ServeQuestion
+from computeledger.workloads.serving.images import image_tokens
 from computeledger.workloads.serving.pool_search import PoolOption
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S, ServingOption
 from computeledger.workloads.serving.tails import tail_ratios
@@ -145,7 +146,8 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     simulated, workload = _simulated(setting, (), None), setting.workload
     if workload is None:
         workload = Workload("", spread_of(simulated.input_tokens), spread_of(simulated.output_tokens))
-    model, drawn, talk = setting.at_median.model, workload.load(rate, spread, question.seed), question.conversation()
+    model, talk = setting.at_median.model, question.conversation()
+    drawn = replace(workload.load(rate, spread, question.seed), added_tokens=_image_tokens(setting))
     load = (
         within_context(model, drawn, DEFAULT_REQUESTS)
         if talk is None
@@ -158,6 +160,12 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     plain = {f"{name}_s": Promise(share, limit) for name, limit in {**default, **question.limits}.items()}
     both = plain | question.promises
     return PromisedLoad(load, {name: both[name] for name in (*KEYS, WITHIN_ALL) if name in both}, question.seed)
+
+
+def _image_tokens(setting: Setting) -> int:
+    """Tokens of a prompt's images that are read anew."""
+    question, model = setting.question, setting.at_median.model
+    return image_tokens(model, question.cached_images, not question.no_prefix_cache).new
 
 
 def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | None) -> SimulateServeQuestion:
@@ -183,6 +191,8 @@ def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | N
         stated = getattr(question, name)
         of_case = stated if question.turns is not None else getattr(scenario, name)
         given[name] = stated if isinstance(stated, Spread) else median_of(of_case)
+    if not isinstance(question.input_tokens, Spread):
+        given["input_tokens"] -= _image_tokens(setting)
     if question.turns is not None:  # a conversation returns to the replica that has its cache
         given["routing"] = "prefix"
     given |= {"layout": str(layouts[-1])} if layouts else {}

@@ -31,6 +31,7 @@ from computeledger.workloads.questions.conversations import on_their_own
 from computeledger.workloads.serving.anchor import ANCHORED
 from computeledger.workloads.serving.estimate import ServingScenario, largest_batch
 from computeledger.workloads.serving.fitting import with_remedies
+from computeledger.workloads.serving.images import image_tokens, with_images
 from computeledger.workloads.serving.pools import Chips, DisaggregatedScenario, moved_s
 from computeledger.workloads.serving.reading import interval_asked, layouts_of_engine
 from computeledger.workloads.serving.search import (
@@ -68,6 +69,7 @@ def drawn_load(
     load = DrawnLoad(arrivals, (question.input_tokens, question.output_tokens), question.seed)
     if workload is not None:
         load = workload.drawn(arrivals, question.seed)
+    load = replace(load, added_tokens=image_tokens(with_images(question, model)).new)
     conversation = question.conversation()
     if conversation is not None:
         return conversations_of(load, conversation, model.max_context_tokens)

@@ -140,7 +140,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
     replica = document["fleet"]["replica"] if "fleet" in document and pool is document else pool
     planned, own = document.get("speculation"), load_model(document["model"])
     host: Mapping[str, float] = document.get("host_memory", {})
-    in_host = host.get("weights_fraction", 0.0)
+    in_host, seen = host.get("weights_fraction", 0.0), document.get("images", {})
     return Launch(
         model=document["checkpoint"],
         layout=layout,
@@ -162,6 +162,7 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         draft_method=_method(engine, planned),
         draft_model=planned["drafter"] if planned and planned["method"] == "draft" else "",
         n_layers=load_model(document["model"]).n_layers,
+        image_encoder=seen.get("encoder", {}).get("spread", ""),
         host_weights=in_host,
         host_experts=host.get("experts_fraction", 0.0),
         host_kv=host.get("kv_fraction", 0.0),

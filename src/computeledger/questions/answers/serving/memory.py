@@ -21,6 +21,7 @@ from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import precision_document, serving_assumptions
+from computeledger.questions.answers.serving.images import tokens_document
 from computeledger.questions.answers.serving.launch import MOST_FRACTION, load_problem, loads_fp8
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.memory import MemoryQuestion
@@ -29,6 +30,7 @@ from computeledger.workloads.engines.engine import Engine, Launch
 from computeledger.workloads.figures import memory_figure
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
+from computeledger.workloads.serving.images import with_images
 from computeledger.workloads.serving.reading import buffers_asked
 
 #: Formats beside the stored one where none are named.
@@ -111,6 +113,8 @@ class MemoryAnswer(Answer):
             "fits": [one.to_dict() for one in self.fits],
             "assumptions": serving_assumptions(engines()[shown.engine].buffers),
         }
+        if seen := tokens_document(self.question, self.model):
+            document["images"] = seen
         return remarked(document | parts, self.remarks)
 
 
@@ -147,7 +151,7 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """Answer ``computeledger memory``."""
     if question.backend is not None and question.backend not in engines():
         raise InputError(f"--backend {shown(question.backend)}: {nearest(question.backend, engines())}")
-    model = load_model(question.model)
+    model = with_images(question, load_model(question.model))
     systems = {one: load_system(one) for one in question.system or compared_systems("model_weights")}
     most = {one: question.gpus or _most_gpus(one, system) for one, system in systems.items()}
     formats = {one: _formats(question, model, system.accelerator) for one, system in systems.items()}
@@ -279,5 +283,6 @@ def _launch(
         chunk_tokens=question.chunk_tokens or int(CHUNK_TOKENS),
         eager=question.eager,
         weights=name,
+        image_encoder=question.image_encoder or "",
     )
     return "\n".join(engine.launched(launch))

@@ -175,6 +175,8 @@ def _offer(given: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Of
         useless = [key for key in given if key not in (*LENGTHS, "workload", "name", "api", "api_mode", "region")]
         if useless:
             raise InputError(f"{useless[0]}: an API has name, region, api, api_mode and lengths: leave it out")
+        if asked.get("images"):
+            raise InputError("images: what an API bills of an image is not known here: leave out this offer, or images")
         rate = read_value(of_serve["requests_per_s"], asked.get("requests_per_s"), "requests_per_s")
         return Offer(name or terms.api, terms, None, _lengths(asked), None if rate is None else median_of(rate))
     question = question_from(ServeQuestion, asked)

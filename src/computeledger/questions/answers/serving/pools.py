@@ -16,6 +16,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.drafts import drafts_document, speculation_document
 from computeledger.questions.answers.serving.engine_settings import settings_document
+from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import launch_text
 from computeledger.questions.answers.serving.promise import KeptPromise, TwoPools
 from computeledger.questions.answers.serving.promise_document import promise_document
@@ -125,6 +126,8 @@ class PoolsAnswer(ServingAnswer):
         apart, typical = without_prompts(setting.machine), without_prompts(setting.typical)
         at_median = self.chosen.scenario(setting.at_median).decode
         document |= speculation_document(replace(setting, machine=apart), one, at_median, typical)
+        read = self.result.prefill
+        document |= images_document(question, read.scenario, read.prefill, self.result.ttft_s)
         document |= settings_document(question, system.accelerator)
         if self.modes is not None:
             document["modes"] = dict(self.modes)

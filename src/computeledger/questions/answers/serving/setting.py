@@ -26,6 +26,7 @@ from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.offload import HOST_FRACTION, HostMemory
 from computeledger.questions.answer import Answer, Quantity, file_remarks, system_remarks
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
+from computeledger.questions.answers.serving.images import image_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
 from computeledger.simulation.serving.promise import Promises
 from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
@@ -186,7 +187,7 @@ def model_document(setting: Setting) -> dict[str, Any]:
             f"a context of {model.max_context_tokens:,} tokens is your assumption: the configuration of {own.id} says "
             f"{own.max_context_tokens:,}, and what rope scaling does to quality is not modelled"
         )
-    remarks += [*workload_remarks(setting), *command_remarks(question)]
+    remarks += [*workload_remarks(setting), *command_remarks(question), *image_remarks(setting.at_median)]
     checkpoint = {"checkpoint": checkpoint_id(question.model) or model.id, "remarks": remarks}
     return checkpoint | workload_document(setting) | command_document(question)
 

@@ -18,6 +18,7 @@ from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.classes import class_documents, read_classes
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
+from computeledger.questions.answers.serving.images import tokens_document
 from computeledger.questions.answers.serving.setting import Setting, read_setting
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import (
@@ -39,6 +40,7 @@ from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.questions.conversations import on_their_own
 from computeledger.workloads.questions.serve import TWO_POOLS, serve_question
 from computeledger.workloads.serving.anchor import Anchoring
+from computeledger.workloads.serving.images import image_tokens, with_images
 
 #: Requests that tell the lengths of a load that lasts; most of a report's own sweep.
 SAMPLE_REQUESTS, SWEEP_REQUESTS = 20_000, 20_000
@@ -102,6 +104,7 @@ class SimulateServeAnswer(Answer):
                     self.slo,
                     is_endless,
                 ),
+                **_of_images(question, self.model),
                 "scheduler": question.scheduler or scheduler_of(question.engine),
                 "price": dict(self.price),
                 "seed": question.seed,
@@ -155,6 +158,7 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     model = load_model(question.model)
     load, sample = _load(model, question)
     lengths = {name: float(np.mean(getattr(sample, name))) for name in ("input_tokens", "output_tokens")}
+    lengths["input_tokens"] -= image_tokens(with_images(question, model)).new
     apart: dict[str, Any] = {"transfer_bytes_per_s": None, "prefill_system": None, "prefill_price": None}
     if question.prefill_replicas is not None:
         apart |= {"mode": TWO_POOLS, "layout": None, "prefill_layout": None}
@@ -188,6 +192,12 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         anchoring=setting.anchoring,
         prefill=None if reading is None else {"system": reading.system.id, "price": dict(reading.price)},
     )
+
+
+def _of_images(question: SimulateServeQuestion, model: Model) -> dict[str, Any]:
+    """Images of every request, where there are any."""
+    found = tokens_document(question, with_images(question, model))
+    return {"images": found} if found else {}
 
 
 def _prices(setting: Setting, question: SimulateServeQuestion) -> tuple[float, ...]:
@@ -271,6 +281,7 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     if workload is not None and workload.trace is not None and question.arrivals is None:
         trace = workload.trace
         trace = trace if question.requests is None else trace.first(question.requests)
+        trace = replace(trace, input_tokens=trace.input_tokens + image_tokens(with_images(question, model)).new)
         load: Load = trace.faster(question.pace)
     else:
         drawn = drawn_load(model, _arrivals(question, workload), question, workload)
