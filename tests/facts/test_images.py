@@ -41,7 +41,7 @@ def test_tiles_of_the_nearest_ratio_with_a_thumbnail() -> None:
 
 
 def test_published_counts_of_tokens_and_parameters() -> None:
-    # vLLM issue 41267: a prompt with one image of 1080p has 2,718 tokens, 27 of which are text
+    # vLLM issue 41267: a prompt with one image of 1080p has 2,718 tokens, 27 of which are text and marks
     assert count_image(load_model("qwen2.5-vl-7b-instruct"), (1920, 1080)).tokens - 2 == 69 * 39
     # Gemma 3 Technical Report, Table 1: vision encoder of 417M; Llama 4 Scout: sums of the tensors of its checkpoint
     vision = {name: load_model(name).vision for name in ("google/gemma-3-27b-it", "llama-4-scout")}
