@@ -317,6 +317,25 @@ def test_offers_are_added_and_removed_and_the_link_restores_them(visit: Any) -> 
     assert systems() == ["h100-nvl8", "8xl40s", "b200-nvl8"]
 
 
+def test_a_pasted_launch_fills_the_boxes_and_a_bad_one_changes_none(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16&model=Qwen/Qwen3-32B")
+    page.locator("#paste summary").click()
+    page.locator("#pasted").fill("vllm serve Qwen/Qwen3-8B -tp 2 --enforce-eager")
+    before = shown(page)
+    page.locator("#read").click()
+    settled(page, before)
+    asked = [page.locator(f"#c-{name}").input_value() for name in ("model", "layout", "batch")]
+    assert asked == ["Qwen/Qwen3-8B", "tp2", "16"]
+    assert page.locator("#c-eager").is_checked()
+    assert "layout: -tp 2" in page.locator("#read-said").inner_text()
+    assert issues(page, WCAG) == []
+    page.locator("#pasted").fill("ls -la")
+    page.locator("#read").click()
+    page.wait_for_selector("#e-pasted:visible")
+    assert "no launch of an engine" in page.locator("#e-pasted").inner_text()
+    assert page.locator("#c-layout").input_value() == "tp2"
+
+
 def test_downloads_are_what_they_say(visit: Any, tmp_path: Path) -> None:
     page = visit("/life")
 

@@ -302,6 +302,22 @@ def test_the_command_writes_json_csv_and_a_report(
         cl.compare(path, csv=str(path))
 
 
+def test_a_row_of_csv_has_what_the_tables_have() -> None:
+    shared = {"model": "llama-3.1-8b", "precision": "fp8", "requests_per_s": 10, "samples": 64}
+    offers = [{"system": ["h100-nvl8", "a100-nvl8"], "price": [2, 3], "region": "eu-north"}]
+    answer = cl.compare({"workload": shared, "promise": {"ttft": "2s"}, "offer": offers})
+    rows, document = list(csv.DictReader(answer.csv_text().splitlines())), answer.to_dict()
+    assert [one["name"] for one in rows] == [one["name"] for one in document["offers"]]
+    even = {one["offer"]: one["equal_usd_per_gpu_hour"] for one in document["break_even"]}
+    for row, one in zip(rows, document["offers"], strict=True):
+        said = one | {"meets.ttft.p50_s": one["meets"]["ttft"]["p50_s"], "equal_usd_per_gpu_hour": even[one["name"]]}
+        for name in ("usd_per_month", "usd_per_request", "usd_per_mtok", "w", "joules_per_token", "kept_probability",
+                     "meets.ttft.p50_s", "equal_usd_per_gpu_hour"):  # fmt: skip
+            assert float(row[name]) == said[name], name
+        assert (row["bound"], row["region"]) == (one["bound"], "eu-north")
+        assert one["rank"] == len(rows) or float(row["cheaper_than_next_probability"]) <= 1
+
+
 OFFER = "[[offer]]\nsystem = 'h100-nvl8'\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,16 @@ from typing import Any
 from computeledger.errors import InputError
 from computeledger.files import MOST_TOML_BYTES, read_user_text
 from computeledger.workloads.commands.deployments import given_by, read_deployment
+from computeledger.workloads.commands.text import MOST_OF_A_TEXT
 
 #: References to other parts of a file: enough for those that people write, too few to grow without end.
 _MOST_REFERENCES = 20
 #: Values of a file with its references written out: far beyond any deployment.
 _MOST_VALUES = 100_000
+#: What errors call a text that stands in no file.
+PASTED = "the text"
+#: Keys that deployment files have on the left, and no command.
+_OF_A_FILE = re.compile(r"(?m)^(apiVersion|kind|services|modelArtifacts|decode|prefill)[ \t]*:")
 
 
 def with_deployment(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,15 +29,30 @@ def with_deployment(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     chosen = ""
     if "#" in path and not Path(path).exists():
         path, _, chosen = path.rpartition("#")
-    return given_by(read_deployment(_documents(path), path, chosen), options)
+    text = read_user_text(Path(path), MOST_TOML_BYTES)
+    return given_by(read_deployment(_documents(text, path), path, chosen), options)
 
 
-def _documents(path: str) -> list[Any]:
+def given_by_text(text: str, system: str) -> dict[str, Any]:
+    """Fields of a serving question that a launch command says, or the text of a deployment file.
+
+    Examples
+    --------
+    >>> given_by_text("vllm serve Qwen/Qwen3-8B", "h100-nvl8")
+    {'from_command': 'vllm serve Qwen/Qwen3-8B', 'system': 'h100-nvl8'}
+    """
+    if len(text) > MOST_OF_A_TEXT:
+        raise InputError(f"{len(text):,} characters: at most {MOST_OF_A_TEXT:,} are read")
+    if not _OF_A_FILE.search(text):
+        return {"from_command": text, "system": system}
+    return {"system": system} | given_by(read_deployment(_documents(text, PASTED), PASTED), {})
+
+
+def _documents(text: str, path: str) -> list[Any]:
     try:
         import yaml
     except ImportError:
         raise InputError("--from-file needs PyYAML: pip install 'computeledger[deployments]'") from None
-    text = read_user_text(Path(path), MOST_TOML_BYTES)
     try:
         _check_size(yaml.parse(text, Loader=yaml.SafeLoader), path)
         return list(yaml.safe_load_all(text))

@@ -117,11 +117,20 @@ def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     return csv_text(_answer(page_named(name), dict(query)).document).encode()
 
 
+def _read_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """What a text that was pasted says in the boxes of a page."""
+    read, asked = page_named(name).read, dict(query)
+    if read is None:
+        raise InputError("nothing is pasted on this page")
+    return _json(read(asked.get("text", ""), asked.get("system", "")))
+
+
 #: What each kind of address is answered with, and what that is.
 _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], str]] = {
     "api": (_document_bytes, "application/json"),
     "csv": (_csv_bytes, "text/csv; charset=utf-8"),
     "view": (_view_bytes, "application/json"),
+    "read": (_read_bytes, "application/json"),
 }
 
 

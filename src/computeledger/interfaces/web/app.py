@@ -17,12 +17,15 @@ from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.guard import Guard, plain
 from computeledger.interfaces.web.pages import PAGES
 from computeledger.interfaces.web.shell import absent_html, page_html
-from computeledger.interfaces.web.spec import Page
+from computeledger.interfaces.web.spec import LONGEST, Page
 from computeledger.progress import Progress, StoppedError, listening
+from computeledger.units import KIB
 
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 #: Addresses that programs ask; the others are for people.
-_DATA = ("/api/", "/csv/", "/view/", "/static/")
+_DATA = ("/api/", "/csv/", "/view/", "/static/", "/read/")
+#: Most of a text that is pasted.
+MOST_PASTED_BYTES = int(256 * KIB)
 Ask = Callable[[Question, Progress], Reply | None]
 
 
@@ -81,6 +84,9 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
         for kind in ("csv", "view"):
             reply = functools.partial(_answer, ask, kind, page.name)
             app.add_api_route(f"/{kind}/{page.name}", reply, include_in_schema=False)
+        if page.read is not None:
+            pasted = functools.partial(_pasted, ask, page.name)
+            app.add_api_route(f"/read/{page.name}", pasted, methods=["POST"], include_in_schema=False)
     return app
 
 
@@ -126,6 +132,18 @@ def _shell(page: Page, request: Request) -> HTMLResponse:
     """The page without an answer: it asks for one as soon as it is there."""
     del request
     return HTMLResponse(page_html(page, PAGES))
+
+
+async def _pasted(ask: Ask, name: str, request: Request) -> Response:
+    """Read a text that a visitor pasted, as far as texts go."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_PASTED_BYTES:
+            return plain(413, f"more than {MOST_PASTED_BYTES / KIB:.0f} KiB: paste the launch alone")
+    system = request.query_params.get("system", "")[:LONGEST]
+    items = (("system", system), ("text", body.decode("utf-8", "replace")))
+    return await attended(functools.partial(ask, Question("read", name, items)), request)
 
 
 async def _answer(ask: Ask, kind: str, name: str, request: Request) -> Response:

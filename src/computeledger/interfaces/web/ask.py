@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from computeledger.arrays import Range
 from computeledger.errors import InputError
 from computeledger.fields import SWITCH, Field, Record, fields_of, question_from, read_value
 from computeledger.interfaces.options import CONTEXT
@@ -100,3 +101,34 @@ def ask_question(
     changed = {key: text for key, text in named.items() if read_value(spelt[key], text, key) != spelt[key].default}
     options = [text if key == argument else spelt_option(spelt[key], text) for key, text in changed.items()]
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)
+
+
+def boxes_of_question(question: Record) -> dict[str, str]:
+    """What the boxes of a page say to ask a question: fields with a box that are not their defaults.
+
+    Examples
+    --------
+    >>> from computeledger.workloads.questions.serve import ServeQuestion
+    >>> boxes_of_question(ServeQuestion(model="qwen3-8b", system="h100-nvl8", tpot="50ms", eager=True))
+    {'model': 'qwen3-8b', 'system': 'h100-nvl8', 'tpot': '0.05s', 'eager': 'on'}
+    """
+    said = {}
+    for one in fields_of(type(question)).values():
+        value = getattr(question, one.name)
+        if one.label and value != one.default:
+            said[one.name.replace("_", "-")] = _boxed(value, "s" if one.dimension == "s" else "")
+    return said
+
+
+def _boxed(value: Any, unit: str) -> str:
+    if isinstance(value, bool):
+        return "on" if value else ""
+    if isinstance(value, Range):
+        return f"{value.low:.6g}..{value.high:.6g}{unit}"
+    if isinstance(value, tuple):
+        return ";".join(value)
+    return (
+        f"{value:.12g}{unit}"
+        if isinstance(value, int | float)
+        else f"{value}{unit if unit and ':' in str(value) else ''}"
+    )

@@ -100,6 +100,7 @@ class Answer:
 class Page:
     """A page of the app.
 
+    ``read`` takes a text that is pasted, and the system that its box names, to values of boxes and what is said of it.
     Groups whose controls are named ``1.system``, ``2.system`` and so on are slots: a reader adds and removes them, an
     empty one is not shown, and one that is added starts with the first of ``slot_examples`` that no other has.
     """
@@ -112,6 +113,7 @@ class Page:
     view: Callable[[Answer], View] = lambda answer: view_of(answer.source)
     presets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     bases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    read: Callable[[str, str], Mapping[str, Any]] | None = None
     slot: str = ""
     slot_examples: tuple[str, ...] = ()
 

@@ -169,7 +169,9 @@ class CompareAnswer(Answer):
 
     def csv_text(self) -> str:
         """The offers as CSV, a row each; what is not known is empty."""
+        even = {one["offer"]: one["equal_usd_per_gpu_hour"] for one in self._prices()}
         rows = [dict(_flat(one)) for one in self.to_dict()["offers"]]
+        rows = [one | {"equal_usd_per_gpu_hour": even.get(one["name"])} for one in rows]
         columns = list(dict.fromkeys(key for row in rows for key in row))
         out = io.StringIO()
         writer = csv.DictWriter(out, columns, lineterminator="\n", restval="")
@@ -414,7 +416,7 @@ def _flat(document: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]
     """Values of a document with dotted names; the chances against each other one stay out of a table."""
     for key, value in document.items():
         if isinstance(value, Mapping):
-            if key not in ("cheaper_probability", "meets"):  # an offer's chances against all others are no row's
+            if key != "cheaper_probability":  # an offer's chances against all others are no row's
                 yield from _flat(value, f"{at}{key}.")
-        elif key != "attained":
+        elif key not in ("attained", "meets"):
             yield f"{at}{key}", value

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from computeledger.arrays import Range
 from computeledger.errors import InputError
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.fields import TEXT, fields_of
 from computeledger.interfaces.view import Cell
 from computeledger.interfaces.views import view_of
+from computeledger.interfaces.web.ask import boxes_of_question
 from computeledger.interfaces.web.controls import choices, control_of
 from computeledger.interfaces.web.plan_boxes import plan_text
 from computeledger.interfaces.web.spec import Answer, Control, ControlError, Page, Values, View, with_times
@@ -158,22 +158,7 @@ def _linked(cell: str | Cell, href: str) -> Cell:
 
 def _on_serve(offer: Offer) -> str:
     """The address of the page Serve that asks about one offer."""
-    asked = {}
-    for name, one in _SERVE.items():
-        value = getattr(offer.question, name)
-        if one.label and value != one.default:
-            asked[name.replace("_", "-")] = _written(value, "s" if one.dimension == "s" else "")
-    return f"/serve?{urlencode(asked)}"
-
-
-def _written(value: Any, unit: str) -> str:
-    if isinstance(value, Range):
-        return f"{value.low:.6g}..{value.high:.6g}{unit}"
-    return (
-        f"{value:.12g}" + unit
-        if isinstance(value, float)
-        else str(value) + (unit if not isinstance(value, str) else "")
-    )
+    return f"/serve?{urlencode(boxes_of_question(offer.question))}" if offer.question else ""
 
 
 PAGE = Page(

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+from computeledger.errors import InputError
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
-from computeledger.interfaces.web.ask import ask_question
+from computeledger.fields import question_from
+from computeledger.interfaces.deployment_files import PASTED, given_by_text
+from computeledger.interfaces.views.commands import command_facts
+from computeledger.interfaces.web.ask import ask_question, boxes_of_question
 from computeledger.interfaces.web.controls import choices, controls_of
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.serving.answer import answer_serve
+from computeledger.questions.answers.serving.commands import command_document, command_remarks
+from computeledger.workloads.commands.read import FIELD_OF
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import BACKENDS
 
+#: Formats of weights that are offered: those that people ask about, and those that launches name.
+_FORMATS = ("bf16", "fp8", "fp4", "int8", "int4", "awq", "mxfp4", "mxfp8", "nf4")
 _CONTROLS = controls_of(ServeQuestion, {
     "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
     "system": choices(offered_systems, bundled_system_id, "h200-nvl8"),
@@ -23,7 +34,7 @@ _CONTROLS = controls_of(ServeQuestion, {
     "output_tokens": {},
     "requests_per_s": {},
     "backend": {"kind": "choice", "choices": ("", *BACKENDS)},
-    "precision": {"kind": "choice", "choices": ("", "bf16", "fp8", "fp4", "int8", "int4"), "blank": "as stored"},
+    "precision": {"kind": "choice", "choices": ("", *_FORMATS), "blank": "as stored"},
     "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8")},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
     "mode": {},
@@ -37,12 +48,38 @@ def _answer(values: Values, working: bool) -> Answer:
     return ask_question("serve", ServeQuestion, answer_serve, with_times(_CONTROLS, values), working)
 
 
+#: Boxes that a launch decides, beside those of its flags.
+_OF_A_LAUNCH = (*FIELD_OF.values(), "backend", "backend_version", "gpus", "system", "prefill_layout")
+
+
+def _alone(found: re.Match[str]) -> str:
+    """What a page can do where a command would be told a name."""
+    return "; paste one of them alone" if found[1].startswith("name") else "; models are those of the box"
+
+
+def _read(text: str, system: str) -> dict[str, Any]:
+    """Boxes that a pasted launch decides, and what became of every flag; its other boxes stand at their defaults."""
+    try:
+        question = question_from(ServeQuestion, given_by_text(text, system), lambda one: one.option)
+    except InputError as error:
+        said = re.sub(rf"^--from-(command|file)( {PASTED}(?=:))?:? ?", "", str(error))
+        raise InputError(re.sub(r"; (name one, such as|or add --model beside it).*", _alone, said)) from None
+    boxes = boxes_of_question(question)
+    names = {name.replace("_", "-") for name in _OF_A_LAUNCH}
+    remarks = [("Remark", one) for one in command_remarks(question)]
+    return {
+        "values": {one.name: boxes.get(one.name, one.default) for one in _CONTROLS if one.name in names},
+        "said": [*remarks, *command_facts(command_document(question))],
+    }
+
+
 PAGE = Page(
     "serve",
     "Serve",
     "How fast and how cheap is a model served, and what binds?",
     _CONTROLS,
     _answer,
+    read=_read,
     presets={
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
         "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},

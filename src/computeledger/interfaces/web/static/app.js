@@ -84,15 +84,18 @@ function readBoxes() {
 function fillBoxes(query) {
   const usual = defaults((name) => query.get(name));
   for (const name of controls.keys()) {
-    const field = box(name);
-    const text = query.has(name) ? query.get(name) : usual[name];
-    if (field.type === "checkbox") field.checked = text === "on";
-    else field.value = text;
-    // a word that is no choice stays visible, and the server says what is allowed
-    if (field.tagName === "SELECT" && field.value !== text) { field.add(new Option(text, text)); field.value = text; }
-    placeSlider(name);
+    put(name, query.has(name) ? query.get(name) : usual[name]);
   }
   remember();
+}
+
+function put(name, text) {
+  const field = box(name);
+  if (field.type === "checkbox") field.checked = text === "on";
+  else field.value = text;
+  // a word that is no choice stays visible, and the server says what is allowed
+  if (field.tagName === "SELECT" && field.value !== text) { field.add(new Option(text, text)); field.value = text; }
+  placeSlider(name);
 }
 
 function placeSlider(name, text = box(name).value) {
@@ -158,11 +161,6 @@ const namesIn = (slot) => [...slot.querySelectorAll(".control")].map((one) => on
 const isEmptySlot = (slot) => slots.includes(slot) && namesIn(slot).every((name) => !typed(name));
 const firstIn = (slot) => box(namesIn(slot)[0]);
 
-function put(name, text) {
-  box(name).value = text;
-  placeSlider(name);
-}
-
 function addSlot() {
   const first = firstIn(slots.find(isEmptySlot)), used = slots.map((one) => firstIn(one).value);
   put(first.name, given.examples.find((one) => !used.includes(one)) ?? given.examples[0]);
@@ -207,10 +205,10 @@ function fromAddress() {
 const SLOW_MS = 400;
 let asking = null, again = false, answered = null, refused = null, shownCount = 0, latest = null;
 
-async function fetched(path, signal) {
+async function fetched(path, signal, more = {}) {
   let response;
   try {
-    response = await fetch(path, { signal, headers: { Accept: "application/json, application/x-ndjson" } });
+    response = await fetch(path, { ...more, signal, headers: { Accept: "application/json, application/x-ndjson" } });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw { control: "", message: "no answer: is `computeledger web` still running?" };
@@ -294,6 +292,24 @@ async function ask(isSettled = false, before = 0) {
   if (again) { again = false; ask(false, tell === null ? reached : 0); }
   await tell?.();
   if (!asking) delete root.dataset.asking;
+}
+
+// a launch that is pasted becomes what its flags say in the boxes; what it does not decide stays
+async function readPasted() {
+  const problem = byId("e-pasted");
+  problem.hidden = true;
+  byId("read-said").replaceChildren();
+  try {
+    const path = `/read/${given.page}?${new URLSearchParams({ system: typed("system") })}`;
+    const { values, said } = await fetched(path, undefined, { method: "POST", body: byId("pasted").value });
+    for (const [name, text] of Object.entries(values)) put(name, text);
+    byId("read-said").replaceChildren(...said.map(([label, text]) => element("li", {}, element("b", {}, `${label}: `), text)));
+    remember();
+    await settle();
+  } catch (error) {
+    problem.textContent = error.message ?? String(error);
+    problem.hidden = false;
+  }
 }
 
 function complain(error) {
@@ -793,6 +809,7 @@ byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams())
 byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; settle(); });
 byId("add")?.addEventListener("click", addSlot);
 for (const slot of slots) slot.querySelector(".remove").addEventListener("click", () => removeSlot(slot));
+byId("read")?.addEventListener("click", readPasted);
 byId("close-working").addEventListener("click", closeWorking);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
