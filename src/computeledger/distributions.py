@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -23,6 +23,10 @@ _NORMAL = NormalDist()
 _Z_95 = _NORMAL.inv_cdf(0.95)
 #: Score beyond which nothing is left of a distribution.
 _LAST_SCORE = 9.0
+
+#: Standard deviation over mean beyond which no sample tells the mean: a log-normal whose p95 is 1,200 times p50
+#: (assumption).
+MOST_DEVIATION = 10_000.0
 
 #: Unit of a number that is written without one.
 _UNITS = {"s": None, "tokens": "tokens"}
@@ -100,6 +104,18 @@ class Spread:
         if self.form == "uniform":
             return np.asarray(self.ends[0] + below * (self.ends[1] - self.ends[0]))
         return np.asarray(-self.ends[0] * np.log1p(-np.minimum(below, 1 - 1e-16)))
+
+    def at_score(self, score: float) -> float:
+        """One case at a standard normal score.
+
+        Examples
+        --------
+        >>> read_spread("uniform:5:15", "--turns", "count").at_score(0.0)
+        10.0
+        """
+        import numpy as np  # noqa: PLC0415 (as above)
+
+        return float(self.at_scores(np.array([score]))[0])
 
     def __str__(self) -> str:
         return self.written()
@@ -188,7 +204,7 @@ def read_spread(text: str, option: str, dimension: str) -> Spread:
     if numbers and name not in FORMS:
         raise InputError(f"{option} {shown(text)}: {nearest(name, FORMS)} write lognormal:{FORMS['lognormal']}")
     if name == "quantiles":
-        return _read_quantiles(text, option, dimension)
+        return _with_mean(lambda: _read_quantiles(text, option, dimension), text, option)
     try:
         if not numbers:
             return Spread(parse_quantity(name, dimension, unit))
@@ -200,8 +216,22 @@ def read_spread(text: str, option: str, dimension: str) -> Spread:
         raise InputError(f"{option} {shown(text)}: write {name}:{FORMS[name]}, rising numbers above 0")
     if name == "lognormal":
         sigma = math.log(ends[1] / ends[0]) / _Z_95
-        return Spread(ends[0] * math.exp(sigma**2 / 2), name, ends)
+        return _with_mean(lambda: Spread(ends[0] * math.exp(sigma**2 / 2), name, ends), text, option)
     return Spread(sum(ends) / len(ends), name, ends)
+
+
+def _with_mean(read: Callable[[], Spread], text: str, option: str) -> Spread:
+    """A distribution whose tail leaves it a mean."""
+    try:
+        found = read()
+        wide = found.deviation
+    except OverflowError:
+        wide = math.inf
+    if wide > MOST_DEVIATION:
+        raise InputError(
+            f"{option} {shown(text)}: too wide: its standard deviation is over {MOST_DEVIATION:,.0f} times its mean"
+        )
+    return found
 
 
 def _read_quantiles(text: str, option: str, dimension: str) -> Spread:

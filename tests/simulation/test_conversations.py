@@ -92,6 +92,14 @@ def test_one_turn_is_a_request_on_its_own() -> None:
         assert np.array_equal(once.world.when[:, column], plain.world.when[:, column])
 
 
+def test_conversations_end_where_the_context_does() -> None:
+    """Turns that no context has room for are not drawn: a hundred thousand of them cost no more than those that fit."""
+    given = {"turns": Spread(1e5), "observed_tokens": Spread(999.0), "delay_s": Spread(0.0)}
+    load = DrawnLoad(Arrivals("poisson", 1.0), ("1000", "1"))
+    found = conversations_of(load, Conversation(**given), 50_000).sample()  # type: ignore[arg-type]
+    assert found.mean_turns == 49 and found.input_tokens.max() + found.output_tokens.max() <= 50_000
+
+
 @pytest.mark.parametrize("routing", ["prefix", "round-robin"])
 def test_memory_adds_up(routing: str) -> None:
     tiers = (Tier("host", 60_000, 1e-6), Tier("pool", 300_000, 1e-5, is_shared=True))
@@ -191,7 +199,7 @@ def test_the_command_derives_the_hit_rate(computeledger: Command) -> None:
     ("more", "said"),
     [
         (["--tool-latency", "5s"], "--tool-latency: of how many turns? add --turns"),
-        (["--turns", "0.5"], "--turns '0.5': at least 1"),
+        (["--turns", "0.5"], "--turns '0.5': must be at least 1"),
         (["--turns", "4", "--failures", "600s"], "--failures: conversations are drawn in steady state"),
     ],
 )

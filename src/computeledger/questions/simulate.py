@@ -175,7 +175,7 @@ class SimulateServeQuestion(EngineRun, Conversing, WithImages, Simulated):
         if self.turns is not None:
             self._check_turns()
         self._check_unused()
-        for name in ("prefill_layout", "prefill_system"):
+        for name in ("prefill_layout", "prefill_system", "transfer_bytes_per_s"):
             if getattr(self, name) is not None and self.prefill_replicas is None:
                 raise InputError(f"--{name.replace('_', '-')} needs --prefill-replicas")
         if self.prefill_price is not None and self.prefill_system is None:

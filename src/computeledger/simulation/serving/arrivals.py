@@ -140,6 +140,8 @@ def parse_curve(text: str) -> tuple[tuple[float, float], ...]:
             pairs.append((float(hour), float(load)))
         except ValueError:
             raise QuantityError(f"load curve {shown(part)}: write HOUR:LOAD, such as 9:1.5") from None
+    if not all(math.isfinite(load) for _, load in pairs):
+        raise QuantityError(f"load curve {shown(text)}: loads must be finite numbers")
     hours = [hour for hour, _ in pairs]
     if not all(0 <= hour < DAY_S / HOUR_S for hour in hours) or sorted(set(hours)) != hours:
         raise QuantityError(f"load curve {shown(text)}: hours must rise, from 0 to below 24")

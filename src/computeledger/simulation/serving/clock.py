@@ -54,12 +54,14 @@ from computeledger.simulation.state import (
     World,
     make_world,
 )
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_si
 
 #: Events that a request takes beside the steps that read its prompt, and changes of the number of replicas remembered.
 _EVENTS_PER_REQUEST, _MOST_CHANGES = 5, 100_000
 #: Share of the paid time below which idle time is what rounding leaves.
 _ROUNDING = 1e-9
+#: Places for sequences on all replicas together; 16 bytes each.
+_MOST_PLACES = 50_000_000
 #: Entries of a prefix cache, over all replicas and blocks, beyond which it is refused.
 _MOST_BLOCKS = 300_000_000
 
@@ -397,6 +399,17 @@ def _check(one: ServingClock, trace: Trace) -> None:
             raise DoesNotFitError(
                 f"request {longest + 1}: {total[longest]:,} tokens, a replica's cache holds {pool.limits.kv_tokens:,}"
             )
+    n, live = sum(pool.n_replicas for pool in one.pools), max(pool.limits.live for pool in one.pools)
+    if n * live > _MOST_PLACES:
+        raise QuantityError(
+            f"replicas {n:,}, each of up to {live:,} sequences: too many to simulate; at most {_MOST_PLACES // live:,}"
+        )
+    alone_s = float(one.pools[-1].times.decode_s[1]) * int(trace.output_tokens.max())
+    if alone_s > one.failure_s:
+        raise QuantityError(
+            f"failures every {format_si(one.failure_s, 's')}: the longest request decodes for "
+            f"{format_si(alone_s, 's')} when it is alone, starts over at each, and hardly ever ends"
+        )
 
 
 def _prepared(one: ServingClock, trace: Trace, seed: int) -> ServingRun:

@@ -16,13 +16,14 @@ from computeledger.simulation.serving.turns import Turns
 from computeledger.simulation.state import Pool
 from computeledger.workloads.questions.conversations import Conversation
 from computeledger.workloads.serving.conversations import (
-    N_SAMPLES,
     SAMPLE_SEED,
     CacheHits,
     CacheLoad,
     Sessions,
     cache_hits,
     draw_sessions,
+    most_turns,
+    n_samples,
 )
 
 #: Share of turns that come within the warm-up of a run.
@@ -59,16 +60,24 @@ class DrawnConversations(DrawnLoad):
 
     def sample(self) -> Sessions:
         """Conversations that stand for all."""
-        return self.sessions(N_SAMPLES, SAMPLE_SEED)
+        return self.sessions(n_samples(self._mean_asked), SAMPLE_SEED)
+
+    @property
+    def _mean_asked(self) -> float:
+        """Turns of the mean conversation, or of as many as the context has room for [-]."""
+        return min(median_of(self.conversation.turns.mean), most_turns(self.conversation, self._longest_tokens))
+
+    @property
+    def _longest_tokens(self) -> float:
+        """Context at which a conversation ends [token]."""
+        return math.inf if self.longest_tokens is None else float(self.longest_tokens)
 
     def sessions(self, n: int, seed: int) -> Sessions:
         """Draw conversations, turn by turn."""
-        mean = median_of(self.conversation.turns.mean)
         load = DrawnLoad(**{one.name: getattr(self, one.name) for one in fields(DrawnLoad)} | {"seed": seed})
-        drawn = load(max(n, math.ceil(n * (mean + 1))), self.requests_per_s)
+        drawn = load(max(n, math.ceil(n * (self._mean_asked + 1))), self.requests_per_s)
         firsts = drawn.input_tokens[:n].astype(float), drawn.output_tokens.astype(float)
-        longest = math.inf if self.longest_tokens is None else float(self.longest_tokens)
-        return draw_sessions(self.conversation, firsts, np.random.default_rng([seed, 5]), longest)
+        return draw_sessions(self.conversation, firsts, np.random.default_rng([seed, 5]), self._longest_tokens)
 
 
 def conversations_of(load: DrawnLoad, conversation: Conversation, longest_tokens: int | None) -> DrawnConversations:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Z_95
+from computeledger.errors import QuantityError
 from computeledger.simulation.measures import in_state
 from computeledger.simulation.serving.clock import ServingClock, ServingClockResult, Window, simulate_serving
 from computeledger.simulation.serving.conversations import (
@@ -27,6 +28,7 @@ from computeledger.simulation.serving.conversations import (
 )
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.state import Q_ADMITTED, Q_FINISHED, Counts, Pool, Times
+from computeledger.units import format_si
 
 #: Lifetimes of a request that a run takes before it is measured, and that it goes on after the last measured arrival.
 WARM_LIFETIMES, TAIL_LIFETIMES = 3.0, 1.5
@@ -34,6 +36,8 @@ WARM_LIFETIMES, TAIL_LIFETIMES = 3.0, 1.5
 LEAST_LIFETIMES, LEAST_REQUESTS, MOST_REQUESTS = 4, 2_000, 100_000
 #: Stretches of the window whose means tell the noise, and half of the 90 % interval at which a mean has converged.
 BATCHES, STEADY_FRACTION = 10, 0.01
+#: Requests of one run at most: about 4 GB of records.
+MOST_RUN = 20_000_000
 #: Turns a second at which caches are hardly used.
 LEAST_TURNS_PER_S = 1e-6
 #: Means of a queue near capacity wander for long: a looser limit for the time a request takes.
@@ -343,7 +347,7 @@ def _measured(fleet: ServingClock, draw: Draw, size: tuple[float, int, float, in
     if isinstance(draw, DrawnConversations):
         return _measured_turns(fleet, draw, (requests_per_s, lifetime_s, lifetimes), seed)
     warm_s = WARM_LIFETIMES * lifetime_s * (1 if in_flight else 2)
-    n = max(math.ceil(requests_per_s * (warm_s + (lifetimes + TAIL_LIFETIMES) * lifetime_s)), 2)
+    n = max(_run_length(requests_per_s, warm_s + (lifetimes + TAIL_LIFETIMES) * lifetime_s), 2)
     drawn, begun = draw(n, requests_per_s), draw(n + in_flight, requests_per_s)
     before = slice(n, n + in_flight)
     output = np.concatenate([begun.output_tokens[before], drawn.output_tokens])
@@ -357,6 +361,17 @@ def _measured(fleet: ServingClock, draw: Draw, size: tuple[float, int, float, in
     return simulate_serving(fleet, trace, seed, window)
 
 
+def _run_length(requests_per_s: float, span_s: float) -> int:
+    """Requests that arrive in a run [-]."""
+    n = requests_per_s * span_s
+    if n > MOST_RUN:
+        raise QuantityError(
+            f"{requests_per_s:,.3g} requests/s for {format_si(span_s, 's')}, until what is in flight is as it stays: "
+            f"{n:,.3g} requests are too many to simulate; at most {MOST_RUN:,}"
+        )
+    return math.ceil(n)
+
+
 def _measured_turns(
     fleet: ServingClock, load: DrawnConversations, size: tuple[float, float, float], seed: int
 ) -> ServingClockResult:
@@ -365,7 +380,7 @@ def _measured_turns(
     ages_s = turn_ages_s(load.sample(), lifetime_s)
     warm_s = float(np.quantile(ages_s, WARM_FRACTION)) + WARM_LIFETIMES * lifetime_s
     end_s = warm_s + lifetimes * lifetime_s
-    trace = load(math.ceil(requests_per_s * (end_s + TAIL_LIFETIMES * lifetime_s)), requests_per_s)
+    trace = load(_run_length(requests_per_s, end_s + TAIL_LIFETIMES * lifetime_s), requests_per_s)
     return simulate_serving(fleet, trace, seed, Window(warm_s, end_s, np.zeros_like(trace.input_tokens)))
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Shared prompts that a question may have, and bytes that a tier may hold.
 MOST_PREFIXES, MOST_TIER_BYTES = 100_000, EXA
+#: Turns that one conversation in 10,000 may have (assumption: more are a program's, and its context is full before).
+MOST_TURNS, _LAST_SCORE = 100_000, 3.72
 #: What is the same in every case, and 0.
 NO_SPREAD = Spread(0.0)
 _OF_TURNS = ("tool_latency", "observation_tokens", "shared_tokens", "host_cache", "ssd_cache", "pool_cache")
@@ -109,8 +111,15 @@ class Conversing(Asked):
             if name is not None and not (name.endswith("_cache") and self._replays):
                 raise InputError(f"--{name.replace('_', '-')}: of how many turns? add --turns, such as --turns 10")
             return
-        if low_of(one.turns.mean) < 1:
-            raise InputError(f"--turns {shown(str(self.turns))}: at least 1")
+        given = read_spread(str(self.turns), "--turns", "count")
+        if min((low_of(given.mean), *given.ends)) < 1:
+            raise InputError(f"--turns {shown(str(self.turns))}: must be at least 1")
+        most = one.turns.at_score(_LAST_SCORE)
+        if most > MOST_TURNS:
+            raise InputError(
+                f"--turns {shown(str(self.turns))}: one conversation in 10,000 has {most:,.0f} turns; at most "
+                f"{MOST_TURNS:,}"
+            )
         if low_of(one.delay_s.mean) < 0:
             raise InputError(f"--tool-latency {shown(str(self.tool_latency))}: must be at least 0s")
 

@@ -13,6 +13,7 @@ from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.workloads.engines import default_engine, engines
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.images import WithImages
+from computeledger.workloads.questions.rl import MOST_RATIO
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 from computeledger.workloads.questions.speculation import method_of
 
@@ -92,8 +93,8 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, WithImages):
         is_single=True, metavar="B/s", label="Host link", group="More", blank="25 GB/s",
     )  # fmt: skip
     draft_tokens: float = asked(
-        "count", "Speculative decoding: tokens drafted per step.", 0.0, metavar="D", label="Drafted tokens",
-        group="More", slider=(0, 16), is_single=True,
+        "count", "Speculative decoding: tokens drafted per step.", 0.0, most=MOST_RATIO, metavar="D",
+        label="Drafted tokens", group="More", slider=(0, 16), is_single=True,
     )  # fmt: skip
     speculation: str | None = asked(
         "text", "What drafts: mtp, eagle, eagle3, ngram, draft:MODEL, auto or none; the length is searched up to "

@@ -24,8 +24,9 @@ from computeledger.workloads.questions.conversations import Conversation
 
 Floats = NDArray[np.float64]
 
-#: Conversations whose turns stand for all others in the closed form, and their seed.
-N_SAMPLES, SAMPLE_SEED = 2_000, 17
+#: Conversations whose turns stand for all others in the closed form, turns that they may have together, fewest
+#: conversations, and their seed.
+N_SAMPLES, SAMPLED_TURNS, LEAST_SAMPLES, SAMPLE_SEED = 2_000, 1_000_000, 50, 17
 #: Earlier turns that are looked at for the last one on the same replica.
 MOST_TURNS_BACK = 64
 #: Share of visits below which turns further back are left out.
@@ -62,6 +63,29 @@ class Sessions:
         return len(self.turn) / float(np.sum(self.turn == 0))
 
 
+def n_samples(mean_turns: float) -> int:
+    """Conversations that stand for all others: fewer where they are long.
+
+    Examples
+    --------
+    >>> n_samples(10.0), n_samples(2_000.0), n_samples(100_000.0)
+    (2000, 500, 50)
+    """
+    return max(min(N_SAMPLES, int(SAMPLED_TURNS / mean_turns)), LEAST_SAMPLES)
+
+
+def most_turns(one: Conversation, longest_tokens: float) -> float:
+    """Turns that a context has room for at most: each writes a token, and later ones add what is observed [-].
+
+    Examples
+    --------
+    >>> most_turns(Conversation(Spread(1e5), observed_tokens=Spread(99.0)), 1_000.0)
+    11.0
+    """
+    added = 0.0 if one.observed_tokens.form else round(median_of(one.observed_tokens.mean))
+    return 1.0 + longest_tokens / (1.0 + added)
+
+
 def draw_sessions(
     one: Conversation, firsts: tuple[Floats, Floats], rng: np.random.Generator, longest_tokens: float = math.inf
 ) -> Sessions:
@@ -93,7 +117,7 @@ def draw_sessions(
     n = len(first)
     drawn = _drawn(one.turns, n, rng)
     # a mean between two whole numbers is a mixture of both
-    turns = np.maximum(np.floor(drawn + rng.uniform(size=n)), 1).astype(np.int64)
+    turns = np.clip(np.floor(drawn + rng.uniform(size=n)), 1, most_turns(one, longest_tokens)).astype(np.int64)
     starts = np.cumsum(turns) - turns
     total = int(turns.sum())
     turn = np.arange(total) - np.repeat(starts, turns)

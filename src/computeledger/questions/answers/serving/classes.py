@@ -13,7 +13,7 @@ from computeledger.arrays import Range
 from computeledger.errors import InputError, shown
 from computeledger.simulation.measures import PERCENTILES, Slo, is_good
 from computeledger.simulation.serving.clock import ServingClockResult
-from computeledger.units import parse_quantity
+from computeledger.units import format_percent, parse_quantity
 
 #: How far shares may be from 1 together.
 _ROUNDING = 1e-3
@@ -41,17 +41,19 @@ class RequestClass:
 
 
 def read_classes(texts: Sequence[str]) -> tuple[RequestClass, ...]:
-    """Read ``--priority``, the most urgent first.
+    """Read ``--priority``, the most urgent first, one or several to a text.
 
     Examples
     --------
     >>> [one.name for one in read_classes(["chat:30%:1s:40ms", "batch:70%"])]
     ['chat', 'batch']
+    >>> read_classes(["chat:60%,batch:60%"])
+    Traceback (most recent call last):
+    computeledger.errors.InputError: --priority: the shares add up to 120 %, not to 100 %
     """
-    classes = tuple(_read(text) for text in texts)
-    if classes and abs(sum(one.share_fraction for one in classes) - 1) > _ROUNDING:
-        total = sum(one.share_fraction for one in classes)
-        raise InputError(f"--priority: the shares add up to {total:.4g}, not 1")
+    classes = tuple(_read(one) for text in texts for one in text.split(","))
+    if classes and abs((total := sum(one.share_fraction for one in classes)) - 1) > _ROUNDING:
+        raise InputError(f"--priority: the shares add up to {format_percent(total)}, not to 100 %")
     if len({one.name for one in classes}) < len(classes):
         raise InputError("--priority: a class is named twice")
     return classes
@@ -68,7 +70,7 @@ def _read(text: str) -> RequestClass:
         except InputError as error:
             raise InputError(f"--priority {error}") from None
         if isinstance(value, Range) or not value > 0:
-            raise InputError(f"--priority {shown(text)}: {_FORM}")
+            raise InputError(f"--priority {shown(text)}: {shown(part)} is not one number above 0; {_FORM}")
         numbers.append(float(value))
     return RequestClass(name.strip(), *numbers)
 
