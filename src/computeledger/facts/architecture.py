@@ -152,6 +152,35 @@ TARGETS = ("attention", "all")
 
 
 @dataclass(frozen=True, slots=True)
+class ServedLoras:
+    """Adapters that requests name, each request one.
+
+    Attributes
+    ----------
+    n_adapters : int
+        How many there are [-].
+    n_slots : int
+        How many an engine holds on the chip, and takes into a batch, at once [-].
+    zipf_exponent : float
+        The ``i``-th most popular one gets a share of requests in ratio ``i^-s``; 0 where all get as many [-].
+    is_copied : bool
+        Whether the mean prompt carries its share of copying adapters to the chip; a simulation copies them itself.
+    """
+
+    n_adapters: int = 1
+    n_slots: int = 1
+    zipf_exponent: float = 0.0
+    is_copied: bool = True
+
+    def __post_init__(self) -> None:
+        check_record(self, n_adapters=AT_LEAST_ONE, n_slots=AT_LEAST_ONE)
+
+
+#: One adapter, in every request.
+ONE_LORA = ServedLoras()
+
+
+@dataclass(frozen=True, slots=True)
 class Lora:
     """Low-rank adapters beside frozen weights.
 
@@ -161,10 +190,13 @@ class Lora:
         Of every adapter, ``r`` [-].
     targets : str
         ``attention`` adapts the projections of the mixers, ``all`` the dense MLPs as well; routed experts stay frozen.
+    served : ServedLoras
+        How many there are where an engine runs them.
     """
 
     rank: int
     targets: str = "all"
+    served: ServedLoras = ONE_LORA
 
     def __post_init__(self) -> None:
         check_record(self, rank=AT_LEAST_ONE)

@@ -42,6 +42,8 @@ class OperationKind(StrEnum):
     ROUTED_EXPERTS = "routed experts"
     MATRIX_PRODUCTS = "matrix products"
     ADAPTERS = "adapters"
+    ADAPTER_KERNELS = "adapter kernels"
+    ADAPTER_LOADS = "loading of adapters"
     OUTPUT_HEAD = "output head"
     ACTIVATIONS = "activations"
     ACTIVATIONS_AND_CASTS = "activations and casts"

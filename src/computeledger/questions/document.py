@@ -112,7 +112,8 @@ def lora_document(model: Model, lora: Lora) -> dict[str, Any]:
     """
     share = trainable_fraction(model, lora, n_params_total(model))
     return {
-        **dataclasses.asdict(lora),
+        "rank": lora.rank,
+        "targets": lora.targets,
         "n_params_trained": adapter_params(model, lora),
         "trainable_fraction": share,
         "experts_frozen": model.is_moe,

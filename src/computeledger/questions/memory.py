@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from computeledger.fields import asked, shared
+from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import EngineMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryQuestion(EngineMemory, WithImages):
+class MemoryQuestion(EngineMemory, Adapting, WithImages):
     """On how few GPUs a model fits, by format and system, and what takes the memory."""
 
     model: str = shared(ServeQuestion, "model")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, fields_of, shared
+from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion, engine_on
@@ -26,7 +27,7 @@ _OF_SCALING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateServeQuestion(EngineRun, Conversing, WithImages, Simulated):
+class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Simulated):
     """A fleet under a load, request by request; ranges are taken at their medians."""
 
     model: str = shared(ServeQuestion, "model")
@@ -174,6 +175,9 @@ class SimulateServeQuestion(EngineRun, Conversing, WithImages, Simulated):
             raise InputError("--load-curve shapes --arrivals; a trace has its own")
         if self.turns is not None:
             self._check_turns()
+        if self.max_loras is not None and (self.turns is not None or self.prefill_replicas is not None):
+            other = "--turns" if self.turns is not None else "--prefill-replicas"
+            raise InputError(f"--max-loras with {other} is not built: leave out one of the two")
         self._check_unused()
         for name in ("prefill_layout", "prefill_system", "transfer_bytes_per_s"):
             if getattr(self, name) is not None and self.prefill_replicas is None:

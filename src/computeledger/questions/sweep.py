@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, shared
+from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import EngineRun
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepQuestion(EngineRun, WithImages):
+class SweepQuestion(EngineRun, Adapting, WithImages):
     """The best layout and batch for every combination of the lists; figures are medians."""
 
     model: tuple[str, ...] = shared(ServeQuestion, "model", help="Model ids, or paths.", is_list=True, metavar="A,B")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from computeledger.simulation.adapters import leave_adapter, name_adapter, next_taken
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import (
     push,
@@ -62,6 +63,7 @@ from computeledger.simulation.state import (
     Q_UNREAD,
     Q_VERSION,
     Q_WRITTEN,
+    SKIPPED,
     STEPS,
     USED,
     VERSION,
@@ -87,7 +89,9 @@ def admit(world: World, r: int) -> None:
     keeps_free = limits[pool, L_KEEPS_FREE] > 0 and not limits[pool, L_HANDS_OVER]
     kept_free = free_tokens(world, r) if keeps_free and rep[r, FIRST_WAITING] >= 0 else 0.0
     while rep[r, FIRST_WAITING] >= 0 and rep[r, LIVE] < limits[pool, L_LIVE]:
-        q = rep[r, FIRST_WAITING]
+        before, q = next_taken(world, r)
+        if q < 0:
+            return
         if req[q, Q_VERSION] > rep[r, VERSION] or (rep[r, HELD] == 1 and req[q, Q_WRITTEN] == 0):
             return
         was_read = req[q, Q_UNREAD] < 0
@@ -104,7 +108,8 @@ def admit(world: World, r: int) -> None:
         if rep[r, LIVE] > 0 and need + beside > free:
             return
         kept_free += own
-        drop_first_waiting(world, r)
+        drop_waiting(world, r, before)
+        name_adapter(world, r, q)
         if n_blocks > 0:
             take_blocks(cache, r, q, n_blocks)
         cached = n_blocks * cache.block_tokens
@@ -217,6 +222,7 @@ def release(world: World, r: int, q: int, held_tokens: int) -> None:
         rep[r, USED] += held_blocks(cache, q) * cache.block_tokens
         rep[r, USED] -= drop_blocks(cache, r, q) * cache.block_tokens
     rep[r, LIVE] -= 1
+    leave_adapter(world, r, q)
 
 
 @kernel
@@ -317,6 +323,8 @@ def _enqueue(world: World, r: int, q: int, last_class: int) -> None:
         req[before, Q_LINK] = q
     if after < 0:
         rep[r, LAST_WAITING] = q
+    else:
+        rep[r, SKIPPED] = -1
     rep[r, WAITING] += 1
 
 
@@ -331,15 +339,36 @@ def drop_first_waiting(world: World, r: int) -> int:
     >>> enqueue_first(world, 0, 1), drop_first_waiting(world, 0)
     (None, 1)
     """
+    return int(drop_waiting(world, r, -1))
+
+
+@kernel
+def drop_waiting(world: World, r: int, before: int) -> int:
+    """Take the request behind another out of a replica's line; behind -1 stands the first.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> world = example_world()
+    >>> enqueue_last(world, 0, 0), enqueue_last(world, 0, 1), drop_waiting(world, 0, 0), int(world.rep[0, LAST_WAITING])
+    (None, None, 1, 0)
+    """
     rep, req = world.rep, world.req
-    q = rep[r, FIRST_WAITING]
-    rep[r, FIRST_WAITING] = req[q, Q_LINK]
-    if rep[r, FIRST_WAITING] < 0:
-        rep[r, LAST_WAITING] = -1
+    q = rep[r, FIRST_WAITING] if before < 0 else req[before, Q_LINK]
+    after = req[q, Q_LINK]
+    if before < 0:
+        rep[r, FIRST_WAITING] = after
+    else:
+        req[before, Q_LINK] = after
+    if after < 0:
+        rep[r, LAST_WAITING] = before
     rep[r, WAITING] -= 1
     req[q, Q_LINK] = -1
+    if rep[r, SKIPPED] == q:
+        rep[r, SKIPPED] = -1
     if world.ends[r, req[q, Q_CLASS]] == q:
-        world.ends[r, req[q, Q_CLASS]] = -1
+        is_alike = before >= 0 and req[before, Q_CLASS] == req[q, Q_CLASS]
+        world.ends[r, req[q, Q_CLASS]] = before if is_alike else -1
     return int(q)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from computeledger.arrays import Num
 from computeledger.bounds import AT_LEAST_ONE, POSITIVE, check_record
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
+from computeledger.physics.adapters import load_s, popularity, without_copies
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.batching import expected_busiest, held_steps, most_in_a_bin, shared_fraction
 from computeledger.physics.serving.memory import serving_memory
@@ -124,7 +125,8 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     """
     layout, (near, far) = scenario.layout, engine.contexts_tokens
     ranks = int(layout.dp * layout.pp)
-    limits = _limits(scenario, machine, engine, ranks)
+    limits, shares = _limits(scenario, machine, engine, ranks), _adapter_shares(scenario)
+    scenario = replace(scenario, model=without_copies(scenario.model))  # a simulation sees for itself what is copied
     batch = np.arange(1.0, limits.live + 1)
     asked = replace(scenario, output_tokens=2.0, cached_tokens=0.0, batch=batch)
     middle = [near + share * (far - near) for share in (0.25, 0.5, 0.75)]
@@ -161,9 +163,10 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         busiest_prompts=_busiest(int(layout.dp)),
         admission_steps=max(admission - 0.5, 0.0),  # half a step passes on the clock until the one that reads begins
         admission_s=host.more_beside_s,
+        adapter_copy_s=float(load_s(scenario.model, layout, scenario.host.link_bytes_per_s)),
     )
     misses = [(first + slope * (at - near)) / real_s - 1 for at, real_s in zip(middle, between, strict=True)]
-    pool = after_prefix(Pool(engine.n_replicas, times, limits), engine.prefix_tokens)
+    pool = after_prefix(Pool(engine.n_replicas, times, limits, shares), engine.prefix_tokens)
     return TimedPool(pool, host, float(np.max(np.abs(misses))), int(layout.n_gpus))
 
 
@@ -230,6 +233,12 @@ def _decode_s(asked: ServingScenario, machine: Machine, contexts_tokens: tuple[f
     return np.broadcast_to(np.asarray(step_s / asked.tokens_per_step, float), (len(contexts), len(batch)))
 
 
+def _adapter_shares(scenario: ServingScenario) -> tuple[float, ...]:
+    """Shares of requests by adapter; none where all are on the chips."""
+    served = None if scenario.model.adapters is None else scenario.model.adapters.served
+    return () if served is None or served.n_slots >= served.n_adapters else tuple(popularity(served).tolist())
+
+
 def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: int) -> Limits:
     """What memory holds, in tokens of cache."""
     near, far = engine.contexts_tokens
@@ -258,4 +267,5 @@ def _limits(scenario: ServingScenario, machine: Machine, engine: Engine, ranks: 
         int(scenario.layout.pp),
         0,
         *SCHEDULERS[engine.scheduler],
+        adapters=scenario.model.adapters.served.n_slots if scenario.model.adapters and _adapter_shares(scenario) else 0,
     )

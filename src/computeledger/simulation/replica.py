@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 
+from computeledger.simulation.adapters import takes_adapter
 from computeledger.simulation.admission import (
     admit,
     enqueue_last,
@@ -44,6 +45,7 @@ from computeledger.simulation.state import (
     BLOCKED,
     BLOCKED_TIME,
     CONTEXT,
+    COPYING,
     DECODE_BUSY,
     DECODING,
     FIRST_LAG,
@@ -53,6 +55,7 @@ from computeledger.simulation.state import (
     INTERRUPT,
     KEPT,
     KEPT_FREE,
+    L_ADAPTERS,
     L_HANDS_OVER,
     L_KEEPS_FREE,
     L_KV,
@@ -114,8 +117,10 @@ def enqueue(world: World, r: int, q: int, now_s: float) -> None:
         look_s = max(now_s, clock[r, NOW])
         if look_s < world.tree[(len(world.tree) >> 1) + r]:
             put_end(world.tree, r, look_s)
-    elif rep[r, PLANNED] > 1 and rep[r, FIRST_WAITING] == q and rep[r, LIVE] < world.limits[rep[r, POOL], L_LIVE]:
-        interrupt(world, r, now_s)
+    elif rep[r, PLANNED] > 1 and rep[r, LIVE] < world.limits[rep[r, POOL], L_LIVE]:
+        is_limited = world.limits[rep[r, POOL], L_ADAPTERS] > 0
+        if takes_adapter(world, r, q) if is_limited else rep[r, FIRST_WAITING] == q:
+            interrupt(world, r, now_s)
 
 
 @kernel
@@ -425,6 +430,8 @@ def _plan(world: World, r: int, most_steps: int) -> None:
         if clock[r, LOADING] > 0:
             read_s = max(read_s, clock[r, LOADING])
             clock[r, LOADING] = 0.0
+        read_s += clock[r, COPYING]
+        clock[r, COPYING] = 0.0
         rep[r, PLANNED] = 1
         is_blocked = is_blocked or chunk[4] > 0
         end_s = now_s + read_s + (0.0 if world.limits[pool, L_READS_ALONE] else first_s)

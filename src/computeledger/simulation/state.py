@@ -28,9 +28,9 @@ MOST_PROMPTS = 64
 #: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
 #: weights with which it began; tokens of a cache that is kept while its tool answers, and its neighbours in the order
 #: in which such caches give way, -1 at the ends; tokens of its prompt that another's cache holds when it is first read;
-#: its class, 0 the most urgent.
+#: its class, 0 the most urgent; the adapter that it names.
 (Q_PROMPT, Q_OUTPUT, Q_VERSION, Q_WRITTEN, Q_UNREAD, Q_CHUNK_START, Q_CACHED, Q_ORDER, Q_LINK, Q_REPLICA,
- Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX, Q_CLASS) = range(17)  # fmt: skip
+ Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX, Q_CLASS, Q_ADAPTER) = range(18)  # fmt: skip
 #: Columns of ``World.when`` [s]: seen first by a replica; let in first; first token; last token before it was put back;
 #: done. Not a number until then.
 Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
@@ -39,19 +39,21 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: write, that wait; ends of the lists of those that wait and that read, -1 where empty; whether new ones stay out;
 #: whether work waits that the present step cannot take; rollouts that wait for a tool; tokens of caches kept for them,
 #: and ends of the list of those, the longest kept first; first of those whose prompt was read and that
-#: have not taken a step since, where they came from elsewhere or the others stood still.
+#: have not taken a step since, where they came from elsewhere or the others stood still; adapters that live sequences
+#: name, and that are on the chips; last of those at the head of the line that the adapters named now keep out.
 (POOL, VERSION, PLANNED, STEPS, CONTEXT, USED, DECODING, LIVE, WAITING, FIRST_WAITING, LAST_WAITING, FIRST_READING,
- LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT, FIRST_MOVED) = range(20)  # fmt: skip
+ LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT, FIRST_MOVED, NAMED, ON_CHIP,
+ SKIPPED) = range(23)  # fmt: skip
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline; what a
 #: first token waits beside others, in steps and in time; share of outputs that is kept free; time since the last step
-#: that decoded; loading of caches that the next step waits for.
+#: that decoded; loading of caches that the next step waits for; copying of adapters, by which it is longer, and of one.
 (NOW, INTERRUPT, DECODE_BUSY, PREFILL_BUSY, BLOCKED_TIME, LOST_TIME, FIRST_LAG, ADMISSION, ADMISSION_TIME, KEPT_FREE,
- PAUSED, LOADING) = range(12)  # fmt: skip
+ PAUSED, LOADING, COPYING, COPY_TIME) = range(14)  # fmt: skip
 #: Columns of ``World.limits``: see :class:`Limits`.
 (L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER, L_COUNTS_DECODE, L_READS_ALONE,
- L_KEEPS_FREE, L_SHARE, L_QUEUE) = range(13)  # fmt: skip
+ L_KEEPS_FREE, L_SHARE, L_QUEUE, L_ADAPTERS) = range(14)  # fmt: skip
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps, requests
 #: sent to the replicas of the first pool and of the second.
 N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS, N_SENT, N_SENT_ON = range(6)
@@ -77,6 +79,7 @@ class StepTimes(NamedTuple):
     busiest_prompts: Times
     admission_steps: float = 0.0
     admission_s: float = 0.0
+    adapter_copy_s: float = 0.0
 
 
 class HostTimes(NamedTuple):
@@ -107,7 +110,7 @@ NO_HOST_TIMES = HostTimes()
 
 class Limits(NamedTuple):
     """What a replica takes at once, and its scheduler's rules; the share kept free is in thousandths of its default,
-    a queue of 0 has no end.
+    a queue of 0 has no end, adapters of 0 are not limited.
     """
 
     live: int
@@ -123,14 +126,16 @@ class Limits(NamedTuple):
     keeps_free: int = 0
     share_permille: int = 1000
     queue: int = 0
+    adapters: int = 0
 
 
 class Pool(NamedTuple):
-    """Replicas that are alike."""
+    """Replicas that are alike; shares of requests by adapter, where not all are on the chips."""
 
     n_replicas: int
     times: StepTimes
     limits: Limits
+    adapter_shares: tuple[float, ...] = ()
 
 
 class World(NamedTuple):
@@ -155,6 +160,7 @@ class World(NamedTuple):
     counters: Counts
     window_s: Times
     ends: Counts
+    adapters: Counts
 
 
 def make_world(
@@ -175,18 +181,20 @@ def make_world(
     n, sizes = len(ready_s), [one.n_replicas for one in pools]
     most_live = max(one.limits.live for one in pools)
     n_replicas = sum(sizes)
-    req = np.zeros((n, 17), np.int64)
+    req = np.zeros((n, 18), np.int64)
     req[:, Q_PROMPT], req[:, Q_OUTPUT] = prompt_tokens, output_tokens
     req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
     when = np.full((n, 5), np.nan)
     when[:, Q_READY] = ready_s
-    rep = np.zeros((n_replicas, 20), np.int64)
+    rep = np.zeros((n_replicas, 23), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : FIRST_MOVED + 1] = -1
-    clock = np.zeros((n_replicas, 12))
+    rep[:, SKIPPED] = -1
+    clock = np.zeros((n_replicas, 14))
     clock[:, INTERRUPT] = np.inf
     clock[:, ADMISSION] = np.repeat([one.times.admission_steps for one in pools], sizes)
     clock[:, ADMISSION_TIME] = np.repeat([one.times.admission_s for one in pools], sizes)
+    clock[:, COPY_TIME] = np.repeat([one.times.adapter_copy_s for one in pools], sizes)
     leaves = 1 << max(n_replicas - 1, 0).bit_length()
     return World(
         decode=np.stack([_padded(one.times, most_live) for one in pools]),
@@ -208,6 +216,7 @@ def make_world(
         counters=np.zeros(6, np.int64),
         window_s=np.array([0.0, np.inf, -np.inf, np.inf]),
         ends=np.full((n_replicas, n_classes), -1, np.int64),
+        adapters=np.zeros((n_replicas, max(len(one.adapter_shares) for one in pools), 2), np.int64),
     )
 
 

@@ -147,7 +147,7 @@ _OF_WEIGHTS = (
 )
 #: Launches that a prompt does not add: those of the decode step that it joins, and those that the host makes ahead of
 #: the GPU while decodes keep it busy.
-_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES)
+_NOT_ADDED = (OperationKind.LAUNCH_FLOORS, OperationKind.EAGER_LAUNCHES, OperationKind.ADAPTER_KERNELS)
 
 
 def added_s(prompts: Sequence[Operation], decode: Sequence[Operation], overlap_fraction: Num) -> Num:

@@ -147,7 +147,7 @@ def forward(model: Model, step: Step, layout: Layout, precision: Precision, mach
     work = [
         *_mixer_operations(model, step, cut, layout, (precision, machine)),
         *_feed_forward_operations(model, cut, layout, (precision, machine)),
-        *adapter_operations(model, cut.tokens, layout, machine),
+        *adapter_operations(model, (cut.sequences, cut.tokens), layout, machine),
         _activations(model, cut, layout, (precision, machine)),
         _head(model, step, cut, layout, (precision, machine)),
     ]

@@ -34,6 +34,7 @@ from computeledger.simulation.state import (
     NO_HOST_TIMES,
     POOL,
     PREFILL_BUSY,
+    Q_ADAPTER,
     Q_ADMITTED,
     Q_CACHED,
     Q_CLASS,
@@ -427,6 +428,8 @@ def _prepared(one: ServingClock, trace: Trace, seed: int) -> ServingRun:
     world.window_s[:2] = float(trace.arrival_s[n_open // 2]), float(trace.arrival_s[n_open - 1])
     if one.class_shares:
         world.req[:, Q_CLASS] = np.random.default_rng([seed, 5]).choice(len(one.class_shares), n, p=one.class_shares)
+    if shares := one.pools[0].adapter_shares:
+        world.req[:, Q_ADAPTER] = np.random.default_rng([seed, 6]).choice(len(shares), n, p=shares)
     if trace.cached_tokens is not None:
         world.req[:, Q_PREFIX] = trace.cached_tokens
     moves = n if len(pools) > 1 or turns is not None else 1

@@ -215,7 +215,8 @@ def _saturated(fleet: ServingClock, place: int, draw: Draw, seed: int) -> Estima
     """Rate at which one replica of a pool finishes requests out of a line that never empties [1/s]."""
     is_split = len(fleet.pools) > 1
     one = fleet.pools[place]
-    pool = one._replace(n_replicas=1, limits=one.limits._replace(queue=0))
+    # behind a line without end wait enough requests of any few adapters to fill a batch
+    pool = one._replace(n_replicas=1, limits=one.limits._replace(queue=0, adapters=0), adapter_shares=())
     alone = ServingClock((pool,), routing="round-robin", uses_prefixes=False)
     n = at_once = 3 * pool.limits.live + LEAST_REQUESTS
     while True:

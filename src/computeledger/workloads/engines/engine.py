@@ -55,6 +55,9 @@ class Launch:
     draft_model: str = ""
     #: ``tensor`` or ``data``; empty where nobody said
     image_encoder: str = ""
+    adapters: int = 0
+    max_loras: int = 0
+    lora_rank: int = 0
 
     @property
     def per_rank(self) -> int:

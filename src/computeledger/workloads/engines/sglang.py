@@ -29,6 +29,9 @@ def _told(one: Launch) -> dict[str, str]:
     told |= {"no_prefix_cache": ""} if one.no_prefix_cache else {}
     told |= {"eager": ""} if one.eager else {}
     told |= {"encoder_data": ""} if one.image_encoder == DATA else {}
+    if one.adapters:
+        told |= {"lora": "", "max_loras": str(one.max_loras), "lora_rank": str(one.lora_rank)}
+        told |= {"cpu_loras": str(one.adapters)} if one.adapters > one.max_loras else {}
     if one.drafts:  # a chain: as many steps as drafts, and one token more to verify
         told |= _drafting(one)
     return told | ({"role": one.role} if one.role else {})
@@ -39,6 +42,7 @@ def _commands(one: Launch) -> list[str]:
     if layout.dp > 1:
         notes.append("# --tp-size counts all GPUs of a stage; requests and chunk are shared by the data-parallel ranks")
     notes += on_several_hosts(layout, "--nnodes, --node-rank and --dist-init-addr")
+    notes += ["# name the adapters: --lora-paths NAME=PATH ..."] if one.adapters else []
     return [*notes, *shell("python3 -m sglang.launch_server", flags_of("sglang").written(_told(one)))]
 
 
@@ -64,12 +68,21 @@ def _read(stated: Stated) -> Understood:
     is_chain = "drafts" in stated and stated.whole("draft_branches") == 1 and stated.whole("drafts") > 1
     found["draft_tokens"] = stated.whole("drafts") - 1 if is_chain else None
     left += ["algorithm"] if "algorithm" in stated and not is_chain else []
+    is_ranked = bool(stated.on("lora")) and "lora_rank" in stated  # it takes the rank of the adapters' own files else
+    if is_ranked:
+        slots = stated.whole("max_loras", _LORAS)
+        found |= {"adapters": stated.whole("cpu_loras", slots), "max_loras": slots}
+        found["lora_rank"] = stated.whole("lora_rank")
+    loras = ("lora", "max_loras", "lora_rank", "cpu_loras")
+    left += [word for word in loras if word in stated and not is_ranked]
     role = stated.text("role", "null")
     if role not in ("null", "prefill", "decode"):
         raise stated.wrong("role", "'prefill', 'decode' or 'null'")
     return Understood(found, stated.text("quantization"), role.replace("null", ""), dp // shared, left)
 
 
+#: Adapters that it takes into a batch where nobody says otherwise (its page on LoRA).
+_LORAS = 8
 _ALGORITHMS = {"eagle": "EAGLE", "eagle3": "EAGLE3", "ngram": "NGRAM", "draft": "STANDALONE"}
 
 

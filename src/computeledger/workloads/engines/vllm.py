@@ -35,6 +35,9 @@ def _told(one: Launch) -> dict[str, str]:
         said = json.dumps({**_drafter(one), "num_speculative_tokens": one.drafts}, separators=(",", ":"))
         told["speculation"] = "'" + said.replace('\\"', '"') + "'"
     told |= {"encoder": "data"} if one.image_encoder == DATA else {}
+    if one.adapters:
+        told |= {"lora": "", "max_loras": str(one.max_loras), "lora_rank": str(one.lora_rank)}
+        told |= {"cpu_loras": str(one.adapters)} if one.adapters > one.max_loras else {}
     if one.role:
         told["transfer"] = '\'{"kv_connector":"NixlConnector","kv_role":"kv_both"}\''
     return told
@@ -45,6 +48,7 @@ def _commands(one: Launch) -> list[str]:
     notes = ["# --max-num-seqs is per data-parallel rank"] if layout.dp > 1 else []
     spread = "--data-parallel-size-local, --data-parallel-start-rank, --data-parallel-address, --headless"
     notes += on_several_hosts(layout, spread if layout.dp > 1 else "--nnodes, --node-rank and --master-addr")
+    notes += ["# name the adapters: --lora-modules NAME=PATH ..."] if one.adapters else []
     return [*notes, *shell(f"vllm serve {one.model}", flags_of("vllm").written(_told(one)))]
 
 
@@ -73,10 +77,22 @@ def _read(stated: Stated) -> Understood:
     left += ["speculation"] if "speculation" in stated and found["draft_tokens"] is None else []
     is_spread = stated.text("encoder", "weights") == "data" or stated.on("encoder_data")
     found["image_encoder"] = DATA if is_spread else None
+    found |= _adapters(stated)
+    left += [word for word in ("max_loras", "lora_rank", "cpu_loras") if word in stated and not stated.on("lora")]
     transfer = stated.table("transfer")
     role = _ROLES.get(str(transfer.get("kv_role")), "")
     left += ["transfer"] if transfer and not role else []
     return Understood(found, stated.text("quantization"), role, left=left)
+
+
+def _adapters(stated: Stated) -> dict[str, Given]:
+    """Adapters: as many as host memory keeps, at most so many at once; its own defaults are one, of rank 16."""
+    if not stated.on("lora"):
+        return {}
+    slots = stated.whole("max_loras")
+    return {
+        "adapters": stated.whole("cpu_loras", slots), "max_loras": slots, "lora_rank": stated.whole("lora_rank", 16),
+    }  # fmt: skip
 
 
 def _drafter(one: Launch) -> dict[str, str | int]:

@@ -11,6 +11,7 @@ from computeledger.errors import InputError
 from computeledger.fields import WITHIN_ALL, Given, Promise, Record, asked, fields_of
 from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.workloads.engines import default_engine, engines
+from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.rl import MOST_RATIO
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 #: Ways to serve.
 ONE_POOL, TWO_POOLS, BOTH = "aggregated", "disaggregated", "both"
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("kv_tiers", "turns")
+_OF_ONE_POOL = ("kv_tiers", "turns", "max_loras")
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
 #: Profiles of no engine that two pools can be asked of.
 _UNFITTED = ("ideal", "generic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeQuestion(EngineRun, OnSystem, Conversing, WithImages):
+class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(
@@ -302,7 +303,8 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, WithImages):
         self._check_pools()
         self._check_promises()
         self._check_turns()
-        if not self.has_host_memory and (self.host_bandwidth or self.host_link):
+        copied = self.host_link if self.adapters else None
+        if not self.has_host_memory and (self.host_bandwidth or self.host_link) and not copied:
             raise InputError("--host-bandwidth and --host-link are of what is in host memory: add --host-weights")
 
     def _check_drafts(self) -> None:
@@ -372,12 +374,14 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, WithImages):
             "--pool-cache": self.pool_cache,
             "--workload": self.workload,
             "--anchor": self.anchor,
+            "--max-loras": self.max_loras,
         }
         why = {
             "--cached-tokens": "what turns find cached is derived; a beginning that all share is --shared-tokens",
             "--pool-cache": "its share of a replica depends on the fleet that is sized: simulate serve takes it",
             "--workload": "a promise over conversations takes --input-tokens and --output-tokens as distributions",
             "--anchor": "measurements are of requests on their own",
+            "--max-loras": "adapters that wait for a slot are drawn for requests on their own",
         }
         named = next((name for name, value in others.items() if value), None)
         if named is not None:

@@ -18,8 +18,9 @@ from computeledger.bounds import POSITIVE
 from computeledger.display import Displayed
 from computeledger.errors import QuantityError
 from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.physics.adapters import load_s, miss_fraction
 from computeledger.physics.calibration.efficiency import IDEAL
-from computeledger.physics.roofline import Machine, Operation, total_s
+from computeledger.physics.roofline import Machine, Operation, OperationKind, total_s
 from computeledger.physics.serving.batching import added_s, expected_busiest, held_steps, shared_fraction
 from computeledger.physics.serving.drafting import drafting
 from computeledger.physics.serving.encoding import encoding
@@ -361,14 +362,27 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
 
 
 def _beside_model(scenario: ServingScenario, step: Step, machine: Machine) -> list[Operation]:
-    """What a drafter, and the encoder of images in prompts, add to a step."""
+    """What a drafter, the encoder of images, and adapters that are not on the chip add to a step."""
     model, layout = scenario.model, scenario.layout
     drafts = scenario.draft_tokens if step.decode else np.minimum(scenario.draft_tokens, 1.0)
     drafted = drafting(model, step, (layout, scenario.precision), machine, drafts)
-    if step.decode or model.images is None:
+    if step.decode:
+        return drafted
+    drafted = [*drafted, *_adapter_loads(scenario, step)]
+    if model.images is None:
         return drafted
     per_rank = scenario.images_per_token * step.sequences * step.new_tokens / (layout.dp * layout.pp)
     return [*drafted, *encoding(model.images, per_rank, model.hidden_size, layout, machine)]
+
+
+def _adapter_loads(scenario: ServingScenario, step: Step) -> list[Operation]:
+    """Adapters that a pass over prompts waits for: copied from host memory, one after the other."""
+    adapters, layout = scenario.model.adapters, scenario.layout
+    if adapters is None or not (missing := miss_fraction(adapters.served)):
+        return []
+    prompts = np.maximum(step.sequences / (layout.dp * layout.pp), 1.0)
+    copied_s = load_s(scenario.model, layout, scenario.host.link_bytes_per_s)
+    return [Operation(OperationKind.ADAPTER_LOADS, overhead_s=prompts * missing * copied_s)]
 
 
 def _pass_s(prompts: _Timed, decode: _Timed, machine: Machine) -> Num:

@@ -15,6 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
+from computeledger.physics.adapters import check_lora
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.calibration.serving import load_calibration
@@ -27,6 +28,7 @@ from computeledger.units import format_si
 from computeledger.workloads.engines import constants_of, engines, precision_on, reads_prompts_first
 from computeledger.workloads.engines.releases import checked_month
 from computeledger.workloads.engines.settings import default_of
+from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.serve import ServeQuestion, limit_s
 from computeledger.workloads.questions.setup import EngineMemory, EngineRun
 from computeledger.workloads.serving.burst import is_burst
@@ -70,15 +72,28 @@ def median_lengths(question: ServeQuestion) -> dict[str, Num]:
 
 
 def model_of(question: ServeQuestion) -> Model:
-    """The model that is served, with the context that the question assumes.
+    """The model that is served, with the context that the question assumes and the adapters that its requests name.
 
     Examples
     --------
     >>> model_of(ServeQuestion(model="qwen3-8b", system="h100-nvl8", context_tokens=131072)).max_context_tokens
     131072
     """
-    model = with_images(question, load_model(question.model))
+    model = adapted(with_images(question, load_model(question.model)), question)
     return model if question.context_tokens is None else replace(model, max_context_tokens=question.context_tokens)
+
+
+def adapted(model: Model, question: Adapting) -> Model:
+    """The model with the adapters that requests name; as it is where they name none.
+
+    Examples
+    --------
+    >>> asked = ServeQuestion(model="qwen3-8b", system="h100-nvl8", adapters=32, lora_rank=16, max_loras=8)
+    >>> adapted(load_model("qwen3-8b"), asked).adapters.served.n_slots
+    8
+    """
+    lora = question.served_lora
+    return model if lora is None else replace(model, adapters=check_lora(model, lora))
 
 
 def with_copies(model: Model, n_copies: int) -> Model:

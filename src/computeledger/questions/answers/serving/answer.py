@@ -37,6 +37,7 @@ from computeledger.questions.answers.serving.drafts import drafts_document, spec
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
 from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
+from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document
 from computeledger.questions.answers.serving.pools import (
     PoolsAnswer,
     answer_pools,
@@ -159,6 +160,7 @@ class ServeAnswer(ServingAnswer):
         document |= host_memory_document(setting.at_median.host)
         document |= {
             **drafts_document(self.result.scenario),
+            **adapters_document(self.result.scenario),
             **anchor_document(setting.anchoring),
             "interval": interval_document(
                 setting.interval, engine, setting.system, None if self.kept is None else self.kept.asked.promises
@@ -190,6 +192,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         answer.result, setting.system
     )
     out["remarks"] += carried_over(setting.machine)
+    out["remarks"] += adapter_remarks(setting.at_median, is_simulated=answer.kept is not None)
     out["remarks"] += settings_remarks(question, setting.system.accelerator, answer.result.scenario)
     held = setting.system.n_gpus
     if answer.fleet is not None and held is not None and answer.fleet.n_gpus > held:

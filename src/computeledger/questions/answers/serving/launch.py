@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.errors import InputError, close_choices, unknown_id
-from computeledger.facts.architecture import Model
+from computeledger.facts.architecture import Lora, Model
 from computeledger.facts.load import load_model
 from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
@@ -167,7 +167,35 @@ def _launch(engine: str, document: Mapping[str, Any], pool: Mapping[str, Any], r
         host_experts=host.get("experts_fraction", 0.0),
         host_kv=host.get("kv_fraction", 0.0),
         host_weights_bytes=held["weights"] * in_host / (1 - in_host) if in_host < 1 else 0.0,
+        **_adapters(engine, document),
     )
+
+
+def told_of_adapters(lora: Lora | None) -> dict[str, Any]:
+    """What a launch says of adapters: how many there are, how many at once, and their rank.
+
+    Examples
+    --------
+    >>> told_of_adapters(Lora(16)), told_of_adapters(None)
+    ({'adapters': 1, 'max_loras': 1, 'lora_rank': 16}, {})
+    """
+    if lora is None:
+        return {}
+    return {"adapters": lora.served.n_adapters, "max_loras": lora.served.n_slots, "lora_rank": lora.rank}
+
+
+def _adapters(engine: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of an answer."""
+    one = document.get("adapters")
+    if one is None:
+        return {}
+    if engine not in _WITH_ADAPTERS:
+        raise InputError(f"--emit {engine}: --adapters is not written for it; {' or '.join(_WITH_ADAPTERS)}")
+    return {"adapters": one["n_adapters"], "max_loras": one["n_on_chip"], "lora_rank": one["rank"]}
+
+
+#: Engines whose launch commands name adapters here.
+_WITH_ADAPTERS = ("vllm", "sglang")
 
 
 def _stated(document: Mapping[str, Any]) -> dict[str, Any]:

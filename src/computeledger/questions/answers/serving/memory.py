@@ -22,7 +22,7 @@ from computeledger.physics.weights import precision_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import precision_document, serving_assumptions
 from computeledger.questions.answers.serving.images import tokens_document
-from computeledger.questions.answers.serving.launch import MOST_FRACTION, load_problem, loads_fp8
+from computeledger.questions.answers.serving.launch import MOST_FRACTION, load_problem, loads_fp8, told_of_adapters
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.memory import MemoryQuestion
 from computeledger.workloads.engines import default_engine, default_file, engines, precision_on
@@ -31,7 +31,7 @@ from computeledger.workloads.figures import memory_figure
 from computeledger.workloads.result import Figure, Term, fact_term
 from computeledger.workloads.serving.fitting import SERVER_FORMATS, Load, fewest_gpus, longest_context
 from computeledger.workloads.serving.images import with_images
-from computeledger.workloads.serving.reading import buffers_asked
+from computeledger.workloads.serving.reading import adapted, buffers_asked
 
 #: Formats beside the stored one where none are named.
 _USUAL = (*SERVER_FORMATS, "gguf-q4_k_m")
@@ -151,7 +151,7 @@ def answer_memory(question: MemoryQuestion) -> MemoryAnswer:
     """Answer ``computeledger memory``."""
     if question.backend is not None and question.backend not in engines():
         raise InputError(f"--backend {shown(question.backend)}: {nearest(question.backend, engines())}")
-    model = with_images(question, load_model(question.model))
+    model = adapted(with_images(question, load_model(question.model)), question)
     systems = {one: load_system(one) for one in question.system or compared_systems("model_weights")}
     most = {one: question.gpus or _most_gpus(one, system) for one, system in systems.items()}
     formats = {one: _formats(question, model, system.accelerator) for one, system in systems.items()}
@@ -284,5 +284,6 @@ def _launch(
         eager=question.eager,
         weights=name,
         image_encoder=question.image_encoder or "",
+        **told_of_adapters(model.adapters),
     )
     return "\n".join(engine.launched(launch))

@@ -18,6 +18,7 @@ from computeledger.questions.answers.serving.drafts import drafts_document, spec
 from computeledger.questions.answers.serving.engine_settings import settings_document
 from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import launch_text
+from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document
 from computeledger.questions.answers.serving.promise import KeptPromise, TwoPools
 from computeledger.questions.answers.serving.promise_document import promise_document
 from computeledger.questions.answers.serving.setting import (
@@ -120,9 +121,10 @@ class PoolsAnswer(ServingAnswer):
         document["remarks"] += documents.foreign_engine(question.backend or question.emitted_engine, system)
         document["remarks"] += documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.carried_over(setting.machine)
+        document["remarks"] += adapter_remarks(setting.at_median)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         one = self.result.scenario.decode
-        document |= drafts_document(one)
+        document |= drafts_document(one) | adapters_document(one)
         apart, typical = without_prompts(setting.machine), without_prompts(setting.typical)
         at_median = self.chosen.scenario(setting.at_median).decode
         document |= speculation_document(replace(setting, machine=apart), one, at_median, typical)

@@ -1,0 +1,69 @@
+"""What a serving answer says of LoRA adapters: what they hold, how many a batch names, and what is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from computeledger.arrays import median
+from computeledger.physics.adapters import adapter_bytes, distinct_adapters, load_s, miss_fraction, served_bytes
+from computeledger.units import format_count, format_si
+from computeledger.workloads.serving.scenario import ServingScenario
+
+
+def adapters_document(scenario: ServingScenario) -> dict[str, Any]:
+    """Adapters at an answer's layout and batch; nothing where there are none.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> from computeledger.physics.parallelism import Layout
+    >>> from computeledger.physics.roofline import Precision
+    >>> adapters_document(ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 9.0, 9.0, 1.0))
+    {}
+    """
+    model, layout = scenario.model, scenario.layout
+    lora = model.adapters
+    if lora is None:
+        return {}
+    served, each = lora.served, adapter_bytes(model, lora)
+    on_rank = np.maximum(np.asarray(scenario.batch) / (layout.dp * layout.pp), 1.0)
+    found = {
+        "n_adapters": served.n_adapters,
+        "n_on_chip": served.n_slots,
+        "rank": lora.rank,
+        "targets": lora.targets,
+        "zipf_exponent": served.zipf_exponent,
+        "bytes_each": each,
+        "bytes_per_gpu": median(served_bytes(model, layout)),
+        "host_bytes": each * served.n_adapters if served.n_slots < served.n_adapters else 0.0,
+        "distinct_in_batch": median(distinct_adapters(served, on_rank)),
+        "missed_fraction": miss_fraction(served),
+        "copy_s": median(load_s(model, layout, scenario.host.link_bytes_per_s)),
+    }
+    return {"adapters": found}
+
+
+def adapter_remarks(scenario: ServingScenario, *, is_simulated: bool = False) -> list[str]:
+    """What stands for what nobody stated of adapters, and what an answer in closed form leaves out."""
+    lora = scenario.model.adapters
+    if lora is None:
+        return []
+    served, said = lora.served, []
+    if served.n_adapters > 1 and not served.zipf_exponent:
+        said.append("all adapters are asked for equally often (assumption): --adapter-zipf 1.5 says how they differ")
+    if served.n_slots == served.n_adapters:
+        return said
+    link = format_si(float(np.asarray(scenario.host.link_bytes_per_s)), "B/s")
+    said.append(
+        f"adapters without a slot are copied from host memory over a link of {link} while the step waits (assumption: "
+        "--host-link); reading them from disk is not counted"
+    )
+    if not is_simulated:
+        slots = format_count(served.n_slots, "adapter")
+        said.append(
+            f"a batch takes requests of {slots} at once, and the others wait: this answer does not count that wait; "
+            "simulate serve and a promise in percentiles do"
+        )
+    return said
