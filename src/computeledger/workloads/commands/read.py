@@ -27,7 +27,7 @@ FIELD_OF: Mapping[str, str] = {
     "no_prefix_cache": "no_prefix_cache", "reuse": "no_prefix_cache", "speculation": "draft_tokens",
     "drafts": "draft_tokens", "two_batches": "two_batches", "redundant": "redundant_experts",
     "balance": "redundant_experts", "role": "mode", "encoder": "image_encoder", "encoder_data": "image_encoder",
-    "balance": "redundant_experts", "role": "mode", "lora": "adapters", "cpu_loras": "adapters",
+    "lora": "adapters", "cpu_loras": "adapters",
     "max_loras": "max_loras", "lora_rank": "lora_rank",
 }  # fmt: skip
 #: Formats that engines' names of a quantisation stand for, where the checkpoint is stored in 16 bits.

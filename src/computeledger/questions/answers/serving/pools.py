@@ -120,8 +120,7 @@ class PoolsAnswer(ServingAnswer):
         document["remarks"] += engine_remarks(question, system)
         document["remarks"] += documents.foreign_engine(question.backend or question.emitted_engine, system)
         document["remarks"] += documents.wider_products(setting.scenario, system)
-        document["remarks"] += documents.carried_over(setting.machine)
-        document["remarks"] += adapter_remarks(setting.at_median)
+        document["remarks"] += documents.carried_over(setting.machine) + adapter_remarks(setting.at_median)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         one = self.result.scenario.decode
         document |= drafts_document(one) | adapters_document(one)
