@@ -8,6 +8,7 @@ import pytest
 
 from computeledger.errors import InputError
 from computeledger.facts.architecture import VisionEncoder
+from computeledger.facts.huggingface import parse_config
 from computeledger.facts.images import count_image, image_rule, read_size
 from computeledger.facts.load import load_model
 
@@ -32,6 +33,18 @@ INTERNVL = ((9216, 2306), (13312, 3330), (1024, 258), (9216, 2306))
 def test_images_are_cut_as_the_familys_own_processor_cuts_them(model: str) -> None:
     found = [count_image(load_model(model), size) for size in SIZES]
     assert [(one.patches, one.tokens) for one in found] == list(PROCESSORS[model])
+
+
+def test_classes_of_configurations_are_read_with_their_encoders() -> None:
+    # LlavaConfig() and LlavaConfig(vision_config=PixtralVisionConfig()) of transformers 5.23.0, the encoders' parts
+    text = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+            "num_key_value_heads": 32, "vocab_size": 32000, "model_type": "llama"}  # fmt: skip
+    clip = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "image_size": 336,
+            "patch_size": 14, "model_type": "clip_vision_model"}  # fmt: skip
+    pixtral = {**clip, "image_size": 1024, "patch_size": 16, "model_type": "pixtral"}
+    outer = {"model_type": "llava", "text_config": text, "image_seq_length": 576}
+    found = [parse_config({**outer, "vision_config": one}, "test") for one in (clip, pixtral)]
+    assert [count_image(one, (1024, 768)).tokens for one in found] == [576, 48 * (64 + 1)]
 
 
 def test_tiles_of_the_nearest_ratio_with_a_thumbnail() -> None:

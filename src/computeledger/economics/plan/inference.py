@@ -17,6 +17,7 @@ from computeledger.units import HOUR_S, format_percent
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
+from computeledger.workloads.serving.images import image_tokens
 from computeledger.workloads.serving.intervals import CHIP, is_measured_chip
 from computeledger.workloads.serving.pools import prefill_worker, without_prompts
 from computeledger.workloads.serving.reading import (
@@ -26,6 +27,7 @@ from computeledger.workloads.serving.reading import (
     layouts_to_try,
     lengths_of,
     median_lengths,
+    model_of,
     read_serving,
     search_options,
     stated_layout,
@@ -273,7 +275,9 @@ def _request(setting: Setting, stream: Section) -> _Traffic:
     """New input, cached prefix and output of a request."""
     question = setting.asked(ServeQuestion, stream)
     numbers = setting.numbers(lengths_of(question), stream)
-    return _cached(question, numbers["input_tokens"], numbers["cached_tokens"], numbers["output_tokens"])
+    seen = image_tokens(model_of(question), question.cached_images)
+    prefilled, cached = numbers["input_tokens"] + seen.new, numbers["cached_tokens"] + seen.cached
+    return _cached(question, prefilled, cached, numbers["output_tokens"])
 
 
 def _cached(question: ServeQuestion, prefilled: Num, cached: Num, output: Num) -> _Traffic:

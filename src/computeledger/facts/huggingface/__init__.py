@@ -32,6 +32,7 @@ _WRAPPERS = {
     "kimi_k25": "kimi_k2",
     "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
+    "llava": "llama",
     "mistral3": "mistral",
     "internvl": "qwen2",
     "minimax_m3_vl": "minimax_m3",

@@ -10,7 +10,7 @@ from computeledger.facts.architecture import VisionEncoder
 from computeledger.facts.huggingface.fields import Fields
 
 #: Families of encoders whose MLP has a gate.
-_GATED = ("gemma4", "qwen2_5_vl", "mistral3")
+_GATED = ("gemma4", "qwen2_5_vl", "mistral3", "pixtral")
 #: Families by the type of a text model that a configuration states beside its encoder.
 _OF_TEXT = {"gemma3_text": "gemma3", "mistral": "mistral3"}
 #: Families whose encoder has a width, or a matrix, that their configurations do not state: the class's own.
@@ -69,7 +69,9 @@ def read_vision(config: Mapping[str, Any], text_hidden_size: int) -> VisionEncod
 
 
 def _family(config: Mapping[str, Any]) -> str:
-    stated = str(config.get("model_type"))
+    stated, vision = str(config.get("model_type")), config.get("vision_config")
+    if stated == "llava" and isinstance(vision, Mapping) and vision.get("model_type") == "pixtral":
+        return "pixtral"
     return _OF_TEXT.get(stated, stated)
 
 
@@ -111,6 +113,8 @@ def _projector(config: Mapping[str, Any], f: Fields, hidden: int, text_hidden_si
     if family == "llama4":
         inner, out = f.integer("projector_input_dim"), f.integer("projector_output_dim")
         return hidden * side * side * inner + inner * out + out * text_hidden_size
+    if family in ("llava", "pixtral"):
+        return text_hidden_size * (hidden + text_hidden_size)
     if side == 1 or f.has("pooling_kernel_size"):
         return hidden * text_hidden_size
     width = hidden * side * side
@@ -124,5 +128,5 @@ def _projector(config: Mapping[str, Any], f: Fields, hidden: int, text_hidden_si
 
 def _tokens(config: Mapping[str, Any], f: Fields) -> int | None:
     stated = config.get("vision_soft_tokens_per_image") or f.value("default_output_length")
-    stated = stated or config.get("mm_tokens_per_image")
+    stated = stated or config.get("mm_tokens_per_image") or config.get("image_seq_length")
     return stated if isinstance(stated, int) else None
