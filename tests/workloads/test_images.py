@@ -16,7 +16,12 @@ from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, total_s
+from computeledger.physics.serving.buffers import held_beside
 from computeledger.physics.serving.encoding import encoder_bytes_per_gpu, encoding, image_work
+from computeledger.physics.serving.memory import weights_bytes_per_gpu
+from computeledger.units import GIB
+from computeledger.validation.measured_table import curated_rows
+from computeledger.validation.serving.memory_runs import memory_runs
 
 MODEL = "qwen3-vl-8b-instruct"
 ASKED: dict[str, Given] = {
@@ -77,6 +82,32 @@ def test_weights_are_counted_once_and_only_with_images() -> None:
     assert encoder_bytes_per_gpu(seen, Layout(tp=4)) * 4 == encoder_bytes_per_gpu(seen, Layout())
     spread = replace(seen, images=images_of(MODEL, spread=DATA))
     assert encoder_bytes_per_gpu(spread, Layout(tp=4)) == 2.0 * images_of(MODEL).encoder.n_params
+
+
+def test_start_up_logs_of_multimodal_models_hold_the_encoder() -> None:
+    """Logs of vLLM 0.19 with encoders loaded (llm-d-planner's runs), none of which is in the encoder's constants."""
+    runs = [one for one in memory_runs(curated_rows("memory_curated.csv"))[0] if one.model.vision is not None]
+    assert len(runs) >= 6
+    errors = []
+    for run in runs:
+        assert run.model.vision is not None
+        assert run.buffers is not None
+        one = count_image(run.model, (4096, 4096))  # engines profile with the largest image
+        seen = replace(run.model, images=Images(1, one.patches, one.tokens, run.model.vision))
+        made_of = run.context_tokens, run.layout, run.precision, run.buffers
+        text, both = (
+            float(np.asarray(held_beside(model, *made_of).activations_bytes(run.sequences)))
+            for model in (run.model, seen)
+        )
+        logged = float(run.row["activations_gib"]) * GIB
+        assert abs(both - logged) < abs(text - logged)
+        errors.append(abs(both / logged - 1))
+        weights = float(np.asarray(weights_bytes_per_gpu(seen, run.layout, run.precision)))
+        whole, held = weights + encoder_bytes_per_gpu(seen, run.layout), float(run.row["weights_gib"]) * GIB
+        assert weights < whole < held
+        assert whole == pytest.approx(held, rel=0.05)  # padding of tables and of experts is not known
+    assert np.median(errors) < 0.02
+    assert max(errors) < 0.08
 
 
 def test_without_images_the_answer_is_that_of_text() -> None:

@@ -132,7 +132,8 @@ def encoding_bytes(images: Images, layout: Layout, chunk_tokens: float, copies: 
     chunk_tokens : float
         Tokens of prompts that pass together; at least one image is read whole [token].
     copies : tuple of float
-        Of the residual stream and of the MLP's width that a layer holds at once [-].
+        Of the residual stream and of the width of an MLP with a gate that a layer holds at once; an MLP of two matrices
+        holds two thirds of the latter [-].
 
     Returns
     -------
@@ -150,7 +151,8 @@ def encoding_bytes(images: Images, layout: Layout, chunk_tokens: float, copies: 
     is_data = images.spread == DATA
     patches: Num = images.patches * (np.ceil(together / layout.tp) if is_data else together)
     width: Num = one.mlp_width / (1 if is_data else layout.tp)
-    return ACTIVATION_BYTES * patches * (copies[0] * one.hidden_size + copies[1] * width)
+    matrices = (one.layer_params - 4 * one.hidden_size * one.attention_width) / (one.hidden_size * one.mlp_width)
+    return ACTIVATION_BYTES * patches * (copies[0] * one.hidden_size + copies[1] * matrices / 3 * width)
 
 
 def encoding(
