@@ -56,6 +56,7 @@ class OperationKind(StrEnum):
     LAUNCH_FLOORS = "launch floors"
     EAGER_LAUNCHES = "eager launches"
     HOST = "host"
+    MASKS = "masks of structured output"
     HOST_WEIGHTS = "weights in host memory"
     HOST_CACHE = "cache in host memory"
     HOST_COPIES = "copies to host memory"

@@ -12,6 +12,7 @@ from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion, engine_on
 from computeledger.workloads.questions.setup import EngineRun, Simulated
+from computeledger.workloads.questions.structured import Structured
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -27,7 +28,7 @@ _OF_SCALING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Simulated):
+class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structured, Simulated):
     """A fleet under a load, request by request; ranges are taken at their medians."""
 
     model: str = shared(ServeQuestion, "model")

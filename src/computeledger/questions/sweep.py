@@ -11,13 +11,14 @@ from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import EngineRun
+from computeledger.workloads.questions.structured import Structured
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepQuestion(EngineRun, Adapting, WithImages):
+class SweepQuestion(EngineRun, Adapting, WithImages, Structured):
     """The best layout and batch for every combination of the lists; figures are medians."""
 
     model: tuple[str, ...] = shared(ServeQuestion, "model", help="Model ids, or paths.", is_list=True, metavar="A,B")

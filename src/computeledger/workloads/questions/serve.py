@@ -17,6 +17,7 @@ from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.rl import MOST_RATIO
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
 from computeledger.workloads.questions.speculation import method_of
+from computeledger.workloads.questions.structured import Structured
 
 if TYPE_CHECKING:
     from computeledger.arrays import Uncertain
@@ -32,7 +33,7 @@ _UNFITTED = ("ideal", "generic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages):
+class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Structured):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(

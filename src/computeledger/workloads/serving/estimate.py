@@ -249,6 +249,7 @@ def estimate_serving(scenario: ServingScenario, machine: Machine) -> ServingResu
     to_central = step.central_s / step.s
     beside_s = eff.admission_steps * step_s * to_central + _joining_s(scenario, prompts, step_s * to_central, machine)
     own_s = eff.prefill_host_s + prompts.central_s + np.minimum(others, 1.0) * beside_s
+    own_s = own_s if scenario.masks is None else own_s + scenario.masks.first_s
     # no step that a prompt joins is shorter than the mean one, which carries others' prompts; a limit waits for none
     is_joined = 0.0 if eff is IDEAL else np.minimum(others, 1.0)
     shared_s = is_joined * np.maximum(tpot_s - (eff.prefill_host_s + beside_s) / to_central, 0.0)
@@ -352,6 +353,9 @@ def _timed(scenario: ServingScenario, step: Step, machine: Machine) -> _Timed:
     run = decode_pass if step.decode else prefill
     made_of = (scenario.model, step, scenario.layout, scenario.precision)
     operations = [*offloaded(run(*made_of, machine), scenario.host), *_beside_model(scenario, step, machine)]
+    if scenario.masks is not None and step.decode and machine.efficiency is not IDEAL:
+        tokens = np.maximum(step.sequences / scenario.layout.dp, 1.0) * step.new_tokens
+        operations += scenario.masks.operations(tokens, total_s(operations))
     whole_s = machine.efficiency.step_ratio * total_s(operations)
     if machine.efficiency is IDEAL:
         return _Timed(operations, operations, whole_s, whole_s)

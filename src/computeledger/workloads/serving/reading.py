@@ -15,6 +15,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import System
+from computeledger.facts.structured import mask_libraries
 from computeledger.physics.adapters import check_lora
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.local import local_engines
@@ -22,6 +23,7 @@ from computeledger.physics.calibration.serving import load_calibration
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.buffers import SERVER_BUFFERS, Buffers
+from computeledger.physics.serving.grammars import Masks
 from computeledger.physics.serving.offload import HOST_BYTES_PER_S, LINK_BYTES_PER_S, HostMemory
 from computeledger.physics.serving.operations import CHUNK_TOKENS
 from computeledger.units import format_si
@@ -155,8 +157,35 @@ def read_serving(question: ServeQuestion, numbers: Mapping[str, Num], usd_per_gp
         waiting=max(in_flight - float(settings.max_batch), 0.0),
         host=host_memory(question),
         settings=settings,
+        masks=masks_asked(question),
         images_per_token=seen.encoded / prefilled if seen.encoded else 0.0,
     )
+
+
+def masks_asked(question: ServeQuestion) -> Masks | None:
+    """What structured output takes on the host; None where none is asked for.
+
+    Examples
+    --------
+    >>> masks_asked(ServeQuestion(model="qwen3-8b", system="h100-nvl8", structured="xgrammar")).mask_s
+    3.9e-05
+    """
+    if question.structured is None:
+        return None
+    facts = mask_libraries()[question.structured].facts
+    share = 1.0 if question.structured_fraction is None else question.structured_fraction
+    return Masks(
+        mask_s=facts["mask_p75_s"].value if question.mask_time is None else median_of(question.mask_time),
+        compile_s=facts["compile_p50_s"].value,
+        sequences_fraction=share,
+        new_schemas_fraction=question.new_schemas or 0.0,
+        is_overlapped=question.engine not in MASKS_FIRST,
+    )
+
+
+#: Engines whose scheduler makes the masks before a step is launched (vLLM issue 23881 and pull request 24300, 2025); of
+#: the others it is assumed that masks are made while the GPU computes, as XGrammar's paper (arXiv 2411.15100) has it.
+MASKS_FIRST = ("vllm",)
 
 
 def host_memory(question: ServeQuestion) -> HostMemory:

@@ -12,6 +12,7 @@ from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.drafting import Acceptance
+from computeledger.physics.serving.grammars import Masks
 from computeledger.physics.serving.offload import ON_CHIP, HostMemory
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
@@ -88,6 +89,8 @@ class ServingScenario:
         What the engine was told when it started.
     occupancy : float or ndarray
         Share of the paid time in which a replica has requests [-].
+    masks : Masks or None
+        What structured output takes; None where no request's output is.
     images_per_token : float or ndarray
         Images that the encoder reads for each new input token; the input holds their tokens too [1/token].
     """
@@ -112,6 +115,7 @@ class ServingScenario:
     occupancy: Num = 1.0
     speculation: Speculation = OWN_LAYER
     images_per_token: Num = 0.0
+    masks: Masks | None = None
 
     def __post_init__(self) -> None:
         check_record(
