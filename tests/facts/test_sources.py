@@ -32,6 +32,7 @@ FILES += [
     ("laws", DATA.joinpath("laws.toml")),
     ("reliability", DATA.joinpath("reliability.toml")),
     ("workloads", DATA.joinpath("workloads.toml")),
+    ("structured", DATA.joinpath("structured.toml")),
     ("speculation", DATA.joinpath("speculation.toml")),
     ("images", DATA.joinpath("images.toml")),
 ]

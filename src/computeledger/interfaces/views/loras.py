@@ -1,4 +1,4 @@
-"""The part of a serving view that LoRA adapters add."""
+"""The parts of a serving view that LoRA adapters and structured output add."""
 
 from __future__ import annotations
 
@@ -22,4 +22,21 @@ def adapter_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         missed, copied, host = percent(one["missed_fraction"]), words(one["copy_s"], "s"), one["host_bytes"]
         said = f"for {missed} of requests, {copied} each, out of host memory ({words(host, 'bytes')})"
         out.append(("Adapters copied", said))
+    return out
+
+
+def mask_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """One line on structured output: the host's time of a step, and what of it a token waits for."""
+    one = document.get("structured")
+    if one is None:
+        return []
+    made, added = words(one["masks_of_step_s"], "s"), words(one["added_to_step_s"], "s")
+    how = "of which the step hides all but" if one["is_overlapped"] else "before the step, which is longer by"
+    said = (
+        f"{one['library']} masks {percent(one['sequences_fraction'])} of requests: {made} of host time a step, {how} "
+    )
+    out = [("Structured output", said + added)]
+    if one["new_schemas_fraction"]:
+        new, compiled = percent(one["new_schemas_fraction"]), words(one["compile_s"], "s")
+        out.append(("New schemas", f"{new} of them, {compiled} each to compile before the first token"))
     return out

@@ -13,7 +13,7 @@ from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.images import images_facts
-from computeledger.interfaces.views.loras import adapter_facts
+from computeledger.interfaces.views.loras import adapter_facts, mask_facts
 from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables, promised_fleet
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
@@ -191,7 +191,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
         out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
     out += images_facts(document) + speculation_facts(document)
-    out += adapter_facts(document)
+    out += adapter_facts(document) + mask_facts(document)
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
     out += _of_a_load(document)

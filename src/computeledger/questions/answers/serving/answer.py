@@ -38,6 +38,7 @@ from computeledger.questions.answers.serving.engine_settings import settings_doc
 from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document
+from computeledger.questions.answers.serving.masks import mask_remarks, masks_document
 from computeledger.questions.answers.serving.pools import (
     PoolsAnswer,
     answer_pools,
@@ -161,6 +162,7 @@ class ServeAnswer(ServingAnswer):
         document |= {
             **drafts_document(self.result.scenario),
             **adapters_document(self.result.scenario),
+            **masks_document(question, self.result),
             **anchor_document(setting.anchoring),
             "interval": interval_document(
                 setting.interval, engine, setting.system, None if self.kept is None else self.kept.asked.promises
@@ -192,6 +194,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
         answer.result, setting.system
     )
     out["remarks"] += carried_over(setting.machine)
+    out["remarks"] += mask_remarks(question, answer.result)
     out["remarks"] += adapter_remarks(setting.at_median, is_simulated=answer.kept is not None)
     out["remarks"] += settings_remarks(question, setting.system.accelerator, answer.result.scenario)
     held = setting.system.n_gpus

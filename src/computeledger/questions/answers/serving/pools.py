@@ -19,6 +19,7 @@ from computeledger.questions.answers.serving.engine_settings import settings_doc
 from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import launch_text
 from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document
+from computeledger.questions.answers.serving.masks import mask_remarks, masks_document
 from computeledger.questions.answers.serving.promise import KeptPromise, TwoPools
 from computeledger.questions.answers.serving.promise_document import promise_document
 from computeledger.questions.answers.serving.setting import (
@@ -117,13 +118,13 @@ class PoolsAnswer(ServingAnswer):
         document |= model_document(setting)
         if question.context_tokens is not None:
             document["assumptions"]["context_tokens"] = model.max_context_tokens
-        document["remarks"] += engine_remarks(question, system)
+        document["remarks"] += engine_remarks(question, system) + documents.wider_products(setting.scenario, system)
         document["remarks"] += documents.foreign_engine(question.backend or question.emitted_engine, system)
-        document["remarks"] += documents.wider_products(setting.scenario, system)
-        document["remarks"] += documents.carried_over(setting.machine) + adapter_remarks(setting.at_median)
+        document["remarks"] += documents.carried_over(setting.machine)
+        document["remarks"] += adapter_remarks(setting.at_median) + mask_remarks(question, self.result.decode)
         document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)
         one = self.result.scenario.decode
-        document |= drafts_document(one) | adapters_document(one)
+        document |= drafts_document(one) | adapters_document(one) | masks_document(question, self.result.decode)
         apart, typical = without_prompts(setting.machine), without_prompts(setting.typical)
         at_median = self.chosen.scenario(setting.at_median).decode
         document |= speculation_document(replace(setting, machine=apart), one, at_median, typical)
