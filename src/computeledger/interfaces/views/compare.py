@@ -115,17 +115,18 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
         month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
         each = Cell(words(one["usd_per_request"], "USD"), below=band)
         chance = _chance(one["cheaper_than_next_probability"])
-        name = Cell(one["name"], below=", ".join(filter(None, _terms(one))))
+        name = Cell(one["name"], below=", ".join(_terms(one)))
         rows.append([name, *month, each, words(one["usd_per_mtok"], "USD"), chance])
     month = ["a month #"] if has_month else []
     columns = ("offer", *month, "a request, 90 % interval #", "a Mtok #", "cheaper than the next #")
     return Table("What each costs", columns, rows, "usd_per_request", strong=(0,), is_stacked=True)
 
 
-def _terms(one: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """What an offer's name may leave open."""
+def _terms(one: Mapping[str, Any]) -> list[str]:
+    """What an offer's name leaves open of its format, term and region."""
     term = {"reserve": "reserved", "own": "owned"}.get(one["term"])
-    return one["precision"], term, one["region"]
+    said = one["name"].replace(",", "").split()
+    return [part for part in (one["precision"], term, one["region"]) if part and part not in (*said, one["name"])]
 
 
 def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:

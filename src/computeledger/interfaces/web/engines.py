@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from computeledger.interfaces.web.answers import Question, Reply, answered, refused
 from computeledger.progress import Progress, StoppedError, listening
+from computeledger.simulation.serving.clock import compile_ahead
 from computeledger.units import KIB, MIB
 
 #: How often each side looks at the other [s].
@@ -177,6 +178,16 @@ class Engines:
                 self._all.append(engine)
             self._idle.append(engine)
             self._changed.notify()
+
+
+def prepare() -> None:
+    """Start a process without a budget that compiles the simulator, where this machine has not done so yet."""
+    _copies_of_a_loaded_process().Process(target=_compile_ahead, daemon=True).start()
+
+
+def _compile_ahead() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    compile_ahead()
 
 
 def _copies_of_a_loaded_process() -> Context:

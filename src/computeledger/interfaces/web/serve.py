@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from computeledger.errors import InputError
 from computeledger.interfaces.web.app import create_app
-from computeledger.interfaces.web.engines import Budget, Engines
+from computeledger.interfaces.web.engines import Budget, Engines, prepare
 
 #: More processes than this bring nothing to people who drag.
 MOST_WORKERS = 4
@@ -76,6 +76,7 @@ def run(host: str, port: int, token: str | None, workers: int, is_browser_wanted
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{listener.getsockname()[1]}/{f'?token={token}' if token else ''}"
     engines = Engines(Budget(engines=workers))
+    prepare()
     config = uvicorn.Config(
         create_app(token, engines.ask), http=_Protocol, ws="none", lifespan="off", log_level="error", access_log=False,
         limit_concurrency=_CONNECTIONS, timeout_graceful_shutdown=_LAST_ANSWERS_S,

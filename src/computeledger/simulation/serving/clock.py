@@ -12,7 +12,7 @@ from computeledger.display import Displayed
 from computeledger.errors import DoesNotFitError, QuantityError, nearest
 from computeledger.progress import stage
 from computeledger.simulation import measures
-from computeledger.simulation.compiled import for_events
+from computeledger.simulation.compiled import can_compile, compiled, for_events, is_stored
 from computeledger.simulation.prefix_cache import (
     EVICTED,
     LOADED,
@@ -50,9 +50,11 @@ from computeledger.simulation.state import (
     Q_WRITTEN,
     Counts,
     HostTimes,
+    Limits,
     Pool,
     Times,
     World,
+    constant_step_times,
     make_world,
 )
 from computeledger.units import HOUR_S, format_si
@@ -324,6 +326,19 @@ class ServingClockResult(Displayed):
             "writing": measures.in_state(when[:, Q_FIRST], when[:, Q_FINISHED], at_s),
             "replicas": fleet.on_replicas[np.maximum(on, 0)],
         }
+
+
+def compile_ahead() -> None:
+    """Leave the simulator compiled for processes that start later, where none left it so; without numba nothing.
+
+    Whoever limits the time of a question needs it: no question that may take seconds gets through half a minute of
+    compiling, so each would begin anew.
+    """
+    if not can_compile() or is_stored(serving_loop.serve_loop):
+        return
+    pool = Pool(1, constant_step_times(1, 1.0, 1.0), Limits(1, 16, 0, 0, 16))
+    run = _prepared(ServingClock((pool,)), Trace(np.zeros(1), np.ones(1, np.int64), np.ones(1, np.int64)), 0)
+    compiled(serving_loop.serve_loop)(run)
 
 
 def simulate_serving(

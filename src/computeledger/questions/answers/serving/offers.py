@@ -158,7 +158,9 @@ def _offers(file: Document, place: int, table: Mapping[str, Any], shared: Mappin
 
 def _said(given: Mapping[str, Any], lists: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
     """What an offer is called: its name with what its lists chose, else what it runs on."""
-    several = [str(chosen[key]) for key, values in lists.items() if len(values) > 1 and key != "name"]
+    said = {key: f"${one:g}/h" if key == "price" and isinstance(one, int | float) else str(one)
+            for key, one in chosen.items()}  # fmt: skip
+    several = [said[key] for key, values in lists.items() if len(values) > 1 and key != "name"]
     if "name" in chosen or "name" in given:
         return ", ".join([str(chosen.get("name", given.get("name"))), *several])
     own = [str(given[key]) for key in ("api", "system") if key in given and key not in lists]
