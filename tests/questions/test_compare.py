@@ -126,8 +126,8 @@ def test_a_dominated_offer_never_wins() -> None:
     found = cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": offers})
     rows = {one["name"]: one for one in found.to_dict()["offers"]}
     assert len(rows) == 4
-    assert rows["h100-nvl8, vllm, 2"]["cheaper_probability"]["h100-nvl8, vllm, 3"] == 1.0
-    assert 0.5 < rows["h100-nvl8, sglang, 2"]["cheaper_probability"]["h100-nvl8, vllm, 3"] < 1.0
+    assert rows["h100-nvl8, vllm, $2/h"]["cheaper_probability"]["h100-nvl8, vllm, $3/h"] == 1.0
+    assert 0.5 < rows["h100-nvl8, sglang, $2/h"]["cheaper_probability"]["h100-nvl8, vllm, $3/h"] < 1.0
 
 
 def test_owning_is_the_hosting_economics_of_cost() -> None:
