@@ -116,6 +116,7 @@ def test_a_lone_request_takes_as_long_simulated_as_in_closed_form() -> None:
     closed = cl.serve(**ASKED | {"batch": 1, "input_tokens": 1024, "output_tokens": 256}, **given)
     asked = {name: ASKED[name] for name in ("model", "system", "layout")}
     quiet = cl.simulate_serve(**asked, arrivals="even:0.01", requests=20, **given)
+    assert "equally often (assumption)" in " ".join(quiet.to_dict()["remarks"])
     assert quiet.percentiles["tpot_s"]["p50"] == pytest.approx(closed.tpot_s.p50, rel=0.02)
 
 

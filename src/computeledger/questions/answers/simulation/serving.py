@@ -19,6 +19,7 @@ from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.classes import class_documents, read_classes
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
 from computeledger.questions.answers.serving.images import tokens_document
+from computeledger.questions.answers.serving.loras import adapter_remarks
 from computeledger.questions.answers.serving.setting import Setting, read_setting
 from computeledger.questions.answers.setup import price_of
 from computeledger.questions.answers.simulation.document import (
@@ -67,6 +68,7 @@ class SimulateServeAnswer(Answer):
     usd_per_gpu_hour: tuple[float, ...]
     anchoring: Anchoring | None = None
     prefill: Mapping[str, Any] | None = None
+    said: tuple[str, ...] = ()
 
     @property
     def percentiles(self) -> Mapping[str, Mapping[str, float]]:
@@ -89,7 +91,7 @@ class SimulateServeAnswer(Answer):
         limits = fleet.timed[-1].pool.limits
         is_endless = self.steady is not None and self.is_saturated
         return (
-            remarked(document, self.remarks)
+            remarked(document, (*self.remarks, *self.said))
             | anchor_document(self.anchoring)
             | ({} if self.prefill is None else {"prefill": dict(self.prefill)})
             | {
@@ -191,6 +193,7 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         usd_per_gpu_hour=_prices(setting, question),
         anchoring=setting.anchoring,
         prefill=None if reading is None else {"system": reading.system.id, "price": dict(reading.price)},
+        said=tuple(adapter_remarks(setting.at_median, is_simulated=True)),
     )
 
 
