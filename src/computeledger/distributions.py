@@ -24,6 +24,9 @@ _Z_95 = _NORMAL.inv_cdf(0.95)
 #: Score beyond which nothing is left of a distribution.
 _LAST_SCORE = 9.0
 
+#: Slopes of the logarithm beyond which a stretch is summed from its ends, and scores beyond which a series is exact.
+_STEEP_SCORE, _MILLS_SCORE = 20.0, 20.0
+
 #: Standard deviation over mean beyond which no sample tells the mean: a log-normal whose p95 is 1,200 times p50
 #: (assumption).
 MOST_DEVIATION = 10_000.0
@@ -166,9 +169,23 @@ def _moment(pieces: tuple[_Piece, ...], power: int) -> float:
     total = 0.0
     for from_z, to_z, log, slope in pieces:
         moved = power * slope
+        if moved > max(to_z, _STEEP_SCORE):  # nearly a step: the factors beside its share have no number
+            total += sum(
+                sign * math.exp(power * (log + slope * z) - z**2 / 2) * _mills(moved - z)
+                for sign, z in ((1, to_z), (-1, from_z))
+                if math.isfinite(z)
+            )
+            continue
         share = _below(to_z - moved) - _below(from_z - moved)
         total += math.exp(power * log + moved**2 / 2) * share
     return total
+
+
+def _mills(score: float) -> float:
+    """Share of normal cases beyond a large positive score, over ``exp(-score**2 / 2)``."""
+    if score < _MILLS_SCORE:
+        return math.erfc(score / math.sqrt(2)) / 2 * math.exp(score**2 / 2)
+    return (1 - score**-2 + 3 * score**-4 - 15 * score**-6) / (score * math.sqrt(2 * math.pi))
 
 
 def _below(score: float) -> float:
@@ -229,7 +246,7 @@ def _with_mean(read: Callable[[], Spread], text: str, option: str) -> Spread:
         wide = math.inf
     if wide > MOST_DEVIATION:
         raise InputError(
-            f"{option} {shown(text)}: too wide: its standard deviation is over {MOST_DEVIATION:,.0f} times its mean"
+            f"{option} {shown(text)}: too wide: the standard deviation may be at most {MOST_DEVIATION:,.0f} means"
         )
     return found
 

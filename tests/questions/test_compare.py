@@ -183,6 +183,12 @@ def test_a_cost_moves_in_whole_replicas_and_steeply_where_a_promise_is_tight() -
 # --- how sure an order is ---------------------------------------------------------------------------------------------
 
 
+def test_a_load_that_hardly_is_one_takes_a_whole_replica() -> None:
+    """One request in thirty years: the price is that of one replica, whatever times are (it was no number)."""
+    one = Priced(2.0, load=1e-12, deployed=deployed())
+    assert one.costs(np.log([0.5, 1.0, 2.0])).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_chances_add_up_to_one_and_equals_are_open() -> None:
     offers = [
         Priced(1.0, 2.3, deployed=deployed()),

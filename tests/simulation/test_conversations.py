@@ -93,8 +93,8 @@ def test_one_turn_is_a_request_on_its_own() -> None:
 
 
 def test_conversations_end_where_the_context_does() -> None:
-    """Turns that no context has room for are not drawn: a hundred thousand of them cost no more than those that fit."""
-    given = {"turns": Spread(1e5), "observed_tokens": Spread(999.0), "delay_s": Spread(0.0)}
+    """Turns that no context has room for are not drawn: ten thousand of them cost no more than those that fit."""
+    given = {"turns": Spread(1e4), "observed_tokens": Spread(999.0), "delay_s": Spread(0.0)}
     load = DrawnLoad(Arrivals("poisson", 1.0), ("1000", "1"))
     found = conversations_of(load, Conversation(**given), 50_000).sample()  # type: ignore[arg-type]
     assert found.mean_turns == 49 and found.input_tokens.max() + found.output_tokens.max() <= 50_000

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -52,6 +53,16 @@ def test_lengths_have_the_quantiles_that_were_stated(seed: int) -> None:
     weights = np.exp(-(scores**2) / 2)
     assert spread.mean == pytest.approx(float(np.sum(spread.at_scores(scores) * weights) / weights.sum()), rel=1e-3)
     assert read_spread(str(spread), "--input-tokens", "tokens").mean == pytest.approx(spread.mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("jump", [3.0, 60.0, 1e4])
+def test_a_jump_between_quantiles_has_a_mean_and_a_deviation(jump: float) -> None:
+    """Waits of a millisecond, then of a minute: a steep stretch is no overflow, and draws have the same moments."""
+    one = read_spread(f"quantiles:p0=0.5s,p25=1s,p26={jump}s,p90={2 * jump}s,p100={3 * jump}s", "--wait", "s")
+    scores = np.array([NormalDist().inv_cdf((at + 0.5) / MANY) for at in range(MANY)])
+    drawn = one.at_scores(scores)
+    assert one.mean == pytest.approx(drawn.mean(), rel=1e-4)
+    assert one.deviation == pytest.approx(drawn.std() / drawn.mean(), rel=1e-3)
 
 
 def test_two_quantiles_are_the_log_normal_of_the_other_notation() -> None:
@@ -273,3 +284,14 @@ def test_what_is_kept_of_a_draw_is_what_would_be_drawn(
         fresh = load(n, 1.7)
         for column in ("arrival_s", "input_tokens", "output_tokens"):
             assert np.array_equal(getattr(one, column), getattr(fresh, column))
+
+
+def test_prompts_that_fit_no_context_are_refused_before_their_blocks_are_drawn(tmp_path: Path) -> None:
+    """A billion fresh tokens are 62 million blocks a prompt: what a context holds is enough to tell."""
+    (tmp_path / "w.toml").write_text(
+        'input_tokens = "lognormal:1000:4000"\noutput_tokens = "100"\nrequests_per_s = 2.0\nblock_tokens = 16\n'
+        'fresh_tokens = "1e9"\ncommon_tokens = 5\ncontinued_fraction = 0.5\nadded_tokens = "100"\n'
+        'continued_after = "5s"\n'
+    )
+    with pytest.raises(InputError, match="of the requests exceed the context"):
+        cl.simulate_serve(**SMALL, workload=str(tmp_path / "w.toml"))

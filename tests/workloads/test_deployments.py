@@ -232,8 +232,9 @@ def test_files_that_people_deploy_are_read(
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a: [", "not valid YAML"), ("kind: Service", "no launch of an engine"), ("", "no launch of an engine"),
-     ("a: &a [1]\nb: [" + ", ".join(["*a"] * 30) + "]", "references"), ("[" * 2000, "YAML"),
+    [("services: {a: {image: vllm/vllm-openai, deploy: {replicas: 1.5}}}", "1.5: expected a whole number"),
+     ("a: [", "not valid YAML"), ("kind: Service", "no launch of an engine"), ("", "no launch of an engine"),
+     ("a: &a [1]\nb: [" + ", ".join(["*a"] * 30) + "]", "references"), ("[" * 20_000, "nested more than 100 deep"),
      ("a0: &a0 [1" + ",1" * 9999 + "]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 10)),
       "values, references written out"), ("a: &a [*a]", "within what it names")],
 )  # fmt: skip

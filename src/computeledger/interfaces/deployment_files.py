@@ -16,6 +16,8 @@ from computeledger.workloads.commands.text import MOST_OF_A_TEXT
 _MOST_REFERENCES = 20
 #: Values of a file with its references written out: far beyond any deployment.
 _MOST_VALUES = 100_000
+#: Values within one another: a deployment has about fifteen.
+_MOST_NESTED = 100
 #: What errors call a text that stands in no file.
 PASTED = "the text"
 #: Keys that deployment files have on the left, and no command.
@@ -83,6 +85,8 @@ def _check_size(events: Iterable[Any], path: str) -> None:
             values += 1
             if isinstance(event, yaml.CollectionStartEvent):
                 open_nodes.append((event.anchor, values))
+                if len(open_nodes) > _MOST_NESTED:
+                    raise InputError(f"--from-file {path}: values nested more than {_MOST_NESTED} deep")
             elif event.anchor:
                 sizes[event.anchor] = 1
         elif isinstance(event, yaml.CollectionEndEvent):

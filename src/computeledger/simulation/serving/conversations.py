@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.simulation.serving.arrivals import DrawnLoad, draw_arrivals
+from computeledger.simulation.serving.arrivals import DrawnLoad, draw_arrivals, spread_of
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.turns import Turns
@@ -65,7 +65,10 @@ class DrawnConversations(DrawnLoad):
     @property
     def _mean_asked(self) -> float:
         """Turns of the mean conversation, or of as many as the context has room for [-]."""
-        return min(median_of(self.conversation.turns.mean), most_turns(self.conversation, self._longest_tokens))
+        output = spread_of(self.lengths[1])
+        least = 1.0 if output.form or self.requests is not None else round(median_of(output.mean))
+        most = most_turns(self.conversation, self._longest_tokens, least)
+        return min(median_of(self.conversation.turns.mean), most)
 
     @property
     def _longest_tokens(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from computeledger.facts.catalog import system_ids
 from computeledger.units import format_count
 from computeledger.workloads.commands.read import REMARK, Taken, taken_by
@@ -374,5 +374,9 @@ def _words(value: Any) -> list[str]:
 
 
 def _whole(value: Any) -> int:
-    """A count; one where nothing is said."""
-    return int(value) if isinstance(value, int | str) and str(value).isdigit() and int(value) > 0 else 1
+    """A count of replicas, pods or parts; one where nothing is said, or none until a load comes."""
+    if value is None:
+        return 1
+    if not (isinstance(value, int | str) and re.fullmatch(r"\d{1,6}", str(value))):
+        raise InputError(f"--from-file: {shown(value)}: expected a whole number of replicas, pods or parts")
+    return max(int(value), 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Shared prompts that a question may have, and bytes that a tier may hold.
 MOST_PREFIXES, MOST_TIER_BYTES = 100_000, EXA
 #: Turns that one conversation in 10,000 may have (assumption: more are a program's, and its context is full before).
-MOST_TURNS, _LAST_SCORE = 100_000, 3.72
+MOST_TURNS, _LAST_SCORE = 10_000, 3.72
 #: What is the same in every case, and 0.
 NO_SPREAD = Spread(0.0)
 _OF_TURNS = ("tool_latency", "observation_tokens", "shared_tokens", "host_cache", "ssd_cache", "pool_cache")

@@ -74,16 +74,16 @@ def n_samples(mean_turns: float) -> int:
     return max(min(N_SAMPLES, int(SAMPLED_TURNS / mean_turns)), LEAST_SAMPLES)
 
 
-def most_turns(one: Conversation, longest_tokens: float) -> float:
-    """Turns that a context has room for at most: each writes a token, and later ones add what is observed [-].
+def most_turns(one: Conversation, longest_tokens: float, least_output: float) -> float:
+    """Turns that a context has room for at most: each writes, and later ones add what is observed [-].
 
     Examples
     --------
-    >>> most_turns(Conversation(Spread(1e5), observed_tokens=Spread(99.0)), 1_000.0)
+    >>> most_turns(Conversation(Spread(1e4), observed_tokens=Spread(90.0)), 1_000.0, 10.0)
     11.0
     """
     added = 0.0 if one.observed_tokens.form else round(median_of(one.observed_tokens.mean))
-    return 1.0 + longest_tokens / (1.0 + added)
+    return 1.0 + longest_tokens / (max(least_output, 1.0) + added)
 
 
 def draw_sessions(
@@ -116,8 +116,9 @@ def draw_sessions(
     first, outputs = firsts
     n = len(first)
     drawn = _drawn(one.turns, n, rng)
+    most = most_turns(one, longest_tokens, float(np.min(outputs)))
     # a mean between two whole numbers is a mixture of both
-    turns = np.clip(np.floor(drawn + rng.uniform(size=n)), 1, most_turns(one, longest_tokens)).astype(np.int64)
+    turns = np.clip(np.floor(drawn + rng.uniform(size=n)), 1, most).astype(np.int64)
     starts = np.cumsum(turns) - turns
     total = int(turns.sum())
     turn = np.arange(total) - np.repeat(starts, turns)

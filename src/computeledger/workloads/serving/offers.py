@@ -147,6 +147,11 @@ class Deployed:
         return min(float(np.sqrt(square)), most)
 
 
+def _replicas(load: Num) -> NDArray[np.float64]:
+    """Whole replicas for a load in replicas: at least one [-]."""
+    return np.asarray(np.maximum(np.ceil(load - _EQUAL), 1.0))
+
+
 @dataclass(frozen=True, slots=True)
 class Priced:
     """What an offer costs, and how that moves with real times and prices.
@@ -199,10 +204,9 @@ class Priced:
         """
         moved = np.asarray(log_time, float)
         slower = np.exp(np.where(moved > 0, self.steepness, 1.0) * moved)
-        ratio = slower if self.load is None else np.ceil(self.load * slower - _EQUAL) / np.ceil(self.load - _EQUAL)
         if self.deployed is None:
             return np.full(np.shape(slower), self.usd)
-        ratio = np.maximum(ratio, 0.0 if self.load is None else 1 / np.ceil(self.load - _EQUAL))
+        ratio = slower if self.load is None else _replicas(self.load * slower) / _replicas(self.load)
         return np.where(log_time > self.last_score * self.deployed.spread, np.inf, self.usd * ratio)
 
     @property

@@ -82,7 +82,8 @@ def within_context(model: Model, load: DrawnLoad, n_requests: int) -> DrawnLoad:
     differ = load.requests is not None or any(isinstance(one, Spread) and one.form for one in load.lengths)
     if not context or not differ:
         return load
-    trace = load(n_requests, load.requests_per_s)
+    # a token more than fits is enough to tell; lengths may have no end
+    trace = replace(load, longest_tokens=int(context) + 1)(n_requests, load.requests_per_s)
     beyond = float(np.mean(trace.input_tokens + trace.output_tokens > context))
     if beyond > CUT_FRACTION:
         raise InputError(f"{beyond:.0%} of the requests exceed the context of {model.id}: {context:,} tokens")
