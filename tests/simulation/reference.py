@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 ROUTINGS = ("round-robin", "random", "least-requests", "least-tokens", "prefix")
-SCHEDULERS = ("plain", "vllm", "sglang", "sglang-mixed", "trtllm")
+SCHEDULERS = ("plain", "vllm", "sglang", "sglang-lpm", "sglang-lof", "sglang-mixed", "trtllm")
 
 
 @dataclass(eq=False)
@@ -47,6 +47,7 @@ class Part:
     scheduler: str = "plain"
     conservativeness: float = 1.0
     line: int = 0
+    long: int = 0
 
     def decode_s(self, batch: int, context: int) -> float:
         return self.decode[0] + self.decode[1] * batch + self.decode[2] * context if batch else 0.0
@@ -80,8 +81,8 @@ class Replica:
         self.left: list[Sequence] = []
         self.admissions, self.first_share = 0, 0.7 * self.part.conservativeness
         self.share = self.first_share
-        self.keeps = {"trtllm": 1.0, "sglang": 0.7, "sglang-mixed": 0.7}.get(self.part.scheduler, 0.0)
-        self.keeps = 0.0 if self.hands_over else self.keeps
+        self.is_sglang, self.is_full = self.part.scheduler.startswith("sglang"), False
+        self.keeps = (self.is_sglang or self.part.scheduler == "trtllm") and not self.hands_over
 
     def writing(self) -> list[Sequence]:
         return [one for one in self.live if not one.unread]
@@ -105,6 +106,7 @@ class Replica:
 
     def drop(self, one: Sequence) -> None:
         self.live.remove(one)
+        self.is_full = False
         for block in reversed(one.held):
             if block not in self.shared():
                 self.idle[block] = None
@@ -115,18 +117,52 @@ class Replica:
         left = one.output - one.written
         return left if self.part.scheduler == "trtllm" else min(left, 4096)
 
+    def sort(self) -> None:
+        """SGLang: the longest output, or the prompt that is found most, first; of those that begin alike one."""
+        if self.part.scheduler == "sglang-lof":
+            self.waiting.sort(key=lambda one: (one.rank, -one.output))
+        if self.part.scheduler != "sglang-lpm" or not self.block or len(self.waiting) > 128:
+            return
+        anew, keys = list[Sequence](), dict[int, float]()
+        for one in self.waiting:
+            found = 0 if one.has_cache else len(self.known(one)[: (one.prompt - 1) // self.block]) * self.block
+            keys[id(one)] = -found
+            if found <= 32 and not one.has_cache:
+                alike = [sum(a == b for a, b in zip(one.blocks, other.blocks, strict=False)) for other in anew]
+                if any(n * self.block >= 32 for n in alike):
+                    keys[id(one)] = np.inf
+                else:
+                    anew.append(one)
+        self.waiting.sort(key=lambda one: keys[id(one)])
+
+    def budget(self) -> tuple[int, int]:
+        """Prompt tokens of a step: of one request, and of all."""
+        most = self.part.chunk
+        if self.part.scheduler in ("vllm", "trtllm", "sglang-mixed"):
+            most = max(most - len(self.writing()) // self.part.ranks, 1)
+        return min(most, self.part.long or most), most * self.part.ranks
+
     def admit(self) -> None:
         part, came = self.part, 0
-        share = self.share if part.scheduler.startswith("sglang") else 1.0
+        share = self.share if self.is_sglang else 1.0
         kept = share * sum(self.to_write(one) for one in self.live) if self.keeps else 0.0
+        most, left = self.budget()
+        left -= sum(min(one.unread, most) for one in self.live)
+        counts = self.is_sglang or part.scheduler == "vllm"
+        if self.is_full:
+            return
+        self.sort()
         while self.waiting and len(self.live) < part.live:
             one = self.waiting[0]
+            if counts and left <= 0 and not one.has_cache:
+                return
             known, fresh = list[int](), one.prompt + one.written - one.has_cache
             if not one.has_cache:
                 known = self.known(one)[: (one.prompt - 1) // self.block if self.block else 0]
                 fresh -= sum(block in self.shared() for block in known) * self.block
             beside = kept + came + self.to_write(one) if self.keeps else len(self.writing()) + part.reserve
             if self.live and self.used() + fresh + beside > part.kv:
+                self.is_full = self.is_sglang and self.keeps
                 return
             came += self.to_write(one)
             self.waiting.pop(0)
@@ -136,6 +172,7 @@ class Replica:
             self.admissions += 1
             one.start = len(known) * self.block
             one.unread = 0 if one.has_cache else one.prompt + one.written - one.start
+            left -= min(one.unread, most)
             self.live.append(one)
 
     def enqueue(self, one: Sequence, is_first: bool = False) -> None:
@@ -163,9 +200,7 @@ class Replica:
     def begin(self, now: float) -> None:
         """Schedule at a boundary; the step ends at ``end_s``."""
         part, is_full = self.part, False
-        if not self.live:
-            self.share = self.first_share
-        if part.scheduler.startswith("sglang"):
+        if self.is_sglang:
             self.admit()
             if part.scheduler == "sglang-mixed" or not any(one.unread for one in self.live):
                 self.retract()
@@ -177,16 +212,14 @@ class Replica:
                 self.admit()
         while self.idle and self.used() + len(self.writing()) + len(self.idle) * self.block > part.kv:
             self.idle.popitem(last=False)
-        self.stepping, most = self.writing(), part.chunk
-        if part.scheduler in ("vllm", "trtllm", "sglang-mixed"):
-            most = max(most - len(self.stepping) // part.ranks, 1)
-        self.takes, budget = [], most * part.ranks
+        self.stepping, self.takes = self.writing(), []
+        most, budget = self.budget()
         for one in sorted((one for one in self.live if one.unread), key=lambda one: one.order):
             self.takes.append((one, min(one.unread, most, budget)))
             budget -= self.takes[-1][1]
         total = sum(take for _, take in self.takes)
         beside = part.share if self.stepping else 1.0
-        if part.scheduler == "sglang" and total:
+        if self.is_sglang and part.scheduler != "sglang-mixed" and total:
             self.stepping = []
         seconds = part.decode_s(len(self.stepping), sum(one.prompt + one.written - 1 for one in self.stepping))
         if total:
@@ -214,6 +247,10 @@ class Replica:
             self.share = max(self.share - self.first_share * 0.86 / 600, self.first_share * 0.14)
         for one in sorted(self.stepping, key=lambda one: one.arrival):
             self.token(one, now)
+        if any(one.unread for one in self.live):
+            self.is_full = False
+        if not self.live and not self.waiting:
+            self.share = self.first_share
 
     def token(self, one: Sequence, now: float) -> None:
         one.written += 1
@@ -326,10 +363,11 @@ def draw(seed: int, most_requests: int = 40) -> Case:
             int(rng.choice([0, 10])), int(rng.choice([16, 64, 512])), int(rng.choice([1, 1, 2, 3])),
             float(rng.choice([1.0, 0.8])), (0.01, 1e-3, 2e-5 * float(rng.integers(0, 3))), (5e-3, 2e-4, 1e-5),
             str(rng.choice(SCHEDULERS)), float(rng.choice([1.0, 0.3])),
-            int(rng.choice([0, 0, 3])),
+            int(rng.choice([0, 0, 3])), int(rng.choice([0, 0, 24])),
         )  # fmt: skip
 
     pools = (part(4), part(4)) if rng.random() < 0.3 else (part(7),)
     routing = str(rng.choice(ROUTINGS))
     shares = ((), (), (0.3, 0.7), (0.2, 0.3, 0.5))[int(rng.integers(4))]
+    shares = () if any(one.scheduler == "sglang-lpm" for one in pools) else shares
     return Case(sequences, pools, block, routing, (float(rng.choice([0.0, 0.02])), 1e-5), shares)

@@ -22,7 +22,7 @@ def as_pool(part: reference.Part) -> Pool:
     reading = (chunks, part.read[0] + part.read[1] * chunks, np.full(2, part.read[2]))
     times = plain_step_times((decode, np.full(part.live + 1, part.decode[2])), reading, part.share)
     limits = Limits(part.live, part.kv, part.reserve, 0, part.chunk, part.ranks, 1, 0, *SCHEDULERS[part.scheduler])
-    limits = limits._replace(share_permille=round(1000 * part.conservativeness), queue=part.line)
+    limits = limits._replace(share_permille=round(1000 * part.conservativeness), queue=part.line, long_tokens=part.long)
     return Pool(part.n_replicas, times, limits)
 
 

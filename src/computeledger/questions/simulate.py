@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import asked, fields_of, shared
+from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.questions.images import WithImages
@@ -76,10 +77,16 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
         least=1, metavar="N", blank="no limit",
     )  # fmt: skip
     scheduler: str | None = asked(
-        "text", "How a replica fills its steps: as vLLM, SGLang (prompts in steps of their own, or mixed) or "
-        "TensorRT-LLM (room for whole outputs, or as many as fit) do, or plain.",
-        choices=("vllm", "sglang", "sglang-mixed", "trtllm", "trtllm-max-utilization", "plain"),
+        "text", "How a replica fills its steps: as vLLM, SGLang (prompts in steps of their own, or mixed; lpm: first "
+        "in line whose prompt the cache has most of; lof: who writes longest) or TensorRT-LLM (room for whole outputs, "
+        "or as many as fit) do, or plain.",
+        choices=("vllm", "sglang", "sglang-lpm", "sglang-lof", "sglang-mixed", "trtllm", "trtllm-max-utilization",
+                 "plain"),
         blank="the engine's own",
+    )  # fmt: skip
+    long_prefill_tokens: int | None = asked(
+        "whole", "Tokens of one prompt that a step reads at most (vLLM: --long-prefill-token-threshold).", least=1,
+        metavar="N", blank="a whole chunk",
     )  # fmt: skip
     workload: str | None = shared(
         ServeQuestion, "workload", help="The requests: a trace (Azure or BurstGPT CSV, Mooncake or Qwen-Bailian JSONL, "
@@ -180,6 +187,7 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
             other = "--turns" if self.turns is not None else "--prefill-replicas"
             raise InputError(f"--max-loras with {other} is not built: leave out one of the two")
         self._check_unused()
+        self._check_scheduler()
         for name in ("prefill_layout", "prefill_system", "transfer_bytes_per_s"):
             if getattr(self, name) is not None and self.prefill_replicas is None:
                 raise InputError(f"--{name.replace('_', '-')} needs --prefill-replicas")
@@ -200,6 +208,16 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
             if given and not is_there:
                 options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
                 raise InputError(f"{options}: nothing changes without {what}")
+
+    def _check_scheduler(self) -> None:
+        """Refuse what the engine of a scheduler does not have."""
+        scheduler = self.scheduler or scheduler_of(self.engine)
+        if self.long_prefill_tokens is not None and scheduler not in ("vllm", "plain"):
+            raise InputError(f"--long-prefill-tokens is a limit of vLLM, and replicas schedule as {scheduler}")
+        if scheduler == "sglang-lpm" and self.priority:
+            raise InputError("--scheduler sglang-lpm knows no classes: leave out --priority, or give sglang-lof")
+        if scheduler == "sglang-lpm" and self.no_prefix_cache:
+            raise InputError("--scheduler sglang-lpm orders by the prefix cache: leave out --no-prefix-cache")
 
     def _check_turns(self) -> None:
         """Conversations are drawn, and last."""

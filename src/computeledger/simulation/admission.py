@@ -10,6 +10,7 @@ from computeledger.simulation.heaps import (
     push,
     remove,
 )
+from computeledger.simulation.orders import is_last_of_class, place_by_output, sort_by_prefix
 from computeledger.simulation.prefix_cache import (
     drop_blocks,
     held_blocks,
@@ -18,7 +19,16 @@ from computeledger.simulation.prefix_cache import (
     matched_blocks,
     take_blocks,
 )
-from computeledger.simulation.schedulers import believed_tokens, free_tokens, raise_share
+from computeledger.simulation.schedulers import (
+    LONGEST_OUTPUT,
+    LONGEST_PREFIX,
+    SHARE,
+    believed_tokens,
+    free_tokens,
+    raise_share,
+    step_tokens,
+    tokens_left,
+)
 from computeledger.simulation.state import (
     CONTEXT,
     DECODING,
@@ -26,12 +36,14 @@ from computeledger.simulation.state import (
     FIRST_MOVED,
     FIRST_READING,
     FIRST_WAITING,
+    FULL,
     HELD,
     KEPT,
     L_HANDS_OVER,
     L_KEEPS_FREE,
     L_KV,
     L_LIVE,
+    L_ORDER,
     L_RESERVE,
     L_STATE,
     LAST_KEPT,
@@ -83,54 +95,78 @@ def admit(world: World, r: int) -> None:
     >>> enqueue_first(world, 0, 0), admit(world, 0), int(world.rep[0, LIVE]), int(world.rep[0, USED])
     (None, None, 1, 10)
     """
-    rep, req, when, clock = world.rep, world.req, world.when, world.clock
-    cache, limits = world.cache, world.limits
-    pool = rep[r, POOL]
-    keeps_free = limits[pool, L_KEEPS_FREE] > 0 and not limits[pool, L_HANDS_OVER]
-    kept_free = free_tokens(world, r) if keeps_free and rep[r, FIRST_WAITING] >= 0 else 0.0
-    while rep[r, FIRST_WAITING] >= 0 and rep[r, LIVE] < limits[pool, L_LIVE]:
+    rep, req, limits = world.rep, world.req, world.limits[world.rep[r, POOL]]
+    if rep[r, FIRST_WAITING] < 0 or rep[r, FULL]:
+        return
+    keeps_free = limits[L_KEEPS_FREE] > 0 and not limits[L_HANDS_OVER]
+    kept_free = free_tokens(world, r) if keeps_free else 0.0
+    left, most = tokens_left(world, r), step_tokens(world, r)[0]
+    if limits[L_ORDER] == LONGEST_PREFIX:
+        sort_by_prefix(world, r)
+    while rep[r, FIRST_WAITING] >= 0 and rep[r, LIVE] < limits[L_LIVE]:
         before, q = next_taken(world, r)
         if q < 0:
             return
         if req[q, Q_VERSION] > rep[r, VERSION] or (rep[r, HELD] == 1 and req[q, Q_WRITTEN] == 0):
             return
         was_read = req[q, Q_UNREAD] < 0
-        held = req[q, Q_PROMPT] + req[q, Q_WRITTEN] - (1 if was_read else 0)
-        n_blocks = 0
-        if not was_read and cache.block_tokens > 0:
-            n_blocks = min(matched_blocks(cache, r, q), (req[q, Q_PROMPT] - 1) // cache.block_tokens)
-        need = held + limits[pool, L_STATE]
-        if n_blocks > 0:
-            need -= (n_blocks - idle_blocks(cache, r, q, n_blocks)) * cache.block_tokens
-        free = limits[pool, L_KV] - rep[r, USED]
-        own = believed_tokens(world, pool, req[q, Q_OUTPUT] - req[q, Q_WRITTEN]) if keeps_free else 0
-        beside = kept_free + own if keeps_free else rep[r, DECODING] + limits[pool, L_RESERVE]
-        if rep[r, LIVE] > 0 and need + beside > free:
+        if left <= 0 and not was_read:
+            return
+        n_blocks, need = _need(world, r, q)
+        own = believed_tokens(world, rep[r, POOL], req[q, Q_OUTPUT] - req[q, Q_WRITTEN]) if keeps_free else 0
+        beside = kept_free + own if keeps_free else rep[r, DECODING] + limits[L_RESERVE]
+        if rep[r, LIVE] > 0 and need + beside > limits[L_KV] - rep[r, USED]:
+            rep[r, FULL] = keeps_free and limits[L_KEEPS_FREE] == SHARE
             return
         kept_free += own
-        drop_waiting(world, r, before)
-        name_adapter(world, r, q)
-        if n_blocks > 0:
-            take_blocks(cache, r, q, n_blocks)
-        cached = n_blocks * cache.block_tokens
-        if not was_read and len(cache.tiers) > 0:
-            cached, load_s = load_blocks(cache, r, q, (cached, req[q, Q_PROMPT] - 1), math.isnan(when[q, Q_ADMITTED]))
-            clock[r, LOADING] += load_s
-        rep[r, USED] += need
-        rep[r, LIVE] += 1
-        req[q, Q_ORDER] = world.counters[N_ADMITTED]
-        world.counters[N_ADMITTED] += 1
-        if math.isnan(when[q, Q_ADMITTED]):
-            when[q, Q_ADMITTED] = clock[r, NOW]
-            req[q, Q_CACHED] = cached
-            req[q, Q_BEGAN] = rep[r, VERSION]
-        if was_read:
-            start_writing(world, r, q, held)
-            note_moved(world, r, q, when[q, Q_FIRST])
-        else:
-            _start_reading(world, r, q, cached + req[q, Q_KEPT] + req[q, Q_PREFIX])
-            req[q, Q_PREFIX] = 0
-            drop_kept(world, r, q)
+        _let_in(world, r, before, (n_blocks, need))
+        if not was_read:
+            left -= min(req[q, Q_UNREAD], most)
+
+
+@kernel
+def _need(world: World, r: int, q: int) -> tuple[int, int]:
+    """Units of a request's prompt that are in the cache, and the room that it takes beside them."""
+    req, cache = world.req, world.cache
+    n_blocks, need = 0, req[q, Q_PROMPT] + req[q, Q_WRITTEN] + world.limits[world.rep[r, POOL], L_STATE]
+    if req[q, Q_UNREAD] < 0:
+        return n_blocks, need - 1
+    if cache.block_tokens > 0:
+        n_blocks = min(matched_blocks(cache, r, q), (req[q, Q_PROMPT] - 1) // cache.block_tokens)
+    if n_blocks > 0:
+        need -= (n_blocks - idle_blocks(cache, r, q, n_blocks)) * cache.block_tokens
+    return n_blocks, need
+
+
+@kernel
+def _let_in(world: World, r: int, before: int, takes: tuple[int, int]) -> None:
+    """The request behind another in line becomes live: units that it takes from the cache, and room beside them."""
+    rep, req, when, clock, cache = world.rep, world.req, world.when, world.clock, world.cache
+    n_blocks, need = takes
+    q = drop_waiting(world, r, before)
+    name_adapter(world, r, q)
+    was_read = req[q, Q_UNREAD] < 0
+    if n_blocks > 0:
+        take_blocks(cache, r, q, n_blocks)
+    cached = n_blocks * cache.block_tokens
+    if not was_read and len(cache.tiers) > 0:
+        cached, load_s = load_blocks(cache, r, q, (cached, req[q, Q_PROMPT] - 1), math.isnan(when[q, Q_ADMITTED]))
+        clock[r, LOADING] += load_s
+    rep[r, USED] += need
+    rep[r, LIVE] += 1
+    req[q, Q_ORDER] = world.counters[N_ADMITTED]
+    world.counters[N_ADMITTED] += 1
+    if math.isnan(when[q, Q_ADMITTED]):
+        when[q, Q_ADMITTED] = clock[r, NOW]
+        req[q, Q_CACHED] = cached
+        req[q, Q_BEGAN] = rep[r, VERSION]
+    if was_read:
+        start_writing(world, r, q, req[q, Q_PROMPT] + req[q, Q_WRITTEN] - 1)
+        note_moved(world, r, q, when[q, Q_FIRST])
+    else:
+        _start_reading(world, r, q, cached + req[q, Q_KEPT] + req[q, Q_PREFIX])
+        req[q, Q_PREFIX] = 0
+        drop_kept(world, r, q)
 
 
 @kernel
@@ -223,6 +259,7 @@ def release(world: World, r: int, q: int, held_tokens: int) -> None:
         rep[r, USED] -= drop_blocks(cache, r, q) * cache.block_tokens
     rep[r, LIVE] -= 1
     leave_adapter(world, r, q)
+    rep[r, FULL] = 0
 
 
 @kernel
@@ -310,11 +347,17 @@ def enqueue_first(world: World, r: int, q: int) -> None:
 @kernel
 def _enqueue(world: World, r: int, q: int, last_class: int) -> None:
     """Put a request behind all of the classes up to one."""
-    rep, req = world.rep, world.req
     before = -1
     while last_class >= 0 and before < 0:
         before = world.ends[r, last_class]
         last_class -= 1
+    _link(world, r, q, before)
+
+
+@kernel
+def _link(world: World, r: int, q: int, before: int) -> None:
+    """Put a request behind another, or at the head of the line."""
+    rep, req = world.rep, world.req
     after = rep[r, FIRST_WAITING] if before < 0 else req[before, Q_LINK]
     req[q, Q_LINK] = after
     if before < 0:
@@ -420,7 +463,7 @@ def retract(world: World, r: int) -> bool:
 
 @kernel
 def enqueue_last(world: World, r: int, q: int) -> None:
-    """Put a request at the end of its class in a replica's line.
+    """Put a request at the end of its class in a replica's line, or before those of it that write less.
 
     Examples
     --------
@@ -429,8 +472,12 @@ def enqueue_last(world: World, r: int, q: int) -> None:
     >>> enqueue_last(world, 0, 1), enqueue_last(world, 0, 0), int(world.rep[0, FIRST_WAITING])
     (None, None, 1)
     """
-    _enqueue(world, r, q, world.req[q, Q_CLASS])
-    world.ends[r, world.req[q, Q_CLASS]] = q
+    if world.limits[world.rep[r, POOL], L_ORDER] == LONGEST_OUTPUT:
+        _link(world, r, q, place_by_output(world, r, q))
+    else:
+        _enqueue(world, r, q, world.req[q, Q_CLASS])
+    if is_last_of_class(world, q):
+        world.ends[r, world.req[q, Q_CLASS]] = q
 
 
 @kernel

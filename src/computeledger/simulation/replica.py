@@ -38,7 +38,7 @@ from computeledger.simulation.prefix_cache import (
     extend_blocks,
     put_blocks,
 )
-from computeledger.simulation.schedulers import SHARE, first_share, least_share, lower_share, step_tokens
+from computeledger.simulation.schedulers import SHARE, first_share, lower_share, step_tokens
 from computeledger.simulation.state import (
     ADMISSION,
     ADMISSION_TIME,
@@ -52,6 +52,7 @@ from computeledger.simulation.state import (
     FIRST_MOVED,
     FIRST_READING,
     FIRST_WAITING,
+    FULL,
     INTERRUPT,
     KEPT,
     KEPT_FREE,
@@ -260,7 +261,7 @@ def schedule(world: World, r: int) -> None:
     rep, limits = world.rep, world.limits[world.rep[r, POOL]]
     kv_tokens = limits[L_KV]
     is_full = False
-    if rep[r, LIVE] == 0:
+    if rep[r, LIVE] == 0 and (rep[r, FIRST_WAITING] < 0 or rep[r, STEPS] == 0):
         world.clock[r, KEPT_FREE] = first_share(world, r)
     if limits[L_KEEPS_FREE] == SHARE:
         admit(world, r)
@@ -359,6 +360,8 @@ def _read_chunk(world: World, r: int, end_s: float) -> None:
         else:
             before = q
         q = after
+    if rep[r, FIRST_READING] >= 0:
+        rep[r, FULL] = 0
 
 
 @kernel
@@ -438,8 +441,6 @@ def _plan(world: World, r: int, most_steps: int) -> None:
     elif live > 0:
         room = max((world.limits[pool, L_KV] - rep[r, USED]) // live, 1)
         n = min(world.finish_step[r, 0] - rep[r, STEPS], room, most_steps)
-        if is_blocked and world.limits[pool, L_KEEPS_FREE] == SHARE and clock[r, KEPT_FREE] > least_share(world, r):
-            n = 1  # with every step less is kept free, until somebody fits
         if clock[r, INTERRUPT] < np.inf:
             n = min(n, steps_until(first_s, more_s, clock[r, INTERRUPT] - now_s))
         rep[r, PLANNED] = n

@@ -1,12 +1,14 @@
-"""How engines fill a step: prompt chunks, room that they keep for outputs, which sequences they preempt.
+"""How engines fill a step: who is let in and in what order, prompt chunks, room kept for outputs, who is preempted.
 
-vLLM counts decoding sequences against the tokens of a step, admits a prompt where it fits whole, and preempts the
-sequence that came in last (``vllm/v1/core/sched/scheduler.py`` at 00024d31, ``schedule``). SGLang reads prompts in
-steps of their own, keeps a share of what running sequences may still write free, and where that was too little
-retracts those that have written least (``managers/schedule_policy.py`` at 00550cd1, ``PrefillAdder``;
+vLLM counts decoding sequences against the tokens of a step, admits a prompt where it fits whole while the step has
+tokens left, reads of one prompt a threshold at most, and preempts the sequence that came in last
+(``vllm/v1/core/sched/scheduler.py`` at 00024d31, ``schedule``). SGLang reads prompts in steps of their own, admits
+while the step has tokens left, keeps a share of what running sequences may still write free, tries again only when
+somebody has left where the next had no room, and where the share was too little retracts those that have written
+least (release 0.5.23: ``managers/schedule_policy.py``, ``PrefillAdder``; ``managers/scheduler.py``, ``batch_is_full``;
 ``managers/schedule_batch.py``, ``retract_decode``; ``environ.py``). TensorRT-LLM keeps all of it free and never
 preempts, or packs as vLLM does (``useful-runtime-flags.md``, capacity scheduler policy). What a request may write is
-taken to be what it writes (assumption).
+taken to be what it writes (assumption). Orders are those of :mod:`computeledger.simulation.orders`.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ from computeledger.simulation.state import (
     L_CHUNK,
     L_COUNTS_DECODE,
     L_KEEPS_FREE,
+    L_LONG,
     L_RANKS,
     L_SHARE,
+    L_WITHIN_BUDGET,
     POOL,
     Q_LINK,
     Q_OUTPUT,
+    Q_UNREAD,
     Q_WRITTEN,
     STEPS,
     World,
@@ -33,6 +38,8 @@ from computeledger.simulation.state import (
 
 #: What is kept free for outputs: nothing, all of them, or a share that falls with every step.
 NOTHING, ALL, SHARE = range(3)
+#: Who waits first: who came first, who writes longest, whose prompt the cache has most of.
+ARRIVAL, LONGEST_OUTPUT, LONGEST_PREFIX = range(3)
 #: SGLang's constants (``environ.py``): share of what may still be written that is kept free at first, of that the
 #: least, steps until then, longest output that is believed, steps that must fit after a retraction.
 FIRST_SHARE, LEAST_SHARE_RATIO, SHARE_STEPS, BELIEVED_TOKENS, FITTING_STEPS = 0.7, 0.14, 600, 4096, 20
@@ -51,18 +58,26 @@ class Rules(NamedTuple):
         1 where nothing decodes in a step that reads prompts [-].
     keeps_free : int
         For outputs: nothing, all, or a falling share [-].
+    within_budget : int
+        1 where a prompt is let in only for a step that can begin to read it [-].
+    order : int
+        Of those that wait [-].
     """
 
     counts_decode: int = 0
     reads_alone: int = 0
     keeps_free: int = NOTHING
+    within_budget: int = 0
+    order: int = ARRIVAL
 
 
 #: By the name that ``--scheduler`` takes.
 SCHEDULERS = {
-    "vllm": Rules(counts_decode=1),
-    "sglang": Rules(reads_alone=1, keeps_free=SHARE),
-    "sglang-mixed": Rules(counts_decode=1, keeps_free=SHARE),
+    "vllm": Rules(counts_decode=1, within_budget=1),
+    "sglang": Rules(reads_alone=1, keeps_free=SHARE, within_budget=1),
+    "sglang-lpm": Rules(reads_alone=1, keeps_free=SHARE, within_budget=1, order=LONGEST_PREFIX),
+    "sglang-lof": Rules(reads_alone=1, keeps_free=SHARE, within_budget=1, order=LONGEST_OUTPUT),
+    "sglang-mixed": Rules(counts_decode=1, keeps_free=SHARE, within_budget=1),
     "trtllm": Rules(counts_decode=1, keeps_free=ALL),
     "trtllm-max-utilization": Rules(counts_decode=1),
     "plain": Rules(),
@@ -83,7 +98,28 @@ def step_tokens(world: World, r: int) -> tuple[int, int]:
     most = limits[L_CHUNK]
     if limits[L_COUNTS_DECODE]:
         most = max(most - world.rep[r, DECODING] // limits[L_RANKS], 1)
-    return most, most * limits[L_RANKS]
+    own = min(most, limits[L_LONG]) if limits[L_LONG] > 0 else most
+    return own, most * limits[L_RANKS]
+
+
+@kernel
+def tokens_left(world: World, r: int) -> int:
+    """Prompt tokens of the next step that those who are being read leave; without end where nobody counts them.
+
+    Examples
+    --------
+    >>> from computeledger.simulation.state import example_world
+    >>> tokens_left(example_world(), 0) > 10**9
+    True
+    """
+    if not world.limits[world.rep[r, POOL], L_WITHIN_BUDGET]:
+        return 1 << 62
+    most, left = step_tokens(world, r)
+    q = world.rep[r, FIRST_READING]
+    while q >= 0 and left > 0:
+        left -= min(world.req[q, Q_UNREAD], most)
+        q = world.req[q, Q_LINK]
+    return int(left)
 
 
 @kernel

@@ -40,10 +40,11 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
 #: whether work waits that the present step cannot take; rollouts that wait for a tool; tokens of caches kept for them,
 #: and ends of the list of those, the longest kept first; first of those whose prompt was read and that
 #: have not taken a step since, where they came from elsewhere or the others stood still; adapters that live sequences
-#: name, and that are on the chips; last of those at the head of the line that the adapters named now keep out.
+#: name, and that are on the chips; last of those at the head of the line that the adapters named now keep out; whether
+#: the next one had no room and nobody has left since.
 (POOL, VERSION, PLANNED, STEPS, CONTEXT, USED, DECODING, LIVE, WAITING, FIRST_WAITING, LAST_WAITING, FIRST_READING,
- LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT, FIRST_MOVED, NAMED, ON_CHIP,
- SKIPPED) = range(23)  # fmt: skip
+ LAST_READING, HELD, BLOCKED, AWAY, KEPT, FIRST_KEPT, LAST_KEPT, FIRST_MOVED, NAMED, ON_CHIP, SKIPPED,
+ FULL) = range(24)  # fmt: skip
 #: Columns of ``World.clock`` [s]: beginning of the present run; when it must be looked at in any case; time in
 #: decoding, and in reading prompts; within the watched window, time in which work waited for room; time of steps
 #: broken off; how much later than the present step the first tokens of its prompts come out of the pipeline; what a
@@ -53,7 +54,7 @@ Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
  PAUSED, LOADING, COPYING, COPY_TIME) = range(14)  # fmt: skip
 #: Columns of ``World.limits``: see :class:`Limits`.
 (L_LIVE, L_KV, L_RESERVE, L_STATE, L_CHUNK, L_RANKS, L_STAGES, L_HANDS_OVER, L_COUNTS_DECODE, L_READS_ALONE,
- L_KEEPS_FREE, L_SHARE, L_QUEUE, L_ADAPTERS) = range(14)  # fmt: skip
+ L_KEEPS_FREE, L_WITHIN_BUDGET, L_ORDER, L_SHARE, L_QUEUE, L_ADAPTERS, L_LONG) = range(17)  # fmt: skip
 #: Entries of ``World.counters``: length of ``done``, admissions, times a sequence was put back, runs of steps, requests
 #: sent to the replicas of the first pool and of the second.
 N_DONE, N_ADMITTED, N_PUT_BACK, N_RUNS, N_SENT, N_SENT_ON = range(6)
@@ -110,7 +111,7 @@ NO_HOST_TIMES = HostTimes()
 
 class Limits(NamedTuple):
     """What a replica takes at once, and its scheduler's rules; the share kept free is in thousandths of its default,
-    a queue of 0 has no end, adapters of 0 are not limited.
+    a queue of 0 has no end, adapters of 0 are not limited, of a prompt a step reads ``long_tokens`` (0: a whole chunk).
     """
 
     live: int
@@ -124,9 +125,12 @@ class Limits(NamedTuple):
     counts_decode: int = 0
     reads_alone: int = 0
     keeps_free: int = 0
+    within_budget: int = 0
+    order: int = 0
     share_permille: int = 1000
     queue: int = 0
     adapters: int = 0
+    long_tokens: int = 0
 
 
 class Pool(NamedTuple):
@@ -186,7 +190,7 @@ def make_world(
     req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
     when = np.full((n, 5), np.nan)
     when[:, Q_READY] = ready_s
-    rep = np.zeros((n_replicas, 23), np.int64)
+    rep = np.zeros((n_replicas, 24), np.int64)
     rep[:, POOL] = np.repeat(np.arange(len(pools)), sizes)
     rep[:, FIRST_WAITING : LAST_READING + 1] = rep[:, FIRST_KEPT : FIRST_MOVED + 1] = -1
     rep[:, SKIPPED] = -1
@@ -293,7 +297,7 @@ def example_world() -> World:
     Examples
     --------
     >>> example_world().rep.shape
-    (1, 20)
+    (1, 24)
     """
     limits = Limits(live=2, kv_tokens=100, reserve_tokens=0, state_tokens=0, chunk_tokens=100)
     pool = Pool(1, constant_step_times(2, 1.0, 1.0), limits)

@@ -23,6 +23,7 @@ from computeledger.simulation.prefix_cache import (
     make_cache,
     whole_blocks,
 )
+from computeledger.simulation.schedulers import LONGEST_PREFIX
 from computeledger.simulation.serving import loop as serving_loop
 from computeledger.simulation.serving.loop import OFF, ON, ROUTINGS, ServingRun
 from computeledger.simulation.serving.scaling import Autoscale, make_scaling
@@ -114,6 +115,8 @@ class ServingClock:
         check_record(self, failure_s=Bound(is_open=True, is_endless=True))
         if problem := AT_LEAST_ONE.problem(self.n_gpus_per_replica):
             raise QuantityError(f"n_gpus_per_replica {problem}")
+        if len(self.class_shares) > 1 and any(one.limits.order == LONGEST_PREFIX for one in self.pools):
+            raise QuantityError("class_shares: requests that wait by what the cache has of them have no classes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         pools = DisaggregatedScenario(scenario, sizes[0][1], sizes[0][0], sizes[1][0], 1.0, chips, rate)
         handed_s = _handed_s(pools, machine, trace)
     clock = ServingClock(
-        tuple(_with_line(one.pool, question, place) for place, one in enumerate(timed)),
+        tuple(_with_limits(one.pool, question, place) for place, one in enumerate(timed)),
         tuple(one.n_gpus_per_replica for one in timed), question.routing,
         timed[0].host_s, *handed_s, uses_prefixes=not question.no_prefix_cache,
         tiers=cache_tiers(replace(scenario, layout=sizes[0][1]), machine, question), autoscale=_autoscale(question),
@@ -154,10 +154,10 @@ def _handed_s(pools: DisaggregatedScenario, machine: Machine, trace: Trace) -> t
     return ratio * float(efficiency.transfer_s) + moving * float(short_s - slope_s), moving * float(slope_s)
 
 
-def _with_line(pool: Pool, question: SimulateServeQuestion, place: int) -> Pool:
-    """Replicas whose line may have an end: those that requests come to first."""
+def _with_limits(pool: Pool, question: SimulateServeQuestion, place: int) -> Pool:
+    """Replicas whose line may have an end, those that requests come to first; what a step reads of one prompt."""
     queue = 0 if place or question.queue_limit is None else question.queue_limit
-    return pool._replace(limits=pool.limits._replace(queue=queue))
+    return pool._replace(limits=pool.limits._replace(queue=queue, long_tokens=question.long_prefill_tokens or 0))
 
 
 def _drafting(scenario: ServingScenario, machine: Machine, requests_per_s: float) -> ServingScenario:
