@@ -75,6 +75,23 @@ def test_blis_golden_cases(case: dict[str, Any]) -> None:
     assert max(error for name, error in errors.items() if not name.startswith("ttft")) < 0.001, errors
 
 
+def test_splitwise_sim_example() -> None:
+    """Mutinifni/splitwise-sim 8f99e7d, ``notebooks/example.ipynb``: Baseline-H100 on ``test_trace.csv``, its own times.
+
+    A prompt of 2,048 tokens takes 0.251964 s, one of 4,096 0.649598 s; a token (0.499255 - 0.251964) s / 7.
+    """
+    chunks, write = np.array([2048.0, 4096.0]), np.array([0.0, (0.499255 - 0.251964) / 7])
+    reading, none = np.array([0.251964, 0.649598]), np.zeros((2, 1))
+    times = StepTimes(
+        write, np.zeros(2), chunks, reading, np.zeros(2), np.ones(1), none, none, np.zeros(2), np.zeros(0)
+    )
+    fleet = ServingClock((Pool(1, times, Limits(1, 10_000, 0, 0, 4096)),))
+    trace = Trace(np.array([1.0, 3.0, 4.0]), np.array([4096, 2048, 2048]), np.array([32, 8, 16]))
+    found = simulate_serving(fleet, trace).times_s
+    assert found["ttft_s"] == pytest.approx([0.649598, 0.251964, 0.251964], abs=1e-6)
+    assert found["end_to_end_s"] == pytest.approx([1.744743, 0.499255, 0.781873], abs=2e-6)
+
+
 #: vLLM 0.19.0 under the trace beside this file: mean, median, p90, p95 and p99 [ms] of
 #: casys-kaist/LLMServingSim 5daddb21, ``bench/examples/*/Llama-3.1-8B/validation/summary.txt`` (MIT); the requests are
 #: those of ``RTXPRO6000/Llama-3.1-8B/vllm/requests.jsonl``, the limits of ``meta.json``.
