@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.serving import memory_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.interfaces.views.grounds import assumed_words
+from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import words
@@ -39,6 +40,7 @@ def view(answer: Answer, working: bool) -> View:
             *([_parts(best)] if best else []),
             *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking], "memory_bytes")] if lacking else []),
         ),
+        facts=tuple(images_facts(document)),
         grounds=tuple(assumed_words(document)),
         notes=_unstarted(best),
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),

@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots import simulate as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
 from computeledger.interfaces.views.grounds import assumed_words, price_said
+from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.promise import PLACES
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import anchor_words, percent, words
@@ -134,7 +135,7 @@ def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         time = steady["end_to_end_s"]
         spread = f"{words(time['p05'], 's')} to {words(time['p95'], 's')} (90 % interval of the simulation)"
         out.append(("Mean end to end", spread if steady["converged"] else f"NOT CONVERGED: {spread}"))
-    out += _caches(document)
+    out += _caches(document) + images_facts(document)
     out.append(("Preempted for lack of KV memory", format_count(document["preemptions"], "sequence")))
     if document["rejected"]:
         out.append(("Turned away where the queue was full", format_count(document["rejected"], "request")))
