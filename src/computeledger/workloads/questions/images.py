@@ -18,7 +18,7 @@ class WithImages(Asked):
 
     images: int = asked(
         "whole", "Images of a request, beside its --input-tokens of text.", 0, least=0, most=MOST_IMAGES, metavar="N",
-        label="Images", group="Load",
+        label="Images", group="Load", blank="none",
     )  # fmt: skip
     image_size: str | None = asked(
         "text", "Width and height of an image in pixels, which say how many tokens it becomes.", metavar="1024x768",

@@ -62,7 +62,7 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     )  # fmt: skip
     cached_images: int = asked(
         "whole", "Of the images, those in the cached prefix: neither encoded nor read again.", 0, least=0, metavar="N",
-        label="Cached images", group="Load",
+        label="Cached images", group="Load", blank="none",
     )  # fmt: skip
     context_tokens: int | None = asked(
         "whole", "Longest context served (--max-model-len); beyond the configuration, as with YaRN: an assumption.",
