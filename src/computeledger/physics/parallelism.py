@@ -133,7 +133,7 @@ def _layout_problem(layout: Layout, model: Model) -> str | None:
     for group in model.layers:
         heads = group.attention.n_query_heads
         if heads % tp:
-            return f"{heads} attention heads of {model.id} cannot be cut {tp} ways; tp must divide {heads}"
+            return f"{heads} attention heads of {model.id} cannot be divided {tp} ways; tp must divide {heads}"
     experts = model.n_experts
     if pp > model.n_layers:
         return f"{pp} pipeline stages but only {model.n_layers} layers in {model.id}"

@@ -45,7 +45,7 @@ from computeledger.workloads.serving.speculation import best_drafts, undrafted
 
 #: Requests of a drawn load that does not last (scaling, failures, a day's curve), where nobody says how many.
 DEFAULT_REQUESTS = 2000
-#: Share of requests that may be cut to fit the context.
+#: Share of requests that may be shortened to fit the context.
 CUT_FRACTION = 0.1
 
 
@@ -77,7 +77,7 @@ def drawn_load(
 
 
 def within_context(model: Model, load: DrawnLoad, n_requests: int) -> DrawnLoad:
-    """The load; few of its requests may be cut to fit the model's context."""
+    """The load; few of its requests may be shortened to fit the model's context."""
     context = model.max_context_tokens
     differ = load.requests is not None or any(isinstance(one, Spread) and one.form for one in load.lengths)
     if not context or not differ:
