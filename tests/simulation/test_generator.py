@@ -12,13 +12,19 @@ import computeledger as cl
 from computeledger.distributions import Spread, read_spread
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
-from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad
+from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, StretchLengths
 from computeledger.simulation.serving.clock import simulate_serving
 from computeledger.simulation.serving.generator import fit_workload, workload_toml
 from computeledger.simulation.serving.sharing import Sharing, draw_prompts
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.simulation.serving.workload import Workload, stated_workload
 
+#: Lengths by parts of a round, of input and of output.
+PARTS = """rates = '1 2'
+stretch = '9 s'
+input_by_stretch = '{}'
+output_by_stretch = '{}'
+correlation_by_stretch = '0 0'"""
 SMALL = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
 
 
@@ -40,6 +46,25 @@ def test_what_a_generator_draws_is_what_is_fitted_to_it() -> None:
     for one, other in ((found.input_tokens, lengths[0]), (found.output_tokens, lengths[1])):
         assert one.at_scores(scores) == pytest.approx(other.at_scores(scores), rel=0.05)
     assert max(found.rates) / np.mean(found.rates) == pytest.approx(2.0, rel=0.25)
+
+
+def test_lengths_that_change_within_the_hour_come_back() -> None:
+    """Two halves of a round: each has its own lengths and correlation, through the file, and the whole has both."""
+    halves = (StretchLengths(Spread(200.0), read_spread("lognormal:300:900", "o", "tokens")),
+              StretchLengths(read_spread("lognormal:4000:9000", "i", "tokens"),
+                             read_spread("lognormal:50:90", "o", "tokens"), 0.6))  # fmt: skip
+    whole = (Spread(2000.0), Spread(200.0))
+    stated = Workload("", *whole, requests_per_s=20.0, rates=(1.0, 3.0), stretch_s=200.0, by_stretch=halves)
+    trace = stated.load(20.0)(8_000, 20.0)
+    late = trace.arrival_s >= 200.0
+    assert set(trace.input_tokens[~late].tolist()) == {200} and np.median(trace.input_tokens[late]) > 3_500
+    found = again(fit_workload(trace)).by_stretch
+    assert len(found) == 8
+    assert [one.input_tokens.mean for one in found[:2]] == pytest.approx([200.0, 200.0])
+    assert [one.correlation for one in found[5:]] == pytest.approx([0.6] * 3, abs=0.06)
+    assert found[7].output_tokens.at_scores(np.zeros(1)) == pytest.approx([50.0], rel=0.05)
+    plain = stated.drawn(Arrivals("poisson", 20.0))(2_000, 20.0)
+    assert set(plain.input_tokens.tolist()) == {2000}, "arrivals without that round have the lengths of the whole"
 
 
 def test_a_rate_that_changes_keeps_its_mean() -> None:
@@ -69,7 +94,7 @@ def test_shared_beginnings_come_back() -> None:
 
 @pytest.mark.parametrize(
     ("file", "pace", "within"),
-    [("AzureLLMInferenceTrace_conv.csv", 1.0, 0.2), ("AzureLLMInferenceTrace_conv.csv", 1.7, 0.35),
+    [("AzureLLMInferenceTrace_conv.csv", 1.0, 0.08), ("AzureLLMInferenceTrace_conv.csv", 1.7, 0.12),
      ("AzureLLMInferenceTrace_code.csv", 2.0, 0.6)],
 )  # fmt: skip
 def test_times_of_the_generator_are_near_those_of_the_trace(
@@ -122,6 +147,9 @@ def test_the_command_writes_what_the_command_reads(tmp_path: Path, capsys: pytes
         ("rates = '0 0'\nstretch = '10 s'", "nor all 0"),
         ("rates = 'x y'\nstretch = '10 s'", "such as '0.5 1 1.5'"),
         ("continued_fraction = 0.5", "belong together"),
+        ("input_by_stretch = '5; 6'\noutput_by_stretch = '5; 6'\ncorrelation_by_stretch = '0 0'", "belong together"),
+        (PARTS.format("5; 6", "5"), "2, 1 and 2 parts"),
+        (PARTS.format("5; x", "5; 6"), "input_by_stretch"),
     ],
 )
 def test_a_generator_that_lacks_a_part_is_refused(more: str, said: str) -> None:

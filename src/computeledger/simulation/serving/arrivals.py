@@ -366,6 +366,15 @@ def _cut(trace: Trace, longest_tokens: int | None) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class StretchLengths:
+    """Lengths of the requests of a part of a round of rates, and the correlation of their normal scores."""
+
+    input_tokens: Spread
+    output_tokens: Spread
+    correlation: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class DrawnLoad:
     """A load that lasts as long as it is watched: a process of arrivals, and lengths.
 
@@ -388,6 +397,8 @@ class DrawnLoad:
         replayed over and over, at the pace that gives the rate.
     added_tokens : int
         Of every prompt beside its text, such as those of images [token].
+    by_stretch : tuple of StretchLengths
+        Lengths in equal parts of a round of the arrivals' rates, in place of ``lengths``.
     """
 
     arrivals: Arrivals
@@ -398,11 +409,18 @@ class DrawnLoad:
     requests: Trace | None = None
     sharing: Sharing | None = None
     added_tokens: int = 0
+    by_stretch: tuple[StretchLengths, ...] = ()
 
     @property
     def requests_per_s(self) -> float:
         """Mean rate of arrival [1/s]."""
         return self.arrivals.requests_per_s
+
+    @property
+    def round_requests(self) -> int:
+        """Requests until lengths that change begin again; 0 where they do not change [request]."""
+        seconds = len(self.arrivals.rates) * self.arrivals.stretch_s if self.by_stretch else 0.0
+        return math.ceil(seconds * self.requests_per_s)
 
     def __call__(self, n_requests: int, requests_per_s: float) -> Trace:
         """Draw some of it; more requests begin with the same ones."""
@@ -412,6 +430,8 @@ class DrawnLoad:
             return replace(text, input_tokens=text.input_tokens + self.added_tokens)
         arrivals = replace(self.arrivals, requests_per_s=requests_per_s)
         if self.requests is None:
+            if self.by_stretch:
+                return self._in_turn(arrivals, n_requests)
             if not (self.correlation or self.sharing):
                 return draw_trace(arrivals, self.lengths, n_requests, self.seed, self.longest_tokens)
             prompt, output = (
@@ -430,6 +450,19 @@ class DrawnLoad:
         at = np.random.default_rng([self.seed, 1]).integers(known, size=n_requests)
         arrival_s = _arrivals(arrivals, n_requests, self.seed)
         return _cut(Trace(arrival_s, of.input_tokens[at], of.output_tokens[at]), self.longest_tokens)
+
+    def _in_turn(self, arrivals: Arrivals, n_requests: int) -> Trace:
+        """Requests whose lengths are those of the part of the round in which they arrive."""
+        arrival_s, round_s = _arrivals(arrivals, n_requests, self.seed), len(arrivals.rates) * arrivals.stretch_s
+        n_parts, (first, other) = len(self.by_stretch), _scores(0.0, n_requests, self.seed)
+        part = np.minimum((arrival_s % round_s / round_s * n_parts).astype(np.int64), n_parts - 1)
+        tokens = np.empty((2, n_requests), np.int64)
+        for place, one in enumerate(self.by_stretch):
+            here = part == place
+            beside = one.correlation * first[here] + math.sqrt(1 - one.correlation**2) * other[here]
+            tokens[0, here] = _whole(one.input_tokens.at_scores(first[here]))
+            tokens[1, here] = _whole(one.output_tokens.at_scores(beside))
+        return self._shared(_cut(Trace(arrival_s, tokens[0], tokens[1]), self.longest_tokens), first)
 
     def _shared(self, drawn: Trace, scores: Times) -> Trace:
         """The same arrivals and outputs with prompts that share beginnings, within the longest context."""

@@ -6,9 +6,11 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from computeledger.distributions import spread_of_values
 from computeledger.errors import InputError
+from computeledger.simulation.serving.arrivals import StretchLengths
 from computeledger.simulation.serving.sharing import fit_sharing
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import MOST_CORRELATION, Workload
@@ -16,6 +18,8 @@ from computeledger.simulation.state import Counts, Times
 
 #: Fewest requests that a generator is fitted to, and that a stretch of constant rate holds on average; most stretches.
 _FEWEST_REQUESTS, _PER_STRETCH, _MOST_STRETCHES = 20, 20, 200
+#: Requests on average of a part of the trace with lengths of its own, and most such parts.
+_PER_LENGTHS, _MOST_LENGTHS = 1000, 20
 #: Requests of a window whose counts say how bursty arrivals are (assumption).
 _PER_WINDOW = 20
 #: Bounds of the spread of gaps that is fitted.
@@ -26,9 +30,10 @@ _NORMAL = NormalDist()
 def fit_workload(trace: Trace, name: str = "") -> Workload:
     """Fit a generator to a trace.
 
-    Lengths keep 21 of their quantiles and the correlation of their normal scores; the rate changes from stretch to
-    stretch as it did; within them gaps are gamma, as bursty as counts of 20 requests are; prompts share
-    beginnings as :func:`~computeledger.simulation.serving.sharing.fit_sharing` finds.
+    Lengths keep 21 of their quantiles and the correlation of their normal scores, of the whole and of parts of a
+    thousand requests on average; the rate changes from stretch to stretch as it did; within them gaps are gamma, as
+    bursty as counts of 20 requests are; prompts share beginnings as
+    :func:`~computeledger.simulation.serving.sharing.fit_sharing` finds.
 
     Parameters
     ----------
@@ -60,15 +65,30 @@ def fit_workload(trace: Trace, name: str = "") -> Workload:
     if n < _FEWEST_REQUESTS or not math.isfinite(rate):
         raise InputError(f"a generator is fitted to at least {_FEWEST_REQUESTS} requests that do not arrive at once")
     rates, stretch_s = _rates(trace.arrival_s)
-    of_input, of_output = _scores(trace.input_tokens), _scores(trace.output_tokens)
+    whole = _lengths(trace, np.ones(n, np.bool_))
+    return Workload(
+        name, whole.input_tokens, whole.output_tokens, correlation=whole.correlation, requests_per_s=rate,
+        arrival_spread=_burstiness(trace.arrival_s, rates, stretch_s), rates=rates, stretch_s=stretch_s,
+        sharing=fit_sharing(trace), by_stretch=_by_stretch(trace) if rates else (),
+    )  # fmt: skip
+
+
+def _lengths(trace: Trace, here: NDArray[np.bool_]) -> StretchLengths:
+    """Lengths of some of the requests, and how they go together."""
+    tokens = trace.input_tokens[here], trace.output_tokens[here]
+    of_input, of_output = (_scores(one) for one in tokens)
     both = np.corrcoef(of_input, of_output)[0, 1] if np.std(of_input) * np.std(of_output) > 0 else 0.0
     correlation = float(np.clip(both, -MOST_CORRELATION, MOST_CORRELATION))
-    return Workload(
-        name, spread_of_values(trace.input_tokens), spread_of_values(trace.output_tokens),
-        correlation=round(correlation, 4), requests_per_s=rate,
-        arrival_spread=_burstiness(trace.arrival_s, rates, stretch_s), rates=rates, stretch_s=stretch_s,
-        sharing=fit_sharing(trace),
-    )  # fmt: skip
+    return StretchLengths(spread_of_values(tokens[0]), spread_of_values(tokens[1]), round(correlation, 4))
+
+
+def _by_stretch(trace: Trace) -> tuple[StretchLengths, ...]:
+    """Lengths of equal parts of the trace's time; none where a part would hold too few requests."""
+    n = min(_MOST_LENGTHS, len(trace.arrival_s) // _PER_LENGTHS)
+    part = np.minimum((trace.arrival_s / trace.arrival_s[-1] * n).astype(np.int64), n - 1)
+    if n < 2 or np.min(np.bincount(part, minlength=n)) < _FEWEST_REQUESTS:
+        return ()
+    return tuple(_lengths(trace, part == one) for one in range(n))
 
 
 def _rates(arrival_s: Times) -> tuple[tuple[float, ...], float]:
@@ -128,6 +148,10 @@ def workload_toml(workload: Workload) -> str:
     if workload.rates:
         add("rates", " ".join(f"{one:g}" for one in workload.rates))
         lines.append(f'stretch = "{workload.stretch_s:.10g} s"')
+    if workload.by_stretch:
+        add("input_by_stretch", "; ".join(str(one.input_tokens) for one in workload.by_stretch))
+        add("output_by_stretch", "; ".join(str(one.output_tokens) for one in workload.by_stretch))
+        add("correlation_by_stretch", " ".join(f"{one.correlation:g}" for one in workload.by_stretch))
     if sharing is not None:
         add("continued_fraction", sharing.continued_fraction)
         add("fresh_tokens", sharing.fresh_tokens)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from computeledger.distributions import Spread, spread_of_values
+from computeledger.distributions import Spread, read_spread, spread_of_values
 from computeledger.errors import InputError, QuantityError, nearest, shown
 from computeledger.facts.traffic import NamedWorkload, named_workloads
 from computeledger.fields import Asked, asked, fields_of, question_from
 from computeledger.files import read_toml, user_files_allowed
-from computeledger.simulation.serving.arrivals import MOST_RATES, TRACED, Arrivals, DrawnLoad
+from computeledger.simulation.serving.arrivals import MOST_RATES, TRACED, Arrivals, DrawnLoad, StretchLengths
 from computeledger.simulation.serving.sharing import Sharing
 from computeledger.simulation.serving.traces import Trace, read_trace
 from computeledger.workloads.questions.serve import ServeQuestion
@@ -56,6 +56,11 @@ class StatedWorkload(Asked):
     )  # fmt: skip
     rates: str | None = asked("text", "Rates in stretches of equal length, over and over, relative to one another.")
     stretch: float | None = asked("s", "Length of such a stretch.", unit=None, is_open=True, is_single=True)
+    input_by_stretch: str | None = asked(
+        "text", "Input in equal parts of a round of those rates: distributions with semicolons between them."
+    )
+    output_by_stretch: str | None = asked("text", "Output in the same parts.")
+    correlation_by_stretch: str | None = asked("text", "Correlation in the same parts.")
     continued_fraction: float | None = asked(
         "fraction", "Share of prompts that begin with the whole of an earlier one.", is_single=True
     )
@@ -76,6 +81,9 @@ class StatedWorkload(Asked):
         """Refuse parts that say nothing without one another."""
         if (self.rates is None) != (self.stretch is None):
             raise InputError("rates and stretch belong together")
+        lengths = (self.input_by_stretch, self.output_by_stretch, self.correlation_by_stretch)
+        if any((one is None) != (lengths[0] is None) for one in lengths) or (lengths[0] and not self.rates):
+            raise InputError("rates, input_by_stretch, output_by_stretch and correlation_by_stretch belong together")
         parts = (self.fresh_tokens, self.added_tokens, self.continued_after)
         if any((one is None) != (self.continued_fraction is None) for one in parts):
             raise InputError("continued_fraction, fresh_tokens, added_tokens and continued_after belong together")
@@ -105,6 +113,8 @@ class Workload:
         Length of one at its own rate; at another it is as many requests long [s].
     sharing : Sharing or None
         How prompts share beginnings.
+    by_stretch : tuple of StretchLengths
+        Lengths in equal parts of a round of those rates, where they change with it.
     published_spread : float or None
         The same of the trace that a named workload was counted from, which says more of that hour than of a load [-].
     """
@@ -120,6 +130,7 @@ class Workload:
     stretch_s: float = 0.0
     sharing: Sharing | None = None
     published_spread: float | None = None
+    by_stretch: tuple[StretchLengths, ...] = ()
 
     def load(self, requests_per_s: float, spread: float | None = None, seed: int = 0) -> DrawnLoad:
         """A load that lasts, at a rate; a trace's own arrivals are replayed where no spread of the gaps is given.
@@ -145,7 +156,7 @@ class Workload:
         """A load that lasts, with arrivals of their own."""
         return DrawnLoad(
             arrivals, self._lengths, seed, correlation=self.correlation, requests=self.trace,
-            sharing=self.sharing,
+            sharing=self.sharing, by_stretch=self.by_stretch if arrivals.rates else (),
         )  # fmt: skip
 
     @property
@@ -221,8 +232,25 @@ def stated_workload(table: Mapping[str, Any], name: str) -> Workload:
         raise QuantityError(f"{name}: rates {shown(str(one.rates))}: none may be negative, nor all 0")
     return Workload(
         name, known["input_tokens"], known["output_tokens"], one.correlation, one.requests_per_s, one.arrival_spread,
-        rates=rates, stretch_s=one.stretch or 0.0, sharing=sharing,
+        rates=rates, stretch_s=one.stretch or 0.0, sharing=sharing, by_stretch=_by_stretch(name, one),
     )  # fmt: skip
+
+
+def _by_stretch(name: str, one: StatedWorkload) -> tuple[StretchLengths, ...]:
+    if one.input_by_stretch is None or one.output_by_stretch is None or one.correlation_by_stretch is None:
+        return ()
+    sides = {"input_by_stretch": one.input_by_stretch, "output_by_stretch": one.output_by_stretch}
+    inputs, outputs = (
+        [read_spread(part.strip(), f"{name}: {side}", "tokens") for part in text.split(";")]
+        for side, text in sides.items()
+    )
+    together = _numbers(name, "correlation_by_stretch", one.correlation_by_stretch)
+    if any(abs(correlation) > MOST_CORRELATION for correlation in together):
+        raise QuantityError(f"{name}: correlation_by_stretch: expected -{MOST_CORRELATION} to {MOST_CORRELATION}")
+    if not len(inputs) == len(outputs) == len(together):
+        counts = f"{len(inputs)}, {len(outputs)} and {len(together)}"
+        raise QuantityError(f"{name}: {counts} parts of input, output and correlation by stretch: expected as many")
+    return tuple(StretchLengths(*of) for of in zip(inputs, outputs, together, strict=True))
 
 
 def _single(name: str, side: str, value: Uncertain | Spread) -> Spread:

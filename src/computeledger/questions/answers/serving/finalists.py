@@ -147,7 +147,8 @@ def promised_load(setting: Setting, least_tpot_s: float) -> PromisedLoad:
     if workload is None:
         workload = Workload("", spread_of(simulated.input_tokens), spread_of(simulated.output_tokens))
     model, talk = setting.at_median.model, question.conversation()
-    drawn = replace(workload.load(rate, spread, question.seed), added_tokens=_image_tokens(setting))
+    # its runs are shorter than a round of lengths that change, so they have the lengths of the whole
+    drawn = replace(workload.load(rate, spread, question.seed), by_stretch=(), added_tokens=_image_tokens(setting))
     load = (
         within_context(model, drawn, DEFAULT_REQUESTS)
         if talk is None

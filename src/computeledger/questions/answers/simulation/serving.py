@@ -289,9 +289,10 @@ def _load(model: Model, question: SimulateServeQuestion) -> tuple[Load, Trace]:
     else:
         drawn = drawn_load(model, _arrivals(question, workload), question, workload)
         # what changes over time makes a drawn load a trace of its own, with a beginning and an end
-        changes = (question.load_curve, question.autoscale, question.failures, drawn.sharing)
+        changes = (question.load_curve, question.autoscale, question.failures, drawn.sharing, drawn.by_stretch or None)
         lasts = all(one is None for one in changes)
-        trace = drawn(SAMPLE_REQUESTS if lasts else question.requests or DEFAULT_REQUESTS, drawn.requests_per_s)
+        own = max(DEFAULT_REQUESTS, drawn.round_requests)
+        trace = drawn(SAMPLE_REQUESTS if lasts else question.requests or own, drawn.requests_per_s)
         load = drawn if lasts else trace
     total = trace.input_tokens + trace.output_tokens
     longest = int(np.argmax(total))
