@@ -367,7 +367,15 @@ def _cut(trace: Trace, longest_tokens: int | None) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class StretchLengths:
-    """Lengths of the requests of a part of a round of rates, and the correlation of their normal scores."""
+    """Lengths of the requests of a part of a round of rates, and how they go together.
+
+    Attributes
+    ----------
+    input_tokens, output_tokens : Spread
+        Lengths [token].
+    correlation : float
+        Of their normal scores [-].
+    """
 
     input_tokens: Spread
     output_tokens: Spread
