@@ -145,7 +145,7 @@ def test_the_page_holds_several_measurements_in_one_field_and_in_its_address() -
     [
         (lambda: sweep(model="llama-3.1-8b,qwen3-8b", system="h100-nvl8", anchor=ANCHOR), "model lists 2"),
         (lambda: sweep(**ON_ONE, anchor="batch=8,isl=1024,osl=256,tpot=12ms"), "state the layout"),
-        (lambda: serve(**ON_ONE, mode="disaggregated", gpus=8, anchor=ANCHOR), "one pool of replicas"),
+        (lambda: serve(**ON_ONE, mode="disaggregated", gpus=8, anchor=ANCHOR), "the question is of two pools"),
         (lambda: simulate_serve(**ON_ONE, arrivals="poisson:1", backend="ideal", anchor=ANCHOR), "physical limit"),
         (lambda: sweep(**ON_ONE, backend="ideal", anchor=ANCHOR), "physical limit"),
         (lambda: plan(PLAN | {"inference": PLAN["inference"] | {"anchor": 3}}), "a list of texts such as 'batch=32"),

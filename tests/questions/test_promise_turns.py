@@ -10,6 +10,7 @@ import pytest
 import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.questions.answers.serving.answer import ServeAnswer
+from computeledger.questions.answers.serving.pools import PoolsAnswer
 
 SHAPE: dict[str, Any] = {
     "model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "input_tokens": 2000, "output_tokens": 100,
@@ -67,11 +68,33 @@ def test_one_turn_is_a_request_of_its_own() -> None:
     assert first["attained"]["tpot_s"]["p50"] == pytest.approx(second["attained"]["tpot_s"]["p50"], rel=0.03)
 
 
+def test_two_pools_of_conversations_are_those_that_the_simulation_simulates() -> None:
+    """Prefill workers hold prompts: closed form, promise and ``simulate serve`` find as much, less than one pool."""
+    shape = {**SHAPE, "prefill_layout": "tp1"}
+    answer = cl.serve(**shape, requests_per_s=20.0, ttft="p95:1s", tpot="p95:25ms", mode="disaggregated")
+    assert isinstance(answer, PoolsAnswer)
+    found = answer.to_dict()
+    talks, counts = found["conversations"], (found["prefill_replicas"], found["replicas"])
+    same = cl.simulate_serve(
+        **shape, arrivals="poisson:20", routing="prefix", requests=20_000, prefill_replicas=counts[0],
+        replicas=counts[1],
+    )  # fmt: skip
+    for name in ("ttft_s", "tpot_s"):
+        assert same.percentiles[name]["p50"] == pytest.approx(found["attained"][name]["p50"], rel=0.03)
+        assert same.percentiles[name]["p95"] == pytest.approx(found["attained"][name]["p95"], rel=0.08)
+    hits = sum(talks["hit_fraction"].values())
+    assert hits == pytest.approx(same.to_dict()["cached_fraction"], abs=0.01)
+    assert hits == pytest.approx(sum(talks["expected_hit_fraction"].values()), abs=0.03)
+    one = promised(requests_per_s=8.0).to_dict()["conversations"]
+    assert hits < sum(one["expected_hit_fraction"].values()) - 0.02
+    assert talks["gpus_without_cache"] > found["gpus"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"requests_per_s": None, "ttft": None, "tpot": None}, "simulated for a promise"),
-        ({"mode": "both"}, "turns is of one pool"),
+        ({"mode": "both"}, "layout is of one pool"),
         ({"pool_cache": "1TB"}, "pool.cache with"),
         ({"cached_tokens": 100}, "shared.tokens"),
         ({"workload": "azure-conv-2023"}, "workload with"),

@@ -274,6 +274,8 @@ def chosen(case: Case, replicas: list[Replica], one: Sequence, turn: tuple[int, 
         return replicas[int(turn[1] * len(replicas))]
     loads = [replica.load(case.routing) for replica in replicas]
     best = replicas[loads.index(min(loads))]
+    if case.routing == "prefix" and case.block and best.hands_over:  # of equal load the one whose memory is emptiest
+        best = min(replicas, key=lambda one_: (one_.load("prefix"), one_.used() + len(one_.idle) * case.block))
     if case.routing != "prefix" or not case.block:
         return best
     near = [replica for replica, load in zip(replicas, loads, strict=True) if load <= 1.25 * min(loads) + 4]

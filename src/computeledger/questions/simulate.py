@@ -134,7 +134,9 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
     sweep: int | None = asked(
         "whole", "Simulate N loads from a quarter to twice this one.", least=2, most=MOST_LOADS, metavar="N",
     )  # fmt: skip
-    autoscale: int | None = asked("whole", "Scale between N and --replicas.", least=1, metavar="N")
+    autoscale: int | None = asked(
+        "whole", "Scale between N and --replicas, of two pools those that decode.", least=1, metavar="N"
+    )
     target_requests: float = asked(
         "count", "Requests in flight that a replica is meant to carry.", 32.0, is_open=True, is_single=True,
         metavar="N",
@@ -175,8 +177,8 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
             self.check_settings(self.engine)
         if self.profile is not None and self.anchor:
             raise InputError("--profile: a machine's own kernels have nothing to anchor")
-        if self.prefill_replicas is not None and self.anchor:
-            raise InputError("--anchor is a measurement of one pool of replicas: leave out --prefill-replicas")
+        if self.prefill_system is not None and self.anchor:
+            raise InputError("--anchor is read on one kind of chip: leave out --prefill-system")
         if self.workload is None and self.arrivals is None:
             raise InputError("give --workload FILE (a trace) or --arrivals poisson:RATE")
         if self.arrivals is None and self.load_curve is not None:

@@ -162,7 +162,7 @@ def _let_in(world: World, r: int, before: int, takes: tuple[int, int]) -> None:
         req[q, Q_BEGAN] = rep[r, VERSION]
     if was_read:
         start_writing(world, r, q, req[q, Q_PROMPT] + req[q, Q_WRITTEN] - 1)
-        note_moved(world, r, q, when[q, Q_FIRST])
+        note_moved(world, r, q, when[q, Q_FIRST] if math.isnan(when[q, Q_LAST]) else when[q, Q_LAST])
     else:
         _start_reading(world, r, q, cached + req[q, Q_KEPT] + req[q, Q_PREFIX])
         req[q, Q_PREFIX] = 0

@@ -239,7 +239,7 @@ def put_blocks(cache: PrefixCache, r: int, q: int) -> None:
                 cache.blocks[r, block, USERS] = max(users, 0) + 1
             cache.places[place, HELD] += units - has
             cache.blocks[r, block, UNITS] = units
-    _write_through(cache, r, q, 0)
+    _write_through(cache, r, q, (0, 0))
 
 
 @kernel
@@ -257,14 +257,34 @@ def extend_blocks(cache: PrefixCache, r: int, q: int, more_units: int) -> None:
     if place >= 0 and cache.places[place, HELD] > 0:
         cache.places[place, HELD] += more_units
         cache.blocks[r, cache.places[place, BLOCK], UNITS] += more_units
-        _write_through(cache, r, q, more_units)
+        _write_through(cache, r, q, (0, more_units))
 
 
 @kernel
-def _write_through(cache: PrefixCache, r: int, q: int, more_units: int) -> None:
-    """Write a prompt to every tier, its last block with so much more; the head of the prompt is the last to go."""
+def share_blocks(cache: PrefixCache, r: int, q: int, more_units: int) -> None:
+    """A worker that only decodes keeps no cache of a conversation: its turn goes to the tier that all share, if any.
+
+    Examples
+    --------
+    >>> prompts = Prompts(np.zeros(1, np.int32), np.full(1, 10, np.int32), np.array([0, 1]), 1)
+    >>> cache = make_cache(2, prompts, (Tier("host", 100, 0.0), Tier("pool", 100, 0.0, True)))
+    >>> share_blocks(cache, 1, 0, 4), cache.chain[2:, IDLE].tolist()
+    (None, [0, 0, 14])
+    """
+    place = cache.prompts[q + 1, FIRST] - 1 if cache.block_tokens == 1 else -1
+    if place >= 0 and cache.places[place, HELD] == 0:
+        for tier in range(len(cache.tiers)):
+            if cache.chain[0, ROW + tier] == cache.chain[r, ROW + tier]:  # of different replicas: what all share
+                _write_through(cache, r, q, (tier, more_units))
+                return
+
+
+@kernel
+def _write_through(cache: PrefixCache, r: int, q: int, more: tuple[int, int]) -> None:
+    """Write a prompt to every tier from one on, its last block with so much more; the head of it is the last to go."""
     last = cache.prompts[q + 1, FIRST] - 1
-    for tier in range(len(cache.tiers)):
+    first_tier, more_units = more
+    for tier in range(first_tier, len(cache.tiers)):
         row = cache.chain[r, ROW + tier]
         for place in range(last, cache.prompts[q, FIRST] - 1, -1):
             block, units = cache.places[place, BLOCK], cache.places[place, SIZE] + (more_units if place == last else 0)

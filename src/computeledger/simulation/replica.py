@@ -37,6 +37,7 @@ from computeledger.simulation.prefix_cache import (
     evict,
     extend_blocks,
     put_blocks,
+    share_blocks,
 )
 from computeledger.simulation.schedulers import SHARE, first_share, lower_share, step_tokens
 from computeledger.simulation.state import (
@@ -371,7 +372,7 @@ def _first_token(world: World, r: int, q: int, end_s: float) -> None:
     if world.cache.block_tokens > 0:
         put_blocks(world.cache, r, q)
     if world.limits[rep[r, POOL], L_HANDS_OVER]:  # who decodes makes the first token, out of the cache that comes
-        release(world, r, q, req[q, Q_PROMPT])
+        release(world, r, q, req[q, Q_PROMPT] + req[q, Q_WRITTEN])
         world.done[world.counters[N_DONE]] = q
         world.counters[N_DONE] += 1
         return
@@ -408,6 +409,8 @@ def _finish_sequences(world: World, r: int, end_s: float) -> None:
         rep[r, CONTEXT] -= held
         if world.cache.block_tokens > 0:
             extend_blocks(world.cache, r, q, held - req[q, Q_PROMPT])
+            if rep[r, POOL] > 0:
+                share_blocks(world.cache, r, q, held - req[q, Q_PROMPT])
         release(world, r, q, held)
         world.done[world.counters[N_DONE]] = q
         world.counters[N_DONE] += 1

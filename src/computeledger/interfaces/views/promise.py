@@ -38,11 +38,6 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}.{more}"
 
 
-def promised_fleet(document: Mapping[str, Any]) -> str:
-    """Both pools of a promise."""
-    return _fleet(document["promise"]["finalists"][0])
-
-
 def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the promise costs."""
     kept, rate = document["promise"], document["goodput_requests_per_s"]
@@ -71,7 +66,9 @@ def _talks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if talks is None:
         return []
     begun = f"{talks['per_s']:.3g} begin a second, {talks['turns']:.3g} turns each (the requests); "
-    mean = f"{words(talks['prompt_tokens'], 'tokens')} a prompt on average; they prefer the replica with their cache"
+    of_prompts = "prefill worker with their cache, which holds prompts: what was decoded is prefilled in the next turn"
+    returns = of_prompts if "pools" in document else "replica with their cache"
+    mean = f"{words(talks['prompt_tokens'], 'tokens')} a prompt on average; they prefer the {returns}"
     parts = [f"{percent(share)} in {PLACES[name]}" for name, share in talks["hit_fraction"].items()]
     where = f" ({', '.join(parts)})" if len(parts) > 1 else ""
     found = f"{percent(sum(talks['hit_fraction'].values()))}{where}, simulated"
@@ -81,7 +78,21 @@ def _talks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("Conversations", begun + mean),
         ("Prompt tokens found in the prefix cache", f"{found}; by the closed form {expected}; {less}"),
+        *host_caches(document),
     ]
+
+
+def host_caches(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Whether caches in host memory fit what the node has for the GPUs of a replica."""
+    one = document.get("host_caches")
+    if one is None:
+        return []
+    which = "prefill worker" if len(document.get("pools", document.get("layouts", ()))) > 1 else "replica"
+    room, each = words(one["of_replica_bytes"], "B"), format_count(one["n_gpus"], "GPU")
+    source = "assumption" if one["host_bytes_per_gpu"]["source"] == "assumption" else "the system's own memory"
+    verdict = "" if one["fits"] else "; it does not fit: the answer is of more memory than such a node has"
+    said = f"{words(one['caches_bytes'], 'B')} of caches in the {room} that a node has for its {each} ({source})"
+    return [(f"Host memory of a {which}", said + verdict)]
 
 
 def promise_tables(document: Mapping[str, Any]) -> list[Table]:

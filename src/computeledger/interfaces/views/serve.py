@@ -14,7 +14,7 @@ from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.loras import adapter_facts, mask_facts
-from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables, promised_fleet
+from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.working import BELOW, working_view
@@ -93,10 +93,19 @@ def _title(document: Mapping[str, Any]) -> str:
     precision = document["precision"]
     kinds = (precision["attention"], precision["experts"])
     widths = width_words(kinds, document.get("multiplied_in", {}), precision.get("file", ""))
-    place = f"{document['model']} on {document['system']}, {document['layout']}"
+    place = f"{document['model']} on {document['system']}, {_layout_words(document)}"
     if "promise" in document:  # the batch follows the load
         return f"{place}, {widths}"
     return f"{place}, {widths}, batch {_batch(document)}"
+
+
+def _layout_words(document: Mapping[str, Any]) -> str:
+    """The layout of a replica, or the workers of both pools."""
+    pools = document.get("pools")
+    if pools is None:
+        return str(document["layout"])
+    counts = {kind: format_count(one["n_workers"], f"{kind} worker") for kind, one in pools.items()}
+    return ", ".join(f"{counts[kind]} of {one['layout']}" for kind, one in pools.items())
 
 
 def _batch(document: Mapping[str, Any]) -> str:
@@ -115,7 +124,9 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     named = [f"workload {document['workload']['name']}"] if "workload" in document else []
     tokens = "token" if point(document["output_tokens"]) == 1 else "tokens"
     each = f"per request {', '.join(lengths)} {tokens}{' on average' if named else ''}"
-    replicas = promised_fleet(document) if "promise" in document and "pools" in document else replicas
+    if "pools" in document:  # the title names the workers
+        gpus = document.get("gpus", document["n_gpus_per_replica"] * document["n_replicas"])
+        replicas = f"{format_count(gpus, 'GPU')} in two pools"
     return f"{replicas}{idle}", *named, each, engine_words(document), *searched
 
 
@@ -126,7 +137,7 @@ def _headline(document: Mapping[str, Any]) -> str:
     of_one = document["output_tokens_per_s_per_user"]
     first = f"has its one token after {words(point(document['ttft_s']), 's')}"
     sees = first if of_one is None else f"sees {words(point(of_one), 'tokens/s')}"
-    where = f"{document['layout']} at batch {_batch(document)}"
+    where = f"{_layout_words(document)} at batch {_batch(document)}"
     if "fleet" in document and "pools" in document:
         where = f"{where}, as that load fills it"
     elif "fleet" in document:
@@ -179,6 +190,10 @@ def _told(document: Mapping[str, Any]) -> str:
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     largest = f"largest batch that fits: {document['largest_batch']:,.0f}"
     out = [memory_fact(document["memory_bytes"], largest, document.get("memory_of", ""))]
+    if "pools" in document:
+        held = document["pools"]["prefill"]
+        at_once = f"at {format_count(held['batch'], 'prompt')}"
+        out.append(memory_fact(held["memory_bytes"], at_once, "prefill pool"))
     if told := _told(document):
         out.append(("Engine is told", told))
     out += command_facts(document)
@@ -189,7 +204,10 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if document.get("aggregated"):
         one = document["aggregated"]
         rate = words(one["output_tokens_per_s_per_gpu"], "tokens/s")
-        out.append(("One pool as fast per token", f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU"))
+        gain = document["winner"]["output_tokens_per_s_per_gpu"] / one["output_tokens_per_s_per_gpu"]
+        pays = "two pools pay" if gain > 1 else "two pools do not pay"
+        said = f"{one['layout']} at batch {one['batch']:,}: {rate} per GPU; {pays}: {format_times(gain)} that per GPU"
+        out.append(("One pool as fast per token", said))
     out += images_facts(document) + speculation_facts(document)
     out += adapter_facts(document) + mask_facts(document)
     if "two_pools" in document:
@@ -267,6 +285,7 @@ def _pools_fleet(fleet: Mapping[str, Any]) -> str:
 def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     memory = document["memory_bytes"]
     held = f"{words(memory['total'], 'B')} of {words(memory['capacity'], 'B')}"
+    of_pool = f" of the {document['memory_of']}" if "memory_of" in document else ""
     front = (
         Plot("pareto", "What speed costs", "Right: fast for one user, small batches. Down: cheap, large batches. "
              "The ring is the answer.", plots.pareto_figure(document), "usd_per_mtok_output"),
@@ -277,7 +296,7 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
              plots.step_bounds(document), "decode_s"),
         Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
              "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document, chip), BELOW),
-        Plot("memory", "Memory of the busiest GPU",
+        Plot("memory", f"Memory of the busiest GPU{of_pool}",
              f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
              plots.memory_figure(document), "memory_bytes"),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from computeledger.interfaces.plots import simulate as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, share_cell
 from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.interfaces.views.images import images_facts
-from computeledger.interfaces.views.promise import PLACES
+from computeledger.interfaces.views.promise import PLACES, host_caches
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import anchor_words, percent, words
 from computeledger.units import MINUTE_S, format_count, format_times
@@ -40,7 +40,11 @@ def view(answer: Answer, working: bool) -> View:
 
 def _serving(document: Mapping[str, Any]) -> View:
     load = document["load"]
-    layouts = " + ".join(f"{n:,} x {one}" for n, one in zip(document["replicas"], document["layouts"], strict=True))
+    each = list(zip(document["replicas"], document["layouts"], strict=True))
+    layouts = f"{each[0][0]:,} x {each[0][1]}"
+    if len(each) > 1:
+        kinds = zip(("prefill worker", "decode worker"), each, strict=True)
+        layouts = ", ".join(f"{format_count(n, kind)} of {layout}" for kind, (n, layout) in kinds)
     arriving = "all at once" if load["requests_per_s"] is None else f"{load['requests_per_s']:.3g} requests/s"
     lengths = " and ".join(f"{words(load[f'mean_{name}_tokens'], '')} {name}" for name in ("input", "output"))
     kind = "from beginning to end" if document["steady"] is None else "steady state"
@@ -135,7 +139,7 @@ def _serving_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         time = steady["end_to_end_s"]
         spread = f"{words(time['p05'], 's')} to {words(time['p95'], 's')} (90 % interval of the simulation)"
         out.append(("Mean end to end", spread if steady["converged"] else f"NOT CONVERGED: {spread}"))
-    out += _caches(document) + images_facts(document)
+    out += [*_caches(document), *host_caches(document), *images_facts(document)]
     out.append(("Preempted for lack of KV memory", format_count(document["preemptions"], "sequence")))
     if document["rejected"]:
         out.append(("Turned away where the queue was full", format_count(document["rejected"], "request")))

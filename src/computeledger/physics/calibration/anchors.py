@@ -94,7 +94,7 @@ class AnchorCalibration:
     data, residual, date, source : str
         What it rests on.
     spreads : mapping of str to AnchorSpread
-        By ``tpot`` and ``ttft``.
+        By ``tpot`` and ``ttft``, and those of two pools (:func:`of_pools`).
     step : StepSpread
         Of training.
     step_data, step_residual, step_source : str
@@ -110,6 +110,27 @@ class AnchorCalibration:
     step_data: str
     step_residual: str
     step_source: str
+
+
+def of_pools(quantity: str) -> str:
+    """Name of the spread of a time where two pools serve.
+
+    Parameters
+    ----------
+    quantity : str
+        ``tpot`` or ``ttft``.
+
+    Returns
+    -------
+    str
+        A key of ``spreads``.
+
+    Examples
+    --------
+    >>> load_anchor_calibration().spreads[of_pools("tpot")].scatter_sd > 0
+    True
+    """
+    return f"pools_{quantity}"
 
 
 @functools.cache

@@ -492,12 +492,13 @@ def _fleet(
         world.clock[:, INTERRUPT] = fleet.fails_s
     if one.autoscale is None:
         return fleet
-    rule, first = one.autoscale, one.pools[0].n_replicas
-    if not 1 <= rule.least <= first:
-        raise QuantityError(f"autoscale from {rule.least} to {first} replicas: the fewest must lie in 1..{first}")
-    fleet.status[:] = np.where((np.arange(n) < rule.least) | (np.arange(n) >= first), ON, OFF)
+    rule, most = one.autoscale, one.pools[-1].n_replicas
+    if not 1 <= rule.least <= most:
+        raise QuantityError(f"autoscale from {rule.least} to {most} replicas: the fewest must lie in 1..{most}")
+    n_first = n - most + rule.least
+    fleet.status[:] = np.where(np.arange(n) < n_first, ON, OFF)
     on_s, on_replicas = np.zeros(_MOST_CHANGES), np.zeros(_MOST_CHANGES)
-    on_s[0], on_replicas[0] = begin_s, n - first + rule.least
+    on_s[0], on_replicas[0] = begin_s, n_first
     return fleet._replace(
         tick_s=rule.tick_s, start_s=rule.start_s, scaling=make_scaling(rule), on_s=on_s, on_replicas=on_replicas
     )

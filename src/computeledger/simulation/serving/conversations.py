@@ -137,43 +137,64 @@ def expected_hits(fleet: ServingClock, load: DrawnConversations, requests_per_s:
         At the time of a turn that these hits give.
     """
     pool, sessions = fleet.pools[0], load.sample()
-    n, limits = pool.n_replicas, pool.limits
+    n, limits, is_split = pool.n_replicas, pool.limits, len(fleet.pools) > 1
     prompt, output = float(np.mean(sessions.input_tokens)), float(np.mean(sessions.output_tokens))
     is_affine = n == 1 or fleet.routing == "prefix"
     room = float(limits.kv_tokens) if fleet.uses_prefixes else 0.0
     tiers = tuple((one.kv_tokens if fleet.uses_prefixes else 0.0, one.is_shared) for one in fleet.tiers)
     # from what a cache without end finds: a fleet that lives of its caches has a second, slower state without them
-    endless = cache_hits(sessions, CacheLoad(requests_per_s, n, math.inf, 0.0, is_affine))
+    endless = cache_hits(sessions, CacheLoad(requests_per_s, n, math.inf, 0.0, is_affine, is_split=is_split))
     unread = prompt - float(np.mean(endless.by_turn)) * fleet.uses_prefixes
     for _ in range(_ROUNDS):
-        service_s = turn_s(fleet.pools[-1], (unread, prompt, output), requests_per_s / fleet.pools[-1].n_replicas)
-        hits = cache_hits(sessions, CacheLoad(requests_per_s, n, room, service_s, is_affine, tiers))
+        here_s, away_s = turn_s(fleet, (unread, prompt, output), requests_per_s)
+        hits = cache_hits(sessions, CacheLoad(requests_per_s, n, room, here_s, is_affine, tiers, away_s, is_split))
         unread = prompt - float(np.mean(hits.by_turn))
     return hits
 
 
-def turn_s(pool: Pool, tokens: tuple[float, float, float], requests_per_s: float) -> float:
-    """Time of a request on a replica by Little's law on means: tokens to prefill, of the whole prompt, of the output.
+def turn_s(fleet: ServingClock, tokens: tuple[float, float, float], requests_per_s: float) -> tuple[float, float]:
+    """Time of a request on the replica that keeps its cache, and after it on one that only decodes, by Little's law.
+
+    Tokens are means: to prefill, of the whole prompt, of the output.
 
     Examples
     --------
     >>> from computeledger.simulation.state import Limits, constant_step_times
     >>> pool = Pool(1, constant_step_times(4, 0.1, 0.0), Limits(4, 1000, 0, 0, 512))
-    >>> round(turn_s(pool, (100.0, 100.0, 11.0), 1.0), 3)
-    1.1
+    >>> [round(one, 3) for one in turn_s(ServingClock((pool,)), (100.0, 100.0, 11.0), 1.0)]
+    [1.1, 0.0]
+    >>> apart = ServingClock((pool, pool), (1, 1), handover_s=0.5)
+    >>> [round(one, 3) for one in turn_s(apart, (100.0, 100.0, 11.0), 1.0)]
+    [0.0, 1.6]
     """
     unread, prompt, output = tokens
-    times, limits = pool.times, pool.limits
-    batch = np.arange(1, limits.live + 1)
-    chunk = float(limits.chunk_tokens)
+    first, last = fleet.pools[0], fleet.pools[-1]
+    read_s = _read_s(first, unread, prompt)
+    each, decoding = requests_per_s / first.n_replicas, (prompt, output, requests_per_s / last.n_replicas)
+    if len(fleet.pools) == 1:  # beside the steps of others, their prompts are read as well, one in each stage
+        return _decoded_s(last, decoding, (each * read_s / first.limits.stages, read_s)), 0.0
+    busy = min(each * read_s / first.limits.stages, 0.95)
+    queue_s = busy / (1 - busy) / 2 * read_s / first.limits.stages  # even prompts one after another (M/D/1)
+    handed_s = fleet.handover_s + fleet.handover_s_per_token * prompt
+    return read_s + queue_s, handed_s + _decoded_s(last, decoding, (0.0, 0.0))
+
+
+def _read_s(pool: Pool, unread: float, prompt: float) -> float:
+    """Time to read what is left of a prompt, chunk by chunk."""
+    times, chunk = pool.times, float(pool.limits.chunk_tokens)
     before = max(prompt - unread, 0.0) + unread / 2
     last = unread % chunk if unread > chunk else unread
     each = [np.interp(one, times.chunk_tokens, times.prefill_s + before * times.prefill_context_s)
             for one in (chunk, last)]  # fmt: skip
-    read_s = float((unread - last) / chunk * each[0] + each[1])
+    return float((unread - last) / chunk * each[0] + each[1])
+
+
+def _decoded_s(pool: Pool, decoding: tuple[float, float, float], reading: tuple[float, float]) -> float:
+    """Time to decode an output in the batch that the load makes; prompts take a share of the time, and its own some."""
+    prompt, output, requests_per_s = decoding
+    times, batch = pool.times, np.arange(1, pool.limits.live + 1)
     token_s = times.decode_s[batch] + times.context_s[batch] * batch * (prompt + output / 2)
-    # beside the steps of others, their prompts are read as well, one in each stage
-    turn = token_s * output / np.maximum(1.0 - requests_per_s * read_s / limits.stages, 0.05) + read_s
+    turn = token_s * output / np.maximum(1.0 - reading[0], 0.05) + reading[1]
     enough = np.nonzero(batch / turn >= requests_per_s)[0]
     return float(turn[enough[0] if len(enough) else -1])
 

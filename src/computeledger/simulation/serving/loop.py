@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from computeledger.simulation.admission import drop_first_waiting
 from computeledger.simulation.compiled import kernel
 from computeledger.simulation.heaps import first_leaf, pop, push
-from computeledger.simulation.prefix_cache import evict, reached_blocks
+from computeledger.simulation.prefix_cache import IDLE, evict, reached_blocks
 from computeledger.simulation.replica import enqueue, evacuate, finish_run, schedule, stall
 from computeledger.simulation.serving.scaling import Autoscale, Scaling, desired_replicas, make_scaling
 from computeledger.simulation.state import (
@@ -207,13 +207,14 @@ def _route(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> i
         if status[r] == ON and ready_s[r] <= now_s:
             usable += 1
     least, chosen, count = np.inf, low, 0
-    wanted = -1
+    wanted, is_by_prefix = -1, run.routing == 4 and world.cache.block_tokens > 0
     if run.routing == 0:
         counter = N_SENT if low == 0 else N_SENT_ON
         wanted = world.counters[counter] % max(usable, 1)
         world.counters[counter] += 1
     elif run.routing == 1:
         wanted = int(run.draws[q] * usable)
+    is_first_of_two = is_by_prefix and low == 0 and high < len(status)  # most often idle, so that loads say nothing
     for r in range(low, high):
         if status[r] != ON or (usable > 0 and ready_s[r] > now_s):
             continue
@@ -223,7 +224,9 @@ def _route(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> i
         load = float(rep[r, LIVE] + rep[r, WAITING]) if run.routing != 3 else _queued_tokens(world, r, now_s)
         if load < least:
             least, chosen = load, r
-    if run.routing == 4 and world.cache.block_tokens > 0:
+        elif is_first_of_two and load == least and _kept_tokens(world, r, now_s) < _kept_tokens(world, chosen, now_s):
+            chosen = r
+    if is_by_prefix:
         return _by_prefix(run, q, between, (chosen, least), now_s)
     return chosen
 
@@ -234,6 +237,13 @@ def _evict_by_now(world: World, r: int, now_s: float) -> None:
     rep = world.rep
     room = world.limits[rep[r, POOL], L_KV] - _used_tokens(world, r, now_s) - rep[r, DECODING]
     evict(world.cache, r, room)
+
+
+@kernel
+def _kept_tokens(world: World, r: int, now_s: float) -> int:
+    """Tokens that a prefill worker has in memory, idle caches included: of equal load the emptiest is taken."""
+    _evict_by_now(world, r, now_s)
+    return int(_used_tokens(world, r, now_s) + world.cache.chain[r, IDLE])
 
 
 @kernel
@@ -254,10 +264,11 @@ def _by_prefix(run: ServingRun, q: int, between: tuple[int, int], best: tuple[in
 
 @kernel
 def _fail(run: ServingRun, r: int, now_s: float) -> None:
-    """A replica fails: what it carried starts over elsewhere."""
-    world, fleet = run.world, run.fleet
-    between = (0, run.n_first) if r < run.n_first else (run.n_first, len(fleet.status))
+    """A replica fails: what it carried starts over elsewhere, of a decode worker with a prefill worker."""
+    world, fleet, between = run.world, run.fleet, (0, run.n_first)
     evacuate(world, r, now_s)
+    if world.cache.block_tokens > 0:
+        evict(world.cache, r, 0)
     n_lost = world.counters[N_DONE]
     until_s = now_s + fleet.repair_s
     fleet.ready_s[r] = until_s
@@ -271,22 +282,27 @@ def _fail(run: ServingRun, r: int, now_s: float) -> None:
         enqueue(world, _route(run, q, between, now_s), q, now_s)
     for _ in range(world.rep[r, WAITING]):
         q = drop_first_waiting(world, r)
+        world.req[q, Q_UNREAD] = 0  # a cache that was handed over is lost
         enqueue(world, _route(run, q, between, now_s), q, now_s)
 
 
 @kernel
 def _scale(run: ServingRun, now_s: float, in_flight: int) -> None:
-    """Bring the number of replicas of the first pool towards what is wanted."""
-    fleet, n_on = run.fleet, 0
-    for r in range(run.n_first):
+    """Bring the number of replicas towards what is wanted; of two pools those that decode, by what they have."""
+    fleet, n_on, low, high = run.fleet, 0, 0, run.n_first
+    if run.n_first < len(fleet.status):
+        low, high, in_flight = run.n_first, len(fleet.status), 0
+        for r in range(low, high):
+            in_flight += run.world.rep[r, LIVE] + run.world.rep[r, WAITING]
+    for r in range(low, high):
         if fleet.status[r] == ON:
             n_on += 1
-    wanted = desired_replicas(fleet.scaling, now_s, (n_on, run.n_first), float(in_flight))
-    for r in range(run.n_first):
+    wanted = desired_replicas(fleet.scaling, now_s, (n_on, high - low), float(in_flight))
+    for r in range(low, high):
         if n_on < wanted and fleet.status[r] == DRAINING:
             fleet.status[r] = ON
             n_on += 1
-    for r in range(run.n_first):
+    for r in range(low, high):
         if n_on < wanted and fleet.status[r] == OFF:
             fleet.status[r] = ON
             fleet.on_since_s[r] = now_s
@@ -294,7 +310,7 @@ def _scale(run: ServingRun, now_s: float, in_flight: int) -> None:
             stall(run.world, r, now_s + fleet.start_s)
             _note(fleet, now_s, 1)
             n_on += 1
-    for r in range(run.n_first - 1, -1, -1):
+    for r in range(high - 1, low - 1, -1):
         if n_on > wanted and fleet.status[r] == ON:
             fleet.status[r] = DRAINING
             n_on -= 1

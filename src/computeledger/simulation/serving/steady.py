@@ -392,7 +392,7 @@ def _lifetime(fleet: ServingClock, draw: Draw, requests_per_s: float) -> tuple[i
     sample, hits = draw.sample(), expected_hits(fleet, draw, requests_per_s)
     prompt, output = float(np.mean(sample.input_tokens)), float(np.mean(sample.output_tokens))
     unread = prompt - float(np.mean(hits.by_turn))
-    return 0, turn_s(fleet.pools[-1], (unread, prompt, output), requests_per_s / fleet.pools[-1].n_replicas)
+    return 0, sum(turn_s(fleet, (unread, prompt, output), requests_per_s))
 
 
 def _throughput(found: ServingClockResult, load_per_s: float) -> Estimate:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 
 from computeledger.errors import InputError
-from computeledger.physics.calibration.anchors import AnchorSpread
+from computeledger.facts.load import load_model
+from computeledger.physics.calibration.anchors import AnchorSpread, of_pools
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.validation.compare import merged
 from computeledger.validation.conformal import weighted_quantile
@@ -25,13 +26,20 @@ from computeledger.validation.serving.anchor_gain import (
     summarized,
 )
 from computeledger.validation.serving.open_points import compare_open
+from computeledger.validation.serving.predictions import compare_serving
 from computeledger.validation.training.anchor_spread import StepFit, fit_steps, step_text
 from computeledger.workloads.serving.anchor_fit import score
-from computeledger.workloads.serving.intervals import interval_of
+from computeledger.workloads.serving.intervals import interval_of, model_family
 
 #: Where the rows lie: in the folder of measured tables, and with the package.
 OPEN_TABLE, SHIPPED_TABLE = Path("measured") / "serving_open.csv", "serving_elsewhere.csv"
 QUANTITIES = ("tpot", "ttft")
+#: The same of two pools: their table, what is before the names of their spreads, and what makes a deployment one.
+POOLS_TABLE = Path("measured") / "serving_points.csv"
+_DEPLOYED = ("backend", "backend_version", "model_path", "system", "gemm_quant_mode", *(
+    f"{pool}_{name}" for pool in ("prefill", "decode")
+    for name in ("tp_size", "pp_size", "attention_dp_size", "moe_ep_size")
+))  # fmt: skip
 #: Freedom of Student's t, whose long tails keep a few strange runs from deciding (assumption).
 _FREEDOM = 2.5
 #: Slopes per doubling, and scatters, that are tried [-].
@@ -71,8 +79,25 @@ def fit_anchors(folder: str | Path, quick: bool = False) -> AnchorFit:
     spreads = {name: spread_of(runs[name], name) for name in QUANTITIES}
     left_out = {} if quick else {name: left_out_gain(runs[name], name) for name in QUANTITIES}
     points = [point for one in runs.values() for run in one.values() for point in run]
+    apart = pool_runs(folder)
+    spreads |= {of_pools(name): spread_of(apart[name], name) for name in QUANTITIES}
+    left_out |= {} if quick else {of_pools(name): left_out_gain(apart[name], name) for name in QUANTITIES}
     counts = len(points), sum(map(len, runs.values())), len({one.source for one in points})
     return AnchorFit(spreads, left_out, *counts, fit_steps(folder, quick))
+
+
+def pool_runs(folder: str | Path) -> dict[str, dict[str, list[RunPoint]]]:
+    """Measured points of two pools, by quantity and deployment: the same layouts at other loads, lengths and counts.
+
+    All are one project's, so families of models stand for sources.
+    """
+    found = compare_serving([row for row in read_rows(Path(folder) / POOLS_TABLE) if row["mode"] != "agg"], _SAMPLES)
+    rows = [
+        {**row, "run": " ".join(row.get(name, "") for name in _DEPLOYED), "batch_size": row["decode_batch_size"],
+         "source": model_family(load_model(row["model_path"]))}
+        for row in found.rows
+    ]  # fmt: skip
+    return {name: run_points(replace(found, rows=rows), name) for name in QUANTITIES}
 
 
 def spread_of(runs: Runs, quantity: str) -> AnchorSpread:
@@ -146,6 +171,7 @@ def calibration_text(found: AnchorFit) -> str:
     if not found.left_out:
         raise InputError("no residuals: sources were not left out")
     words = {"tpot": "times per output token", "ttft": "times to first token"}
+    words |= {of_pools(name): f"{said} of two pools (models left out)" for name, said in words.items()}
     residual = ", ".join(
         f"median {one.after:.1%} of {words[name]} and {one.coverage_90:.0%} inside"
         for name, one in found.left_out.items()

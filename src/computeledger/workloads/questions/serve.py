@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Ways to serve.
 ONE_POOL, TWO_POOLS, BOTH = "aggregated", "disaggregated", "both"
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("kv_tiers", "turns", "max_loras")
+_OF_ONE_POOL = ("kv_tiers", "max_loras")
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
 #: Profiles of no engine that two pools can be asked of.
 _UNFITTED = ("ideal", "generic")
@@ -294,8 +294,8 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
         self._check_experts()
         if self.cached_images > self.images:
             raise InputError(f"--cached-images {self.cached_images}: at most the --images of a request, {self.images}")
-        if self.anchor and TWO_POOLS in self.modes:
-            raise InputError("--anchor is a measurement of one pool of replicas: leave out --mode disaggregated")
+        if self.anchor and self.prefill_system is not None:
+            raise InputError("--anchor is read on one kind of chip: leave out --prefill-system")
         if self.cache_discount is not None and not self.kv_tiers:
             raise InputError("--cache-discount is the price of a cached read in --kv-tiers: add that")
         self._check_drafts()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.fields import fields_of
+from computeledger.physics.calibration.anchors import load_anchor_calibration, of_pools
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
@@ -26,11 +27,12 @@ from computeledger.units import format_si
 from computeledger.workloads.anchor import FARTHEST_RATIO, AnchorKey, anchor_texts, file_and_keys, parse_anchor
 from computeledger.workloads.anchor_fit import Lesson
 from computeledger.workloads.engines import constants_of, precision_on
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import TWO_POOLS, ServeQuestion
 from computeledger.workloads.serving.anchor_files import BenchmarkPoint, read_benchmarks
 from computeledger.workloads.serving.anchor_fit import MeasuredRatio, learn
 from computeledger.workloads.serving.estimate import ServingScenario, estimate_serving, ideal_serving
 from computeledger.workloads.serving.intervals import Interval, model_family
+from computeledger.workloads.serving.pools import DisaggregatedScenario, estimate_disaggregated
 from computeledger.workloads.serving.reading import run_asked, settings_asked
 from computeledger.workloads.serving.settings import AS_FITTED, EngineSettings
 
@@ -42,6 +44,8 @@ KEYS = {
     "ttft": AnchorKey("s"),
     "rounds": AnchorKey("count"),
     "layout": AnchorKey(),
+    "prefill": AnchorKey(),
+    "decode": AnchorKey(),
     "model": AnchorKey(),
     "precision": AnchorKey(),
 }
@@ -51,8 +55,18 @@ ANCHORED = {"serving_ratio": "tpot", "first_token_ratio": "ttft"}
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredPools:
+    """Workers of two pools that were measured: how many of which layout."""
+
+    n_prefill: float
+    prefill: Layout
+    n_decode: float
+    decode: Layout
+
+
+@dataclass(frozen=True, slots=True)
 class ServingAnchor:
-    """One measured point of a deployment."""
+    """One measured point of a deployment; of two pools its batch is the requests in flight over both."""
 
     batch: float
     input_tokens: float
@@ -66,6 +80,7 @@ class ServingAnchor:
     precision: str = ""
     engine: str = ""
     n_params: float = 0.0
+    pools: MeasuredPools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,8 @@ class AskedDeployment:
     layout: str | None = None
     run: tuple[float | None, str] = (None, DEFAULT_TUNING)
     settings: EngineSettings = AS_FITTED
+    prefill_layout: str | None = None
+    is_split: bool = False
 
     def tpot_input(self, batch: float | None, input_tokens: float) -> float:
         """The input that tells a time per token apart: alone, those whose cache is small beside the weights are alike.
@@ -143,11 +160,16 @@ def anchoring_of(
     anchors = read_anchors(question.anchor)
     precision = precision_on(question.engine, model, question.precision, question.kv_precision)
     run, settings = run_asked(question), settings_asked(question)
-    asked = AskedDeployment(model, system, precision, question.engine, question.layout, run, settings)
+    is_split = question.modes == (TWO_POOLS,)
+    deployed = model, system, precision, question.engine, question.layout, run, settings
+    asked = AskedDeployment(*deployed, question.prefill_layout, is_split)
     ratios = anchor_ratios(anchors, asked)
     load, prompt = batch or question.batch, median_of(question.input_tokens)
     at = {"tpot": (load, asked.tpot_input(load, prompt)), "ttft": (load, prompt)}
-    return Anchoring(tuple(anchors), {name: learn(interval, name, ratios[name], at[name]) for name in ratios})
+    spreads = load_anchor_calibration().spreads
+    spread = {name: spreads[of_pools(name) if is_split else name] for name in ratios}
+    lessons = {name: learn(interval, name, ratios[name], at[name], spread[name]) for name in ratios}
+    return Anchoring(tuple(anchors), lessons)
 
 
 def read_anchors(texts: Iterable[str]) -> list[ServingAnchor]:
@@ -185,8 +207,28 @@ def _anchor(said: Mapping[str, float | str], point: BenchmarkPoint, text: str) -
         numbers["batch"], numbers["isl"], numbers["osl"], numbers.get("tpot"), numbers.get("ttft"),
         parse_layout(words["layout"]) if "layout" in words else None, words.get("model", ""), text,
         max(numbers.get("rounds", math.inf), 1.0), words.get("precision", ""), words.get("engine", ""),
-        numbers.get("n_params", 0.0),
+        numbers.get("n_params", 0.0), _pools(words, text),
     )  # fmt: skip
+
+
+def _pools(words: Mapping[str, str], text: str) -> MeasuredPools | None:
+    """Workers of both pools as they are written; none where one pool was measured."""
+    given = [name for name in ("prefill", "decode") if name in words]
+    if not given:
+        return None
+    said = f"anchor {shown(text)}"
+    if len(given) < 2 or "layout" in words:
+        raise InputError(f"{said}: two pools are both written, without layout=, as in prefill=2xtp4,decode=1xtp8")
+    found = list[tuple[float, Layout]]()
+    for name in given:
+        count, cross, layout = words[name].rpartition("x")
+        if cross and not count.isdecimal():
+            raise InputError(f"{said}: {name}={words[name]}: a number of workers and their layout, as in 2xtp4")
+        found.append((float(count or 1), parse_layout(layout)))
+    if min(n for n, _ in found) < 1:
+        raise InputError(f"{said}: at least one worker of each pool")
+    (n_prefill, prefill), (n_decode, decode) = found
+    return MeasuredPools(n_prefill, prefill, n_decode, decode)
 
 
 def _missing(lacks: Sequence[str], point: BenchmarkPoint, text: str) -> str:
@@ -217,20 +259,49 @@ def anchor_ratios(anchors: Sequence[ServingAnchor], asked: AskedDeployment) -> d
     machine = Machine(asked.system, efficiency(constants, central, *asked.run))
     for one in anchors:
         _check_deployment(one, asked)
-        point = _scenario(one, asked)
-        found, limit = estimate_serving(point, machine), ideal_serving(point, machine)
+        batch, expected = _expected(one, asked, machine)
         for name, measured in (("tpot", one.tpot_s), ("ttft", one.ttft_s)):
             if measured is not None:
-                predicted, least = (float(np.ravel(getattr(side, f"{name}_s"))[0]) for side in (found, limit))
+                predicted, least = expected[name]
                 _check_time(one, name, measured, (predicted, least))
                 ratio = float(ratio_above_limit(measured, predicted, least))
-                length = one.input_tokens if name == "ttft" else asked.tpot_input(one.batch, one.input_tokens)
-                out[name].append(MeasuredRatio(ratio, one.batch, length))
+                length = one.input_tokens if name == "ttft" else asked.tpot_input(batch, one.input_tokens)
+                out[name].append(MeasuredRatio(ratio, batch, length))
     return out
+
+
+def _expected(
+    one: ServingAnchor, asked: AskedDeployment, machine: Machine
+) -> tuple[float, dict[str, tuple[float, float]]]:
+    """Batch of a decoding replica, and by quantity what the model gives and the least that can be [s]."""
+    point = _scenario(one, asked)
+    if one.pools is None:
+        found, limit = estimate_serving(point, machine), ideal_serving(point, machine)
+        times = {name: (getattr(found, f"{name}_s"), getattr(limit, f"{name}_s")) for name in ANCHORED.values()}
+        batch = one.batch
+    else:
+        pools = one.pools
+        both = DisaggregatedScenario(point, pools.prefill, pools.n_prefill, pools.n_decode, one.batch)
+        apart = estimate_disaggregated(both, machine)
+        first_s = (apart.ttft_s, apart.ttft_s - apart.first.own_s + apart.first.own_limit_s)
+        times = {"tpot": (apart.tpot_s, apart.decode.decode_limit_s), "ttft": first_s}
+        batch = float(np.ravel(apart.decode_batch)[0])
+    return batch, {
+        name: (float(np.ravel(predicted_s)[0]), float(np.ravel(least_s)[0]))
+        for name, (predicted_s, least_s) in times.items()
+    }
 
 
 def _scenario(one: ServingAnchor, asked: AskedDeployment) -> ServingScenario:
     """The anchor's point; its layout is its own, else the question's, else the only one there is."""
+    if (one.pools is None) is asked.is_split:
+        written = "prefill=2xtp4,decode=1xtp8, and batch= for the requests in flight over both"
+        of_one = "of one pool: leave out prefill= and decode="
+        said = f"of two pools: write their workers as {written}" if asked.is_split else of_one
+        raise InputError(f"--anchor {shown(one.text)}: the question is {said}")
+    if one.pools is not None:
+        _check_layouts(one.pools, asked, one.text)
+        one = replace(one, layout=one.pools.decode)
     layout = parse_layout(asked.layout) if asked.layout else one.layout
     if layout is None and asked.system.n_gpus != 1:
         raise InputError(
@@ -244,9 +315,20 @@ def _scenario(one: ServingAnchor, asked: AskedDeployment) -> ServingScenario:
         output_tokens=one.output_tokens,
         batch=min(one.batch, float(asked.settings.max_batch)),
         rounds=one.rounds,
-        waiting=max(one.batch - float(asked.settings.max_batch), 0.0),
+        waiting=max(one.batch - float(asked.settings.max_batch), 0.0) if one.pools is None else 0.0,
         settings=asked.settings,
     )
+
+
+def _check_layouts(pools: MeasuredPools, asked: AskedDeployment, text: str) -> None:
+    """Of two pools a measurement is held for its own layouts alone: of others it has made predictions worse."""
+    check_layout(pools.prefill, asked.model)
+    given = [None if one is None else parse_layout(one) for one in (asked.prefill_layout, asked.layout)]
+    if given != [pools.prefill, pools.decode]:
+        raise InputError(
+            f"--anchor {shown(text)}: a measurement of two pools says little of other layouts: state those measured, "
+            f"--prefill-layout {pools.prefill} --layout {pools.decode}"
+        )
 
 
 def _check_deployment(anchor: ServingAnchor, asked: AskedDeployment) -> None:

@@ -155,11 +155,15 @@ class CacheLoad:
     kv_tokens : float
         Cache of a replica, in HBM [token].
     service_s : float
-        From a turn's arrival to its last token [s].
+        From a turn's arrival to its last token here [s].
     is_affine : bool
         Whether a conversation returns to the replica that has its cache.
     tiers : tuple of (float, bool)
         Below HBM: tokens, and whether all replicas share them.
+    away_s : float
+        From where these replicas let go of a turn to its last token, where other workers decode it [s].
+    is_split : bool
+        Whether others decode: these replicas then hold prompts alone, and a shared tier what was written too.
     """
 
     requests_per_s: float
@@ -168,6 +172,8 @@ class CacheLoad:
     service_s: float
     is_affine: bool = True
     tiers: tuple[tuple[float, bool], ...] = ()
+    away_s: float = 0.0
+    is_split: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,25 +267,27 @@ def cache_hits(sessions: Sessions, load: CacheLoad) -> CacheHits:
     (0.0, 0.9)
     """
     per_s = load.requests_per_s / load.n_replicas
-    own = sessions.input_tokens + sessions.output_tokens - 1 - sessions.shared_tokens
+    read = sessions.input_tokens - sessions.shared_tokens
+    written = read + sessions.output_tokens - 1
+    own = read if load.is_split else written
     n_live = per_s * load.service_s
     free = 1.0 - math.exp(-n_live / sessions.n_prefixes)  # a shared prompt that a live sequence holds
     shared = sessions.n_prefixes * sessions.shared_tokens
-    mean_live = float(np.mean(sessions.input_tokens + sessions.output_tokens / 2)) - sessions.shared_tokens
+    mean_live = float(np.mean(read if load.is_split else read + sessions.output_tokens / 2))
     room = load.kv_tokens - n_live * mean_live - free * shared
     backs = _visits(sessions, load)
-    rooms = [(room, per_s, backs, 0.0)]
+    rooms = [(room, per_s, backs, 0.0, own)]
     for tokens, is_shared in load.tiers:
         everywhere = load.requests_per_s if is_shared else per_s
         seen = _visits(sessions, load, is_everywhere=True) if is_shared else backs
-        rooms.append((tokens, everywhere, seen, load.service_s))
+        rooms.append((tokens, everywhere, seen, load.service_s, written if is_shared else own))
     found, reached, holds = [], np.zeros_like(own), []
-    for tokens, rate, visits, more_s in rooms:
-        sizes = np.concatenate([share * own for share, *_ in visits])
+    for tokens, rate, visits, more_s, kept in rooms:
+        sizes = np.concatenate([share * kept for share, *_ in visits])
         idle = np.concatenate([until + more_s for _, until, *_ in visits])
         hold_s = characteristic_s(sizes, idle, rate * len(visits), tokens - shared)
         holds.append(hold_s)
-        hits = np.maximum(reached, _found(sessions, visits, hold_s, rate))
+        hits = np.maximum(reached, _found(sessions, kept, visits, (hold_s, rate)))
         found.append(float(np.mean(hits - reached)))
         reached = hits
     return CacheHits(tuple(found), float(np.mean(sessions.input_tokens)), tuple(holds), reached)
@@ -290,6 +298,7 @@ _Visit = tuple[Floats, Floats, Floats, Floats]
 
 def _visits(sessions: Sessions, load: CacheLoad, is_everywhere: bool = False) -> list[_Visit]:
     """Turns back on the same replica: share of caches next used so, when; share of prompts that find it, how old."""
+    away_s = 0.0 if is_everywhere else load.away_s  # who decodes writes to what all share
     same = 1.0 if load.is_affine or is_everywhere else 1.0 / load.n_replicas
     n = len(sessions.turn)
     most = min(int(sessions.turn.max()) + 1, MOST_TURNS_BACK)
@@ -300,7 +309,7 @@ def _visits(sessions: Sessions, load: CacheLoad, is_everywhere: bool = False) ->
         if share < _LEAST_SHARE and back > 1:
             break
         at = np.arange(n) + back - 1
-        step_s = np.where(at < n, sessions.delay_s[np.minimum(at, n - 1)], np.inf)
+        step_s = np.where(at < n, sessions.delay_s[np.minimum(at, n - 1)], np.inf) + away_s
         until = until + step_s + (load.service_s if back > 1 else 0.0)
         since = np.concatenate([np.full(back, np.inf), until[:-back]]) if back < n else np.full(n, np.inf)
         out.append((np.full(n, share), until.copy(), np.full(n, share), since))
@@ -309,9 +318,9 @@ def _visits(sessions: Sessions, load: CacheLoad, is_everywhere: bool = False) ->
     return out
 
 
-def _found(sessions: Sessions, visits: list[_Visit], hold_s: float, per_s: float) -> Floats:
-    """Tokens of each turn's prompt that a cache with a characteristic time has."""
-    own = sessions.input_tokens + sessions.output_tokens - 1 - sessions.shared_tokens
+def _found(sessions: Sessions, own: Floats, visits: list[_Visit], held: tuple[float, float]) -> Floats:
+    """Tokens of each turn's prompt that a cache has: with a characteristic time and turns a second, of so much each."""
+    hold_s, per_s = held
     met = 1.0 - math.exp(-min(per_s / sessions.n_prefixes * hold_s, 700.0)) if hold_s > 0 else 0.0
     out = np.full(len(own), met * sessions.shared_tokens)
     for back, (_, _, share, since) in enumerate(visits, start=1):

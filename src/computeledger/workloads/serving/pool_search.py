@@ -17,6 +17,7 @@ from computeledger.arrays import Num
 from computeledger.errors import DoesNotFitError, QuantityError
 from computeledger.physics.parallelism import Layout, stack_layouts
 from computeledger.physics.roofline import Machine
+from computeledger.physics.serving.waiting import wait_within_s
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK, format_count, format_si
 from computeledger.workloads.serving.columns import (
     LARGEST_BATCH,
@@ -47,6 +48,8 @@ MOST_BUSY_FRACTION = 0.8
 _PER_DOUBLING = 8
 #: Pools of each kind, on the fewest GPUs, that are matched with one another for a load.
 _MOST_SIDES = 16
+#: Prefill workers that are tried for a promise, over those that a load keeps busy.
+_MOST_MORE = 8
 #: Steps per decade of TPOT in which the best match of each is kept and evaluated exactly.
 _BINS = 80
 
@@ -239,18 +242,26 @@ def size_pools(
             f"no two pools meet TPOT {format_si(slo.tpot_s, 's')}: the best is "
             f"{format_si(float(np.min(columns['tpot_s'])), 's')}"
         )
+    sides = _prefill_sides(prefill, slo)
+    if not sides:
+        raise QuantityError(
+            f"no two pools meet TTFT {format_si(slo.ttft_s, 's')}: the shortest prompt's pass takes "
+            f"{format_si(float(np.min(prefill.alone_s)), 's')}"
+        )
     pairs = [
-        _Match(one, layout, n, m, batch, drafts)
-        for one, n, _ in _prefill_sides(prefill, slo)
-        for layout, m, batch, drafts, _ in decoding
+        _Match(one, layout, n, m, batch, drafts) for one, n, _ in sides for layout, m, batch, drafts, _ in decoding
     ]
     asked = at_rate(_stacked(scenario, pairs, reading), machine, slo.requests_per_s)
-    found = _options(pairs, asked, estimate_disaggregated(asked, machine))
-    within = [one for one in found if one.tpot_s <= slo.tpot_s and one.ttft_s <= slo.ttft_s]
+    result = estimate_disaggregated(asked, machine)
+    found = _options(pairs, asked, result)
+    first_s = _first_s(prefill, pairs, slo, result, _one(reads.efficiency.first_token_ratio))
+    within = [
+        one for one, late_s in zip(found, first_s, strict=True) if one.tpot_s <= slo.tpot_s and late_s <= slo.ttft_s
+    ]
     if not within:
         raise QuantityError(
             f"no two pools meet TTFT {format_si(slo.ttft_s, 's')} and TPOT {format_si(slo.tpot_s, 's')}: the best TTFT "
-            f"is {format_si(min(one.ttft_s for one in found), 's')}"
+            f"is {format_si(min(first_s), 's')}"
         )
     prices = (1.0, 1.0) if chips is None else (_one(chips.usd_per_gpu_hour), _one(scenario.usd_per_gpu_hour))
     return sorted(within, key=lambda one: (_one(one.weight(prices)), one.ttft_s))
@@ -267,13 +278,50 @@ def _keeps_busy(scenario: ServingScenario, layouts: Sequence[Layout], machine: M
 
 
 def _prefill_sides(prefill: _Prefill, slo: Slo) -> list[tuple[Layout, int, float]]:
-    """Layout, workers and GPUs of the smallest prefill pools that keep up, and of larger ones that wait less."""
+    """Layout, workers and GPUs of the smallest prefill pools that keep up, and of larger ones that wait less.
+
+    Where a share of requests has to keep the limit, of each layout the fewest whose waits leave time for the prompt.
+    """
     out = []
-    for layout, gpus, service_s in zip(prefill.layouts, prefill.gpus, prefill.service_s, strict=True):
-        least = max(math.ceil(slo.requests_per_s * float(service_s) / MOST_BUSY_FRACTION), 1)
-        counts = {least, least + 1, math.ceil(1.5 * least), 2 * least}
+    for place, (layout, gpus) in enumerate(zip(prefill.layouts, prefill.gpus, strict=True)):
+        busy = slo.requests_per_s * float(prefill.service_s[place])
+        least = max(math.ceil(busy / MOST_BUSY_FRACTION), 1)
+        if slo.ttft_share is None:
+            counts = {least, least + 1, math.ceil(1.5 * least), 2 * least}
+        else:
+            tried = range(math.floor(busy) + 1, _MOST_MORE * least + 1)
+            first = next((n for n in tried if _read_within_s(prefill, place, n, slo) <= slo.ttft_s), None)
+            counts = set() if first is None else {first, first + 1, math.ceil(1.25 * first), math.ceil(1.5 * first)}
         out += [(layout, n, n * float(gpus)) for n in sorted(counts)]
     return sorted(out, key=lambda one: one[2])[:_MOST_SIDES]
+
+
+def _wait_within_s(prefill: _Prefill, place: int, n_workers: int, slo: Slo) -> float:
+    """Wait that the promised share keeps to: ranks are servers, a pipeline takes a prompt whenever a stage is free."""
+    ranks = int(prefill.layouts[place].dp)
+    service_s = float(prefill.service_s[place]) * ranks
+    return wait_within_s(slo.requests_per_s, service_s, n_workers * ranks, slo.ttft_share or 0.0)
+
+
+def _read_within_s(prefill: _Prefill, place: int, n_workers: int, slo: Slo) -> float:
+    """Wait and pass of a prompt within which the promised share is."""
+    return float(prefill.alone_s[place]) + _wait_within_s(prefill, place, n_workers, slo)
+
+
+def _first_s(
+    prefill: _Prefill, pairs: Sequence[_Match], slo: Slo, result: DisaggregatedResult, ratio: float
+) -> list[float]:
+    """Time to first token of each pair: the mean, or what the promised share keeps to under random arrivals."""
+    means, queues = (np.ravel(np.broadcast_to(one, (len(pairs), 1))) for one in (result.ttft_s, result.queue_s))
+    if slo.ttft_share is None:
+        return [float(one) for one in means]
+    places = {id(layout): place for place, layout in enumerate(prefill.layouts)}
+    waits = {
+        (place, n): _wait_within_s(prefill, place, n, slo)
+        for place, n in {(places[id(one.prefill)], one.n_prefill) for one in pairs}
+    }
+    longer = [waits[places[id(one.prefill)], one.n_prefill] for one in pairs]
+    return [float(mean + ratio * (wait - queue)) for mean, queue, wait in zip(means, queues, longer, strict=True)]
 
 
 def _decoding_sides(

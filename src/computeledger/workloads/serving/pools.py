@@ -228,7 +228,8 @@ def estimate_disaggregated(
     longest_s = np.where(np.isinf(scenario.decode.rounds), 0.0, np.maximum(load - 1, 0.0) * service_s)
     # first tokens as people have them are slower than modelled by a ratio; a stated rate says what is
     surely = 1.0 if scenario.transfer_bytes_per_s is None else eff.first_token_ratio
-    handed_s = eff.transfer_s + moved_s(scenario, machine, scenario.decode.input_tokens) / surely
+    prompt = scenario.decode.cached_tokens + scenario.decode.input_tokens  # decoders keep no prefix: all of it moves
+    handed_s = eff.transfer_s + moved_s(scenario, machine, prompt) / surely
     own_s = eff.prefill_host_s + alone_s + queue_s + handed_s + decode.step_s
     limits = (prefill.first.own_limit_s, longest_s, 0.0 * longest_s)
     first = FirstToken(own_s, *limits, scenario.decode.rounds, eff.first_token_ratio)

@@ -281,11 +281,12 @@ def price_of_speed(scenario: ServingScenario, machine: Machine) -> PriceOfSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """What a load asks for."""
+    """What a load asks for; first tokens are means, or a share of requests keeps their limit under random arrivals."""
 
     requests_per_s: float
     ttft_s: float = math.inf
     tpot_s: float = math.inf
+    ttft_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,15 +64,14 @@ from computeledger.questions.answers.serving.setting import (
 )
 from computeledger.questions.answers.serving.talks import (
     conversations_asked,
-    found_without_end,
-    of_mean_turn,
+    setting_at_hits,
     settings_of_turns,
-    simulated_hits,
     talks_document,
 )
 from computeledger.questions.answers.serving.tiers import kv_tiers_document
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.grounds import efficiency_document, working_document
+from computeledger.simulation.serving.conversations import DrawnConversations
 from computeledger.units import format_count
 from computeledger.workloads.engines import default_file
 from computeledger.workloads.figures import serving_figures
@@ -345,7 +344,10 @@ def answer_serve(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     if question.promises:
         return _answer_promise(question)
     if question.modes == (TWO_POOLS,):
-        return answer_pools(read_setting(question))
+        apart = answer_pools(read_setting(question))
+        if not question.anchor or question.batch is not None:
+            return apart
+        return answer_pools(read_setting(question, apart.chosen.decode_batch))
     return answer_one_pool(question) if len(question.modes) == 1 else _fewer_gpus(question)
 
 
@@ -353,16 +355,27 @@ def _answer_promise(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
     """One pool or two, whichever keeps the promises on fewer GPUs."""
     if question.modes == (ONE_POOL,):
         return answer_one_pool(question)
-    one, refused = None, {ONE_POOL: "not asked for"}
+    one, refused, apart = None, {ONE_POOL: "not asked for"}, replace(question, mode=TWO_POOLS)
+    load = None if question.turns is None else conversations_asked(read_setting(apart))
     if ONE_POOL in question.modes:
         try:
-            one, refused = _one_pool(read_setting(of_one_pool(question))), {}
+            one, refused = _one_pool(*_settings(of_one_pool(question), load)), {}
         except DoesNotFitError as error:
             refused = {ONE_POOL: str(error)}
-    kept = keep_promise(one, two_pools(read_setting(replace(question, mode=TWO_POOLS))), refused)
+    searched, simulated = _settings(apart, load)
+    kept = keep_promise(one, replace(two_pools(searched), setting=simulated), refused)
     if one is None or kept.fleet is None:
-        return answer_sized_pools(kept.chosen.setting, kept)
-    return _answered(one, kept)
+        setting = kept.chosen.setting if load is None else setting_at_hits(kept, load)
+        return replace(answer_sized_pools(setting, kept), question=question)
+    return _answered(one, kept) if load is None else _answered_turns(one, kept, load, question)
+
+
+def _settings(question: ServeQuestion, load: DrawnConversations | None) -> tuple[Setting, Setting]:
+    """What is searched in closed form, and what is simulated: the same where requests are on their own."""
+    if load is not None:
+        return settings_of_turns(question, load)
+    setting = read_setting(question)
+    return setting, setting
 
 
 def _fewer_gpus(question: ServeQuestion) -> ServeAnswer | PoolsAnswer:
@@ -409,15 +422,16 @@ def answer_one_pool(question: ServeQuestion) -> ServeAnswer:
 
 
 def _answer_turns(question: ServeQuestion) -> ServeAnswer:
-    """One pool that keeps a promise over conversations: the answer is that of the mean turn and what it finds."""
+    """One pool that keeps a promise over conversations."""
     load = conversations_asked(read_setting(question))
-    searched, simulated = settings_of_turns(question, load)
-    one = _one_pool(searched)
-    why = question.bound_to_one_pool or "not asked for"
-    kept = keep_promise(replace(one, setting=simulated), None, {TWO_POOLS: why})
-    cached = min(simulated_hits(kept), found_without_end(question, load))
-    chosen = replace(of_mean_turn(question, load, cached), layout=str(kept.chosen.layouts[0]))
-    at_hits = _one_pool(read_setting(chosen))
+    one = _one_pool(*settings_of_turns(question, load))
+    kept = keep_promise(one, None, {TWO_POOLS: question.bound_to_one_pool or "not asked for"})
+    return _answered_turns(one, kept, load, question)
+
+
+def _answered_turns(one: OnePool, kept: KeptPromise, load: DrawnConversations, question: ServeQuestion) -> ServeAnswer:
+    """The answer of the mean turn and what it finds on the fleet that was sized."""
+    at_hits = _one_pool(setting_at_hits(kept, load))
     kept = replace(kept, option=loaded_option(kept.chosen, at_hits.found, kept.asked))
     return replace(_answered(at_hits, kept), options=tuple(one.found), layouts=tuple(one.layouts), question=question)
 
@@ -428,8 +442,8 @@ def _answer_one_pool(setting: Setting) -> ServeAnswer:
     return _answered(one, keep_promise(one, None, {TWO_POOLS: why}) if question.promises else None)
 
 
-def _one_pool(setting: Setting) -> OnePool:
-    """Every layout and batch of one pool."""
+def _one_pool(setting: Setting, simulated: Setting | None = None) -> OnePool:
+    """Every layout and batch of one pool; of conversations what is simulated is another setting."""
     question = setting.question
     check_request(setting.at_median)
     of_any = replace(question, gpus=None) if question.promises and question.layout is None else question
@@ -440,7 +454,7 @@ def _one_pool(setting: Setting) -> OnePool:
         layouts = layouts_to_search(question, layouts)
     else:
         layouts = layouts_of_engine(question.engine, layouts)
-    return OnePool(setting, layouts, search_options(question, setting.at_median, layouts, setting.typical))
+    return OnePool(simulated or setting, layouts, search_options(question, setting.at_median, layouts, setting.typical))
 
 
 def _answered(one: OnePool, kept: KeptPromise | None) -> ServeAnswer:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from computeledger.economics.hosting.kv_tiers import DEVICES_PER_GPU
 from computeledger.facts.editions import load_tiers
-from computeledger.facts.schema import PRECISION_BYTES
+from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
 from computeledger.physics.serving.memory import sequence_bytes_per_gpu
 from computeledger.physics.serving.offload import LINK_BYTES_PER_S
+from computeledger.questions.grounds import fact_document
 from computeledger.simulation.prefix_cache import Tier
 from computeledger.workloads.questions.conversations import Conversing
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -28,6 +31,24 @@ def host_link_bytes_per_s(machine: Machine) -> float:
     """
     link = machine.system.host_link_bytes_per_s_per_gpu
     return LINK_BYTES_PER_S if link is None else float(link.value)
+
+
+def host_caches_document(question: Conversing, layout: Layout, system: System) -> dict[str, Any]:
+    """Caches in host memory beside what a node has for the GPUs of a replica; nothing where it is not known.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_system
+    >>> question = Conversing(turns=10, host_cache="600GB")
+    >>> host_caches_document(question, Layout(tp=2), load_system("h100-nvl8"))["host_caches"]["fits"]
+    False
+    """
+    room = system.host_bytes_per_gpu
+    if question.host_cache is None or room is None:
+        return {}
+    whole = float(room.value) * float(layout.n_gpus)
+    held = {"caches_bytes": float(question.host_cache), "of_replica_bytes": whole, "n_gpus": int(layout.n_gpus)}
+    return {"host_caches": held | {"fits": question.host_cache <= whole, "host_bytes_per_gpu": fact_document(room)}}
 
 
 def cache_tiers(scenario: ServingScenario, machine: Machine, question: Conversing) -> tuple[Tier, ...]:

@@ -131,12 +131,13 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         rate = None if question.transfer_bytes_per_s is None else median_of(question.transfer_bytes_per_s)
         chips = Chips(reads, scenario.usd_per_gpu_hour)
         pools = DisaggregatedScenario(scenario, sizes[0][1], sizes[0][0], sizes[1][0], 1.0, chips, rate)
-        handed_s = _handed_s(pools, machine, trace)
+        once_s, each_s = _handed_s(pools, machine, trace)
+        handed_s = (once_s + prefix * each_s, each_s)
     clock = ServingClock(
         tuple(_with_limits(one.pool, question, place) for place, one in enumerate(timed)),
         tuple(one.n_gpus_per_replica for one in timed), question.routing,
         timed[0].host_s, *handed_s, uses_prefixes=not question.no_prefix_cache,
-        tiers=cache_tiers(replace(scenario, layout=sizes[0][1]), machine, question), autoscale=_autoscale(question),
+        tiers=cache_tiers(replace(scenario, layout=sizes[0][1]), reads, question), autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),
         repair_s=median_of(question.repair), class_shares=shares_of(read_classes(question.priority)),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import IDEAL, median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving import document as documents
+from computeledger.questions.answers.serving.anchors import anchor_document
 from computeledger.questions.answers.serving.drafts import drafts_document, speculation_document
 from computeledger.questions.answers.serving.engine_settings import settings_document
 from computeledger.questions.answers.serving.images import images_document
@@ -31,6 +32,7 @@ from computeledger.questions.answers.serving.setting import (
     interval_document,
     model_document,
 )
+from computeledger.questions.answers.serving.talks import talks_document
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import HOUR_S, format_count, format_si
 from computeledger.workloads.figures import pools_figures
@@ -135,20 +137,19 @@ class PoolsAnswer(ServingAnswer):
             document["modes"] = dict(self.modes)
         if self.kept is not None:
             document |= promise_document(self.kept, document["fleet"]["usd_per_request"], self._facility_w())
+            document |= talks_document(self.kept)
             del document["fleet"]["carries_probability"]  # the promise has a chance of its own
         if question.emit is not None:
             document["launch"] = {
                 "engine": question.emit,
                 "text": launch_text(question.emit, engine_document(setting) | document),
             }
-        engine = question.engine
-        if working:
-            document |= self._working()
+        promises = None if self.kept is None else self.kept.asked.promises
         return document | {
+            **(self._working() if working else {}),
             **engine_document(setting),
-            "interval": interval_document(
-                setting.interval, engine, system, None if self.kept is None else self.kept.asked.promises
-            ),
+            **anchor_document(setting.anchoring),
+            "interval": interval_document(setting.interval, question.engine, system, promises),
         }
 
     def _working(self) -> dict[str, Any]:

@@ -41,9 +41,6 @@ from computeledger.workloads.serving.search import Fleet, ServingOption, Slo
 LOAD_CURVE, INTERVAL_SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95, 0.0, Z_95)
 #: Finalists on as few GPUs whose chances are compared.
 MOST_COMPARED = 4
-#: Mean time to first token of two pools, over the limit of a share of requests, that the closed form looks for first
-#: (assumption).
-MEAN_FRACTION = 0.7
 #: How closely the load at which a promise breaks is found, over the load asked about.
 HEADROOM_STEP = 0.03
 
@@ -198,13 +195,19 @@ def _apart(two: TwoPools, asked: PromisedLoad) -> tuple[list[Finalist], str | No
     rate = asked.load.requests_per_s
     try:
         try:
-            found = two.sized(Slo(rate, MEAN_FRACTION * first_s, tpot_s))
+            found = two.sized(Slo(rate, first_s, tpot_s, _first_share(asked)))
         except QuantityError:
             found = two.sized(Slo(rate, first_s, tpot_s))
     except InputError as error:
         return [], str(error)
     finalists = pool_finalists_of(two.setting, found, asked)
     return finalists, None if finalists else "no two pools keep the promise at any number of workers"
+
+
+def _first_share(asked: PromisedLoad) -> float:
+    """Share of requests whose first token has to come in time."""
+    shares = [one.share_fraction for name, one in asked.promises.items() if name in ("ttft_s", "end_to_end_s")]
+    return max(shares, default=0.5)
 
 
 def _preference(one: Finalist, asked: PromisedLoad) -> tuple[float, ...]:

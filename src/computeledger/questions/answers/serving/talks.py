@@ -10,13 +10,14 @@ import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_COUNT
+from computeledger.questions.answers.serving.cache_tiers import host_caches_document
 from computeledger.questions.answers.serving.finalists import fitting_fleet, one_unit, prices_of, promised_load
 from computeledger.questions.answers.serving.promise import KeptPromise
 from computeledger.questions.answers.serving.setting import Setting, read_setting
 from computeledger.simulation.serving.conversations import DrawnConversations, expected_hits
 from computeledger.simulation.serving.promise import PromisedLoad, with_replicas
 from computeledger.workloads.questions.conversations import on_their_own
-from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.questions.serve import TWO_POOLS, ServeQuestion
 from computeledger.workloads.serving.conversations import CacheHits, CacheLoad, cache_hits
 
 
@@ -44,7 +45,7 @@ def found_without_end(question: ServeQuestion, load: DrawnConversations) -> floa
     """Tokens of the mean turn that a cache without end has: no layout finds more [token]."""
     if question.no_prefix_cache:
         return 0.0
-    endless = CacheLoad(load.requests_per_s, 1, math.inf, 0.0)
+    endless = CacheLoad(load.requests_per_s, 1, math.inf, 0.0, is_split=question.modes == (TWO_POOLS,))
     return float(np.mean(cache_hits(load.sample(), endless).by_turn))
 
 
@@ -67,6 +68,15 @@ def simulated_hits(kept: KeptPromise) -> float:
     return sum(kept.median.steady.result.hits.values()) * derived_hits(kept).prompt_tokens
 
 
+def setting_at_hits(kept: KeptPromise, load: DrawnConversations) -> Setting:
+    """The mean turn and what it finds on the fleet that was sized, on the chosen layouts."""
+    layouts, question = kept.chosen.layouts, kept.chosen.setting.question
+    cached = min(simulated_hits(kept), found_without_end(question, load))
+    reading = str(layouts[0]) if len(layouts) > 1 else None
+    asked = of_mean_turn(question, load, cached)
+    return read_setting(replace(asked, layout=str(layouts[-1]), prefill_layout=reading))
+
+
 def talks_document(kept: KeptPromise) -> dict[str, Any]:
     """Conversations of a kept promise: hits by tier, derived and simulated, and GPUs of the same layout without them.
 
@@ -76,8 +86,9 @@ def talks_document(kept: KeptPromise) -> dict[str, Any]:
     if not isinstance(load, DrawnConversations):
         return {}
     hits = derived_hits(kept)
-    names = ("hbm", *(one.name for one in tiers))
-    return {
+    names, setting = ("hbm", *(one.name for one in tiers)), kept.chosen.setting
+    system = (setting.reading or setting).system if len(kept.chosen.layouts) > 1 else setting.system
+    return host_caches_document(setting.question, kept.chosen.layouts[0], system) | {
         "conversations": {
             "per_s": load.requests_per_s / load.mean_turns,
             "turns": load.mean_turns,

@@ -16,6 +16,7 @@ from computeledger.fields import Given, fields_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.cache_tiers import host_caches_document
 from computeledger.questions.answers.serving.classes import class_documents, read_classes
 from computeledger.questions.answers.serving.fleet import DEFAULT_REQUESTS, Fleet, drawn_load, fleet_of
 from computeledger.questions.answers.serving.images import tokens_document
@@ -88,6 +89,7 @@ class SimulateServeAnswer(Answer):
         document["load"]["requests_per_s"] = rate if np.isfinite(rate) else None
         document |= steady_document(rate, self.capacity, self.steady)
         document |= conversation_document(self.load, fleet.clock, rate)
+        document |= host_caches_document(question, fleet.layouts[0], fleet.machines[0].system)
         limits = fleet.timed[-1].pool.limits
         is_endless = self.steady is not None and self.is_saturated
         return (
@@ -163,7 +165,8 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
     lengths["input_tokens"] -= image_tokens(with_images(question, model)).new
     apart: dict[str, Any] = {"transfer_bytes_per_s": None, "prefill_system": None, "prefill_price": None}
     if question.prefill_replicas is not None:
-        apart |= {"mode": TWO_POOLS, "layout": None, "prefill_layout": None}
+        stated = (question.layout, question.prefill_layout or question.layout) if question.anchor else (None, None)
+        apart |= {"mode": TWO_POOLS, "layout": stated[0], "prefill_layout": stated[1]}
     apart |= {"workload": None, **on_their_own()}
     asked = serve_question(question, goodput=None, e2e=None, **lengths, **apart)
     setting, reading = read_setting(asked), None
