@@ -197,7 +197,8 @@ def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | N
     if question.turns is not None:  # a conversation returns to the replica that has its cache
         given["routing"] = "prefix"
     given |= {"layout": str(layouts[-1])} if layouts else {}
-    given |= {"prefill_layout": str(layouts[0]), "prefill_replicas": 1} if len(layouts) > 1 else {}
+    two = {"prefill_layout": str(layouts[0]), "prefill_replicas": 1} if len(layouts) > 1 else {}
+    given |= two or {"transfer_bytes_per_s": None}  # of one pool nothing moves
     rate = f"poisson:{median_of(question.requests_per_s or 1.0):.17g}"
     return SimulateServeQuestion(**given, arrivals=rate, max_batch=max_batch)
 
