@@ -6,7 +6,7 @@ The work runs in one thread, its listener reads in another. Where nobody listens
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ class StoppedError(BaseException):
 
 
 class Progress:
-    """Listener of one piece of work.
+    """Listener of one piece of work; it may be told in words what is about to take long.
 
     Examples
     --------
@@ -33,9 +33,10 @@ class Progress:
     2
     """
 
-    __slots__ = ("depth", "done", "is_stopped", "total", "what")
+    __slots__ = ("depth", "done", "is_stopped", "say", "total", "what")
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+        self.say = say
         self.done, self.total, self.what = 0, 0, ""
         self.is_stopped = False
         self.depth = 0
@@ -106,3 +107,19 @@ def stage(what: str) -> None:
         raise StoppedError
     if heard.depth == 0:
         heard.done, heard.total, heard.what = 0, 0, what
+
+
+def announce(what: str) -> None:
+    """Say before a long wait that can be neither counted nor ended what it is.
+
+    Examples
+    --------
+    >>> with listening(Progress(print)):
+    ...     announce("half a minute of silence")
+    half a minute of silence
+    """
+    heard = _heard.get()
+    if heard is not None:
+        heard.done, heard.total, heard.what = 0, 0, what
+        if heard.say is not None:
+            heard.say(what)

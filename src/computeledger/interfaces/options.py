@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from computeledger.errors import ComputeLedgerError, InputError, UnknownIdError, nearest, shown
+from computeledger.progress import Progress, listening
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -40,7 +41,8 @@ seed_option = click.option("--seed", default=0, show_default=True, help="Seed of
 def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> None:
     """Run a command line and end: one line and exit code 2 for bad input, no traceback."""
     try:
-        code = group.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        with listening(Progress(lambda what: click.echo(f"{name}: {what}", err=True))):
+            code = group.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except click.ClickException as error:
         _fail(name, error.format_message().replace("\n", " "), 2)
     except click.exceptions.Abort:
