@@ -25,7 +25,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments test lint format stress bench accuracy docs docs-pages wheel clean
+.PHONY: run rntp experiments test lint kernels format stress bench accuracy docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -56,8 +56,11 @@ $(REAL): real_text-%: $(VENV)/.installed-test
 	$(BIN)/rntp train recipes/real_text/config.toml --set seed=$* --set output=runs/$@
 	$(BIN)/rntp evaluate runs/$@ --places 128 --thoughts 2 --controls ntp-equal-time
 
-# two processes, a file of tests each at a time; files in their order, so that the many small ones come last
-test: lint $(VENV)/.chromium $(VENV)/.bubblewrap
+# What needs a download beside what needs one core, then types beside machine code, which both processes of the tests load.
+# Two processes, a file of tests each at a time; files in their order, so that the many small ones come last.
+test:
+	@$(MAKE) -j2 $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
+	@$(MAKE) -j2 lint kernels
 	OMP_NUM_THREADS=1 SCREENSHOTS=artifacts/screenshots \
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -66,6 +69,10 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(PACKAGES)
 	$(BIN)/lint-imports --no-logo
+
+# the simulator's machine code, where it is not there yet
+kernels: $(VENV)/.installed-test
+	$(BIN)/python -m tests.kernels
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix-only .
@@ -149,7 +156,7 @@ $(VENV)/.chromium: $(VENV)/.created
 
 # The tests of the sandbox need bubblewrap and g++. As for the browser: installed where that is allowed, skipped with the
 # reason where it is not.
-$(VENV)/.bubblewrap: $(VENV)/.created
+$(VENV)/.bubblewrap: $(VENV)/.created | $(VENV)/.chromium # one apt-get at a time
 	@if command -v bwrap >/dev/null && command -v g++ >/dev/null; then :; \
 	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 	  echo "no bubblewrap or g++ here, and no right to install them: the sandbox tests will skip"; \

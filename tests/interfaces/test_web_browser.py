@@ -423,9 +423,25 @@ def test_the_keyboard_is_enough(visit: Any) -> None:
     has_focus(page, "#c-batch")
 
 
+def test_the_focus_stays_when_an_answer_comes(visit: Any) -> None:
+    """What had it is made anew with the next answer: a table, the button above it, and Stop, which goes."""
+    page = visit("/serve?layout=tp8&batch=16")
+    for place, kind in enumerate((".scroll", ".why")):
+        inside = page.locator(f"#now .tables {kind}").first
+        wanted = f"#now .tables {kind}[aria-label='{inside.get_attribute('aria-label')}']"
+        inside.focus()
+        drag(page, "batch", 300 + 100 * place)
+        has_focus(page, wanted)
+    page.evaluate("const busy = document.getElementById('busy'); busy.hidden = false; busy.querySelector('#stop').focus()")
+    drag(page, "batch", 500)
+    has_focus(page, "main")
+
+
 @pytest.mark.parametrize("name", ["life", "serve"])
 def test_tab_reaches_everything_and_the_focus_shows_in_dark(name: str, visit: Any) -> None:
     page = visit(f"/{name}", 1280, "dark")
+    page.wait_for_function("[...document.querySelectorAll('.canvas')].every((one) => one.querySelector('.main-svg'))")
+    page.evaluate("document.activeElement.blur()")
     reached, hidden = [], []
     for _ in range(150):
         page.keyboard.press("Tab")

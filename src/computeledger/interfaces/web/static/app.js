@@ -286,6 +286,7 @@ async function ask(isSettled = false, before = 0) {
   }
   const reached = far;
   clearTimeout(slow);
+  if (byId("busy").contains(document.activeElement)) byId("answer").focus({ preventScroll: true }); // not at the page's top
   byId("busy").hidden = true;
   tellFar();
   asking = null;
@@ -415,7 +416,15 @@ function alike(one, other) {
   }
 }
 
+// who stands in an answer as the next one comes stays at the same table or button, though it is made anew
+function refocus(place, held) {
+  const name = (one) => one.tagName + (one.getAttribute("aria-label") ?? one.closest("[aria-label]")?.getAttribute("aria-label") ?? one.textContent);
+  const again = [...place.querySelectorAll("a, button, input, select, [tabindex]")].find((one) => name(one) === name(held));
+  (again ?? byId("answer")).focus({ preventScroll: true });
+}
+
 function draw(place, view, other, heading) {
+  const held = place.contains(document.activeElement) ? document.activeElement : null;
   const shape = JSON.stringify([heading, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
   if (place.dataset.shape !== shape) {
     place.dataset.shape = shape;
@@ -461,6 +470,7 @@ function draw(place, view, other, heading) {
   place.querySelector(".notes").replaceChildren(
     ...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
     ...[...view.notes, ...view.grounds].map((text) => element("li", {}, text)));
+  if (held && !held.isConnected) refocus(place, held);
 }
 
 const why = (key, label) => element("button", { type: "button", class: "why", onclick: (event) => work(key, event.currentTarget),
