@@ -432,7 +432,7 @@ def test_the_focus_stays_when_an_answer_comes(visit: Any) -> None:
         inside.focus()
         drag(page, "batch", 300 + 100 * place)
         has_focus(page, wanted)
-    page.evaluate("const busy = document.getElementById('busy'); busy.hidden = false; busy.querySelector('#stop').focus()")
+    page.evaluate("document.getElementById('busy').hidden = false; document.getElementById('stop').focus()")
     drag(page, "batch", 500)
     has_focus(page, "main")
 
