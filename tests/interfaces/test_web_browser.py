@@ -441,9 +441,8 @@ def test_the_focus_stays_when_an_answer_comes(visit: Any) -> None:
 def test_tab_reaches_everything_and_the_focus_shows_in_dark(name: str, visit: Any) -> None:
     page = visit(f"/{name}", 1280, "dark")
     page.wait_for_function("[...document.querySelectorAll('.canvas')].every((one) => one.querySelector('.main-svg'))")
-    page.evaluate("document.activeElement.blur()")
     reached, hidden = [], []
-    for _ in range(150):
+    for _ in range(300):
         page.keyboard.press("Tab")
         at = page.evaluate("""() => {
           const one = document.activeElement, style = getComputedStyle(one);
