@@ -437,6 +437,19 @@ def test_the_focus_stays_when_an_answer_comes(visit: Any) -> None:
     has_focus(page, "main")
 
 
+def test_a_box_that_was_left_does_not_take_the_focus_back(visit: Any) -> None:
+    """What it holds is selected a moment after it gets the focus; on a busy machine the reader is elsewhere by then."""
+    page = visit("/serve?layout=tp8&batch=16")
+    page.evaluate("""() => {
+      const soon = window.setTimeout;
+      window.setTimeout = (go) => soon(() => { go(); window.late = true; }, 300);
+    }""")
+    page.locator("#c-model").focus()
+    page.keyboard.press("Tab")
+    page.wait_for_function("window.late")
+    assert page.evaluate("document.activeElement.id") == "c-system"
+
+
 @pytest.mark.parametrize("name", ["life", "serve"])
 def test_tab_reaches_everything_and_the_focus_shows_in_dark(name: str, visit: Any) -> None:
     page = visit(f"/{name}", 1280, "dark")
@@ -459,6 +472,8 @@ def test_tab_reaches_everything_and_the_focus_shows_in_dark(name: str, visit: An
                                "`c-${one.dataset.name}`, ...(one.querySelector('.slider') ? "
                                "[`${one.dataset.name} slider`] : [])])"))  # fmt: skip
     assert wanted | {"compare", "reset", "why", "link", "print"} <= set(reached)
+    boxes = [one for one in reached if one.startswith("c-")]
+    assert len(boxes) == len(set(boxes)), "the focus never goes back"
     assert hidden == []
     page.locator("#compare").focus()
     page.keyboard.press("Enter")

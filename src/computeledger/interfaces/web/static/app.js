@@ -800,7 +800,7 @@ form.addEventListener("input", (event) => {
     typing(name);
   }
 });
-form.addEventListener("focusin", (event) => { if (event.target.list) setTimeout(() => event.target.select()); });
+form.addEventListener("focusin", (event) => { if (event.target.list) setTimeout(() => { if (document.activeElement === event.target) event.target.select(); }); }); // select() would take the focus back
 form.addEventListener("focusout", (event) => { if (event.target.list) { event.target.list.replaceChildren(...controls.get(event.target.name).choices.map((value) => element("option", { value }))); } });
 form.addEventListener("change", (event) => {
   if (event.target.id === "preset") {
