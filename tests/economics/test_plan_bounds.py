@@ -29,6 +29,7 @@ _PLAN: Mapping[str, Mapping[str, str]] = {
     "inference.traffic": {"rate": "1B tokens/day", "life": "1 months"},
     "inference.kinds": {},
     "experiments": {"gpu_hours": "3M GPU-hours"},
+    "income": {"input_price": "$1/Mtok", "output_price": "$3/Mtok"},
     "efficiency": {},
 }  # fmt: skip
 #: What a key cannot stand beside, and what it needs beside it.
@@ -38,9 +39,11 @@ _WITHOUT = {
     **dict.fromkeys(("max_lag", "steps_in_flight", "generation_gpus", "training_gpus"), ("training_layout",)),
 }
 _JUDGED = {"verifier_time": "1 s", "verifier_cores": "64"}
+_SUBSCRIBED = {"subscription_price": "20 USD", "paying_users": "1000"}
 _BESIDE: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(("verifier_time", "verifier_cores", "verifier_spread", "verifier_failures"), _JUDGED),
     "next_token_tokens": {"continuation_tokens": "32 tokens"},
+    **dict.fromkeys(("subscription_price", "paying_users", "churn"), _SUBSCRIBED),
     "remote_gpus": {"remote_bandwidth": "100 Gbit/s"},
     **{name: {"mode": "asynchronous"} for name in ("max_lag", "steps_in_flight")},
 }

@@ -333,7 +333,13 @@ def input_words(name: str) -> str:
     section, *middle, key = name.split(".")
     if section in ("price", "power"):
         return f"{'Price of a GPU-hour' if section == 'price' else 'Facility power'}: {' '.join([*middle, key])}"
-    head = {"plan": "Plan", "efficiency": "Efficiency", "ownership": "Ownership", **PHASE_NAMES}.get(section, section)
+    head = {
+        "plan": "Plan",
+        "income": "Income",
+        "efficiency": "Efficiency",
+        "ownership": "Ownership",
+        **PHASE_NAMES,
+    }.get(section, section)
     for part in middle:
         head += f", {part.replace('traffic', 'stream ')}"
     text = key.replace("_", " ")

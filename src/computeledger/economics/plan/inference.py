@@ -9,7 +9,7 @@ import numpy as np
 
 from computeledger.arrays import Num, median
 from computeledger.economics.plan.keys import KINDS
-from computeledger.economics.plan.phases import Phase, Spent, make_phase, params_term, stated_gpu_hours
+from computeledger.economics.plan.phases import Carried, Phase, Spent, make_phase, params_term, stated_gpu_hours
 from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import InputError
@@ -50,7 +50,9 @@ class _Traffic:
 
 
 #: Keys of a section and its streams that :func:`model_engine` does not read.
-LATER_KEYS = frozenset({"tokens", "rate", "life", "occupancy", "gpu_hours", "utilization", "price", "name", "paid"})
+LATER_KEYS = frozenset(
+    {"tokens", "rate", "life", "occupancy", "gpu_hours", "utilization", "price", "name", "paid", "sold"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,12 @@ class _Stream:
         gpu_s = read_s * reader.scenario.layout.n_gpus
         gpu_s = gpu_s + traffic.output_tokens * self.output_s * self.engine.scenario.layout.n_gpus
         return gpu_s / HOUR_S
+
+    def carried(self, all_gpu_hours: Num) -> Carried:
+        """Its tokens, and its share of the busy time of all streams."""
+        one = self.traffic
+        share = self.busy_gpu_hours / all_gpu_hours
+        return Carried(self.key, one.prefilled_tokens, one.cached_tokens, one.output_tokens, share)
 
     def chosen(self) -> str:
         """The engine, and how much of one replica's time a load keeps busy that does not fill it."""
@@ -218,7 +226,12 @@ def inference_phase(settings: list[tuple[Setting, Section]], engines: list[Engin
         },
         assumptions=_assumed(settings),
     )
-    return replace(make_phase("inference", setting, spent), curves={one.label: one.curve for one in streams})
+    busy = _sum(one.busy_gpu_hours for one in streams)
+    return replace(
+        make_phase("inference", setting, spent),
+        curves={one.label: one.curve for one in streams},
+        carried=tuple(one.carried(busy) for one in streams),
+    )
 
 
 def _sum(parts: Iterable[Num]) -> Num:

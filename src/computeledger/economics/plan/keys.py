@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from computeledger.arrays import Range, Uncertain
+from computeledger.economics.income.months import SOLD
 from computeledger.errors import InputError, QuantityError, shown
 from computeledger.fields import (
     MOST_COUNT,
@@ -149,6 +150,9 @@ class Stream(Traffic):
 
     name: str | None = asked("text", "What the traffic is.")
     paid: bool = asked("switch", "Whether it is paid for; the answer tells the unpaid share.", True)
+    sold: str | None = asked(
+        "text", "How it is paid for, where it is.", choices=SOLD[:2], blank="tokens where [income] prices them"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +164,49 @@ class Experiments(Asked):
     gpu_hours: Uncertain | None = shared(Timed, "gpu_hours", help="GPU-time of research runs.", is_open=False)
     gpu_time_of_pretraining: Uncertain | None = asked("count", "The same as a multiple of the pretraining run.")
     clusters: Uncertain | None = asked("count", "Clusters it runs on.", is_open=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Income(Asked):
+    """What the inference ledger earns: prices, users, and how a market moves them."""
+
+    input_price: Uncertain | None = asked(
+        "usd_per_mtok", "Price of an input token, sold one by one, in the first month.", unit="USD/Mtok",
+        slider=(0.01, 100.0),
+    )  # fmt: skip
+    cached_price: Uncertain | None = asked(
+        "usd_per_mtok", "Price of an input token found in the cache.", unit="USD/Mtok", blank="input_price",
+        slider=(0.001, 10.0),
+    )  # fmt: skip
+    output_price: Uncertain | None = asked(
+        "usd_per_mtok", "Price of an output token.", unit="USD/Mtok", slider=(0.01, 100.0)
+    )
+    batch_share: Uncertain | None = asked("fraction", "Share of these tokens sold at the batch price.", blank="0")
+    batch_discount: Uncertain | None = asked("fraction", "By which the batch price is lower.", blank="50%")
+    subscription_price: Uncertain | None = asked("usd", "Of a paying user and month.", unit="USD", slider=(1.0, 500.0))
+    paying_users: Uncertain | None = asked(
+        "count", "Users who pay by month, at release.", is_open=True, slider=(1e3, 5e8)
+    )
+    free_users: Uncertain | None = asked("count", "Users who do not pay, at release.", is_open=True, slider=(1e3, 5e9))
+    conversion: Uncertain | None = asked("fraction", "Share of free users who start to pay, by month.", blank="0")
+    churn: Uncertain | None = asked("fraction", "Share of paying users lost, by month.", blank="0")
+    growth: Uncertain | None = asked("fraction", "Growth of users and of tokens sold one by one, by month.", blank="0")
+    price_decline: Uncertain | None = asked(
+        "fraction", "By which competitors' price of the same quality falls, by month.",
+        blank="17..26%, as published",
+    )  # fmt: skip
+    follow: Uncertain | None = asked(
+        "fraction", "Exponent with which the token price follows them: 0 keeps it, 1 keeps up.", blank="25..75%"
+    )
+    demand_elasticity: Uncertain | None = asked(
+        "ratio", "Tokens sold fall as (own price over theirs) to minus this.", most=10.0, blank="0.5..1.5"
+    )
+    cost_decline: Uncertain | None = asked("fraction", "By which serving gets cheaper, by month.", blank="0")
+    discount_rate: Uncertain | None = asked("fraction", "Of the net present value, by year.", blank="10%")
+    build_time: Uncertain | None = asked("s", "Between spending on training and release.", unit=None, blank="0 s")
+    life: Uncertain | None = asked(
+        "s", "How long it is sold, ten years at most.", unit=None, is_open=True, blank="that of the inference"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +278,7 @@ SECTIONS: dict[str, dict[str, Field]] = {
         for name, own in (("pretraining", PlannedPretraining), ("rl", PlannedRL), ("inference", PlannedInference))
     },
     "experiments": section_keys(Experiments),
+    "income": section_keys(Income),
 }
 TRAFFIC = section_keys(Stream) | {name: SECTIONS["inference"][name] for name in _OF_A_STREAM}
 #: Factors that may be zero though the physical limit has them at one: a prompt that is read elsewhere slows nothing.

@@ -14,6 +14,7 @@ from computeledger.display import Displayed
 from computeledger.economics.plan import inference as phase_inference
 from computeledger.economics.plan import pretraining as phase_pretraining
 from computeledger.economics.plan import rl as phase_rl
+from computeledger.economics.plan.income import WEAKEST_DRIVER, Returns, estimate_income
 from computeledger.economics.plan.phases import Phase
 from computeledger.economics.plan.read import Plan, Section
 from computeledger.economics.plan.setting import (
@@ -38,9 +39,6 @@ from computeledger.physics.calibration.training import load_all_factors
 from computeledger.progress import counted
 from computeledger.units import HOUR_S, TERA
 from computeledger.workloads.result import Figure, Term, sources_of
-
-#: Rank correlation below which an input is no driver.
-WEAKEST_DRIVER = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,8 @@ class Ledger(Displayed):
         Source keys that the figures rest on.
     n_samples, seed : int
         Of the sampling [-].
+    income : Returns or None
+        What it earns, where it says prices.
     """
 
     plan: Plan
@@ -94,6 +94,7 @@ class Ledger(Displayed):
     sources: tuple[str, ...]
     n_samples: int
     seed: int
+    income: Returns | None = None
 
     def total(self, quantity: str) -> Num:
         """Sum of a quantity over all phases, experiments included.
@@ -174,7 +175,10 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
     if "experiments" in planned:
         phases["experiments"] = _experiments(plan, draws, phases)
     balance, working = _balance(phases)
-    figures = (*owned_figures(plan, draws), *working)
+    income = estimate_income(plan, phases, inputs, draws)
+    earned = () if income is None else income.figures
+    assumed = () if income is None else income.assumptions
+    figures = (*owned_figures(plan, draws), *working, *earned)
     assumptions = {term.name: term for phase in phases.values() for term in phase.assumptions}
     return Ledger(
         plan=plan,
@@ -182,11 +186,12 @@ def estimate_ledger(plan: Plan, n_samples: int = 4096, seed: int = 0) -> Ledger:
         balance=balance,
         figures=figures,
         drivers=_drivers(inputs, draws, phases),
-        assumptions=tuple(assumptions.values()),
+        assumptions=(*assumptions.values(), *assumed),
         editions=_editions(plan),
         sources=_sources(settings, [*figures, *(one for phase in phases.values() for one in phase.figures)]),
         n_samples=n_samples,
         seed=seed,
+        income=income,
     )
 
 

@@ -20,6 +20,17 @@ from computeledger.workloads.serving.search import PriceOfSpeed
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What a stream of inference carries, and its share of the phase's GPU-time."""
+
+    key: str
+    prefilled_tokens: Num
+    cached_tokens: Num
+    output_tokens: Num
+    time_fraction: Num
+
+
+@dataclass(frozen=True, slots=True)
 class Phase:
     """One ledger of a plan."""
 
@@ -39,6 +50,7 @@ class Phase:
     operations: Mapping[str, tuple[Operation, ...]]
     assumptions: tuple[Term, ...] = ()
     curves: Mapping[str, PriceOfSpeed] = field(default_factory=dict)
+    carried: tuple[Carried, ...] = ()
 
     @property
     def accelerator(self) -> str:

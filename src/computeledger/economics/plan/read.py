@@ -32,6 +32,8 @@ from computeledger.physics.training.batch import parse_recompute
 from computeledger.simulation.serving.workload import read_workload
 
 Value = Uncertain | str
+#: The section that says what the model earns: no phase.
+INCOME = "income"
 #: Steps' worth of rollouts that decode at once where an asynchronous run states no lag (assumption).
 STEPS_IN_FLIGHT = 4.0
 
@@ -93,12 +95,15 @@ class Plan:
         By name.
     efficiency : Section
         Efficiency factors that the plan overrides.
+    income : Section or None
+        Prices and users, where it says what the model earns.
     """
 
     name: str
     top: Section
     sections: Mapping[str, Section] = field(default_factory=dict)
     efficiency: Section = field(default_factory=lambda: Section("efficiency", {}))
+    income: Section | None = None
 
     def value(self, section: Section, key: str) -> Value | None:
         """A section's value, or the plan's own where the section is silent.
@@ -137,7 +142,8 @@ class Plan:
         >>> Plan("x", Section("plan", {"price": 2.0}), {"rl": rl}).uncertain()
         {'plan.price': 2.0, 'rl.gpus': 8.0}
         """
-        parts = [part for one in (self.top, self.efficiency, *self.sections.values()) for part in one.parts()]
+        own = () if self.income is None else (self.income,)
+        parts = [part for one in (self.top, self.efficiency, *self.sections.values(), *own) for part in one.parts()]
         return {
             f"{part.name}.{key}": value
             for part in parts
@@ -277,7 +283,8 @@ def read_plan(tables: Mapping[str, Any], name: str = "plan") -> Plan:
             raise PlanError(f'[{key}] is missing; a phase that the plan leaves out says why: skip = "..."')
     read = {key: _section(key, sections[key]) for key in SECTIONS if key in sections}
     efficiency = Section("efficiency", _values("efficiency", sections.get("efficiency", {}), efficiency_keys()))
-    plan = Plan(name, Section("plan", _values("plan", top, TOP)), read, efficiency)
+    income = read.pop(INCOME, None)
+    plan = Plan(name, Section("plan", _values("plan", top, TOP)), read, efficiency, income)
     _check(plan)
     return plan
 
@@ -428,6 +435,51 @@ def _check(plan: Plan) -> None:
             for stream in section.traffic or (None,):
                 question_of(plan, section, stream)
     _check_references(plan)
+    if plan.income is not None:
+        _check_income(plan.income, plan.sections["inference"])
+
+
+def _check_income(section: Section, inference: Section) -> None:
+    """Prices and users that the streams of the inference need."""
+    if "skip" in inference:
+        raise PlanError("[income] needs an [inference] section: what is sold is served")
+    by_token, by_month = ("output_price" in section, "subscription_price" in section)
+    if by_token != ("input_price" in section):
+        raise PlanError("[income] input_price and output_price go together: give both")
+    if not by_token and not by_month:
+        raise PlanError("[income] give input_price and output_price, or subscription_price")
+    if by_month:
+        _need(section, ("paying_users",))
+    elif "paying_users" in section:
+        raise PlanError("[income] subscription_price is missing, such as subscription_price = '20 USD'")
+    streams = inference.traffic or (inference,)
+    ways = {way_of_paying(one, section) for one in streams}
+    for way, is_priced, key in (("tokens", by_token, "output_price"), ("subscription", by_month, "subscription_price")):
+        if is_priced != (way in ways):
+            raise PlanError(
+                f"[income] {key} and the streams contradict each other: "
+                f'{"no stream is" if is_priced else "a stream is"} sold = "{way}"'
+            )
+    if "free_users" in section and "nothing" not in ways:
+        raise PlanError('[income] free_users have no traffic: give them an [[inference.traffic]] with paid = "no"')
+    if "conversion" in section:
+        _need(section, ("free_users", "paying_users"))
+    if "life" not in section and not all("life" in one for one in streams):
+        raise PlanError("[income] life is missing: how long it is sold, such as life = '12 months'")
+
+
+def way_of_paying(stream: Section, income: Section) -> str:
+    """How a stream is paid for: as it says, else token by token where these have a price.
+
+    Examples
+    --------
+    >>> income = Section("income", {"subscription_price": 20.0})
+    >>> way_of_paying(Section("inference", {}), income), way_of_paying(Section("x", {"paid": "no"}), income)
+    ('subscription', 'nothing')
+    """
+    if stream.text("paid") == "no":
+        return "nothing"
+    return stream.text("sold") or ("tokens" if "output_price" in income else "subscription")
 
 
 def _check_pretraining(section: Section) -> None:

@@ -9,8 +9,9 @@ from typing import TypeVar
 from computeledger.arrays import Num, Uncertain, sample
 from computeledger.economics.hosting.cost import OwnedGpu
 from computeledger.economics.hosting.rent import hourly_price
+from computeledger.economics.income.months import behaviour
 from computeledger.economics.plan.keys import SECTIONS, TRAFFIC
-from computeledger.economics.plan.read import STEPS_IN_FLIGHT, Plan, Section, question_of
+from computeledger.economics.plan.read import INCOME, STEPS_IN_FLIGHT, Plan, Section, question_of
 from computeledger.errors import InputError, PlanError
 from computeledger.facts.architecture import Model
 from computeledger.facts.editions import load_prices
@@ -153,7 +154,7 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
     inputs: dict[str, Uncertain] = {f"efficiency.{name}": one.value for name, one in load_all_factors().items()}
     inputs |= _training_ratios(plan)
     inputs |= _serving_ratios(plan) | _engine_factors(plan)
-    inputs |= plan.uncertain()
+    inputs |= market_inputs(plan) | plan.uncertain()
     for section in plan.sections.values():
         if "skip" in section:
             continue
@@ -166,6 +167,20 @@ def uncertain_inputs(plan: Plan) -> dict[str, Uncertain]:
         elif kind is not None:
             inputs[f"price.{system.accelerator.id}.{kind}"] = price_fact(system, kind).uncertain
     return inputs
+
+
+def market_inputs(plan: Plan) -> dict[str, Uncertain]:
+    """What the market does where an income section is silent, by the names its samples go by.
+
+    Examples
+    --------
+    >>> plan = Plan("x", Section("plan", {}), income=Section("income", {"growth": 0.02}))
+    >>> "income.growth" in market_inputs(plan), market_inputs(plan)["income.demand_elasticity"]
+    (False, Range(low=0.5, high=1.5, bounded=False))
+    """
+    if plan.income is None:
+        return {}
+    return {f"{INCOME}.{name}": value for name, (value, _) in behaviour().items() if name not in plan.income}
 
 
 def sampled(inputs: Mapping[str, Uncertain], n_samples: int, seed: int) -> dict[str, Num]:

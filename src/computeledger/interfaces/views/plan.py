@@ -9,6 +9,7 @@ from typing import Any
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell
+from computeledger.interfaces.views.income import income_sentence, income_tables
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.document import operations_document
 from computeledger.questions.wording import (
@@ -81,7 +82,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         facts=tuple(_facts(document)),
         tiles=tuple(_tile(document, *one) for one in _TILES),
         plots=_plots(document, ledger),
-        tables=(_ledger(document), *_shares(document), *_balance(document), *_drivers(document)),
+        tables=(_ledger(document), *_income(document), *_shares(document), *_balance(document), *_drivers(document)),
         grounds=tuple(_grounds(document)),
         overline="plan",
     )
@@ -105,6 +106,8 @@ def _headline(document: Mapping[str, Any]) -> str:
     whole = "to serve it" if set(document["phases"]) == {"inference"} else "over the model's life"
     said = f"{hours} and {usd} {whole}{', experiments included' if document['experiments'] else ''}"
     said = f"{said}. {_currencies(document['shares'])}".strip()
+    if "income" in document:
+        said = f"{said} {income_sentence(document['income'])}"
     drivers = " and ".join(input_phrase(one["name"]) for one in document["drivers"][:_NAMED])
     return f"{said} The spread comes mostly from {drivers}." if drivers else said
 
@@ -182,6 +185,10 @@ def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:
         for name in flop
     ]
     return (Table("Shares of the three phases", ("", "in FLOP", "in GPU-time"), rows, "gpu_hours"),)
+
+
+def _income(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    return income_tables(document["income"]) if "income" in document else ()
 
 
 _BALANCE = (

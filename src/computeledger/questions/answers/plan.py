@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from computeledger.actuals.plan_calibration import calibrated, read_calibration
+from computeledger.arrays import QUANTILES, Num
+from computeledger.economics.plan.income import Returns
 from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.phases import Phase
@@ -184,6 +188,9 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         "n_samples": ledger.n_samples,
         "seed": ledger.seed,
     }
+    if ledger.income is not None:
+        document["income"] = income_document(ledger.income)
+        document |= {name: document["income"][name] for name in ("payback_months", "margin_fraction")}
     if working:
         everything = [*(figure for phase in ledger.phases.values() for figure in phase.figures), *ledger.figures]
         document["working"] = [figure_document(figure) for figure in everything]
@@ -194,6 +201,63 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
             engine = serving_constants(ledger.plan, inference)
             document["efficiency_of_inference"] = efficiency_document(engine, own)
     return document
+
+
+#: What an income may lack, by its unit: where it is infinite it does not exist.
+_EARNED = {
+    "capital_usd": "USD", "revenue_usd": "USD", "cost_usd": "USD", "margin_fraction": "", "payback_months": "months",
+    "npv_usd": "USD", "irr_per_year": "", "retire_months": "months", "price_ratio_break_even": "",
+    "traffic_ratio_break_even": "",
+}  # fmt: skip
+
+
+#: Fields in months, whose unit stands in the name of a document only.
+_FIELDS = {"payback_months": "payback", "retire_months": "retirement"}
+
+
+def income_document(found: Returns) -> dict[str, Any]:
+    """What a plan earns, as JSON has it: null where a figure does not exist, such as a payback that never comes.
+
+    Examples
+    --------
+    >>> tables = {"model": "llama-3.1-8b", "system": "h100-nvl8", "price": "$2/h", "pretraining": {"skip": "open"},
+    ...           "rl": {"skip": "none"}, "inference": {"rate": "1B tokens/day", "life": "6 months",
+    ...           "input_tokens": "2K tokens", "output_tokens": "500 tokens", "layout": "tp1", "batch": 64},
+    ...           "income": {"input_price": "0 $/Mtok", "output_price": "0 $/Mtok"}}
+    >>> document = plan(tables, samples=16).to_dict()["income"]
+    >>> document["revenue_usd"], document["margin_fraction"], document["retire_months"]
+    (0.0, None, 0.0)
+    """
+    users = {"usd_per_free_user_month": found.users.free_user_usd, "usd_per_conversion": found.users.conversion_usd}
+    return {
+        **{name: _where_finite(getattr(found, _FIELDS.get(name, name)), unit) for name, unit in _EARNED.items()},
+        "pays_back_fraction": found.pays_back_fraction,
+        **{name: _where_finite(value, "USD") for name, value in users.items() if value is not None},
+        "tokens_per_user_day": {
+            name: _where_finite(value, "tokens") for name, value in found.users.daily_tokens.items()
+        },
+        "drivers": [
+            {
+                "name": one.name,
+                "low": one.value.low,
+                "high": one.value.high,
+                "unit": driver_unit(one.name),
+                "rank_correlation": {"npv_usd": one.npv_correlation},
+            }
+            for one in found.drivers
+        ],
+    }
+
+
+def _where_finite(value: Num, unit: str) -> Any:
+    """A quantity; a quantile that is infinite is null, and so is the whole where all are."""
+    samples = np.sort(np.atleast_1d(np.asarray(value, float)))
+    if np.all(np.isfinite(samples)):
+        return quantity(value, unit)
+    if samples[0] == samples[-1]:
+        return None
+    points = {name: float(samples[round(share * (samples.size - 1))]) for name, share in QUANTILES.items()}
+    return {**{name: one if np.isfinite(one) else None for name, one in points.items()}, "unit": unit}
 
 
 def driver_unit(name: str) -> str:

@@ -1,0 +1,271 @@
+"""What a plan's inference earns: sales by month from its streams, and what they return on the training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from computeledger.arrays import Num, Range, Uncertain, centred_ranks
+from computeledger.economics.income.months import (
+    MOST_MONTHS,
+    SOLD,
+    Market,
+    Months,
+    Sales,
+    behaviour,
+    months_of,
+)
+from computeledger.economics.income.returns import internal_rate, last_month, monthly, payback_of, value_of_months
+from computeledger.economics.plan.phases import Carried, Phase
+from computeledger.economics.plan.read import INCOME, Plan, Section, way_of_paying
+from computeledger.errors import PlanError
+from computeledger.units import DAY_S, MONTH_S, TOKENS_PER_MTOK
+from computeledger.workloads.result import Figure, Term
+
+Floats = NDArray[np.float64]
+#: Rank correlation below which an input is no driver.
+WEAKEST_DRIVER = 0.05
+_MARKET = ("growth", "churn", "conversion", "price_decline", "follow", "demand_elasticity", "cost_decline")
+
+
+@dataclass(frozen=True, slots=True)
+class IncomeDriver:
+    """An uncertain input and how strongly it moves the net present value."""
+
+    name: str
+    value: Range
+    npv_correlation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """What users cost, and what they read and write.
+
+    Attributes
+    ----------
+    free_user_usd : ndarray or None
+        What serving a free user costs a month [USD].
+    conversion_usd : ndarray or None
+        What serving free users costs for each who starts to pay [USD].
+    daily_tokens : mapping of str to ndarray
+        Of a paying and of a free user, cached ones included [token].
+    """
+
+    free_user_usd: Floats | None
+    conversion_usd: Floats | None
+    daily_tokens: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """What a model earns over its life.
+
+    Attributes
+    ----------
+    capital_usd : ndarray
+        Pretraining, RL and experiments, spent before release [USD].
+    revenue_usd, cost_usd : ndarray
+        Of the life: sales, and what serving them costs, free users included [USD].
+    margin_fraction : ndarray
+        Of the revenue left after serving; minus infinity without revenue [-].
+    payback : ndarray
+        From release until the margins have returned the capital; infinite where they do not within the life [month].
+    npv_usd : ndarray
+        Net present value at ``discount_rate``, when training is paid [USD].
+    irr_per_year : ndarray
+        Rate at which that is zero [-].
+    retirement : ndarray
+        After which serving earns nothing more; infinite where that lies beyond ten years [month].
+    price_ratio_break_even : ndarray
+        All prices over the plan's at which the net present value is zero [-].
+    traffic_ratio_break_even : ndarray
+        All traffic over the plan's at which it is; infinite where serving itself loses [-].
+    users : Users
+        What free ones cost, what all read and write.
+    schedule : Months
+        Sales and costs by month.
+    figures : tuple of Figure
+        Working.
+    assumptions : tuple of Term
+        How the market behaves where the plan is silent.
+    drivers : tuple of IncomeDriver
+        Strongest first.
+    """
+
+    capital_usd: Floats
+    revenue_usd: Floats
+    cost_usd: Floats
+    margin_fraction: Floats
+    payback: Floats
+    npv_usd: Floats
+    irr_per_year: Floats
+    retirement: Floats
+    price_ratio_break_even: Floats
+    traffic_ratio_break_even: Floats
+    users: Users
+    schedule: Months
+    figures: tuple[Figure, ...]
+    assumptions: tuple[Term, ...]
+    drivers: tuple[IncomeDriver, ...]
+
+    @property
+    def pays_back_fraction(self) -> float:
+        """Share of the samples that pay back within the life [-]."""
+        return float(np.mean(np.isfinite(self.payback)))
+
+
+def estimate_income(
+    plan: Plan, phases: Mapping[str, Phase], inputs: Mapping[str, Uncertain], draws: Mapping[str, Num]
+) -> Returns | None:
+    """Work out what a plan earns; None where it says no prices.
+
+    ``NPV = -K + sum over months of (revenue - cost) (1 + r)^-(t + 1 + build)``
+
+    Raises
+    ------
+    PlanError
+        Where it is sold for longer than ten years.
+    """
+    if plan.income is None:
+        return None
+    section, inference = plan.income, plan.sections["inference"]
+    streams = {one.name: one for one in inference.traffic or (inference,)}
+    ways = {one.key: way_of_paying(streams[one.key], section) for one in phases["inference"].carried}
+    sales = _sales(section, phases["inference"], ways, draws, [*streams.values()])
+    months = months_of(sales, Market(**{name: draws[f"{INCOME}.{name}"] for name in _MARKET}))
+    capital = np.atleast_1d(np.asarray(sum(one.usd for name, one in phases.items() if name != "inference"), float))
+    capital, revenue, cost = np.broadcast_arrays(
+        capital, months.over_life(months.revenue_usd), months.over_life(months.revenue_usd - months.margin_usd)
+    )
+    rate, delay = monthly(draws[f"{INCOME}.discount_rate"]), draws[f"{INCOME}.build_time"] / MONTH_S
+    cash = months.margin_usd * months.served
+    earned = value_of_months(months.revenue_usd * months.served, rate, delay)
+    npv = value_of_months(cash, rate, delay) - capital
+    spent = earned - npv  # present value of all costs, training included
+    served = np.maximum(npv + capital, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        margin = np.where(revenue > 0, 1 - cost / revenue, -np.inf)
+        price_ratio = np.where(earned > 0, spent / earned, np.inf)
+        traffic_ratio = np.where(served > 0, capital / served, np.inf)
+    return Returns(
+        capital_usd=capital,
+        revenue_usd=revenue,
+        cost_usd=cost,
+        margin_fraction=margin,
+        payback=payback_of(capital, cash),
+        npv_usd=npv,
+        irr_per_year=internal_rate(capital, cash, delay),
+        retirement=last_month(months.margin_usd),
+        price_ratio_break_even=price_ratio,
+        traffic_ratio_break_even=traffic_ratio,
+        users=_users(months, phases["inference"].carried, ways, draws[f"{INCOME}.conversion"]),
+        schedule=months,
+        figures=_figures((capital, revenue, cost, margin, npv), sales),
+        assumptions=_assumptions(section, draws),
+        drivers=_drivers(inputs, draws, npv),
+    )
+
+
+def _sales(
+    section: Section, inference: Phase, ways: Mapping[str, str], draws: Mapping[str, Num], streams: list[Section]
+) -> Sales:
+    """Income of the tokens at the first month's prices, and the cost of each way of paying."""
+
+    def priced(key: str, instead: str = "") -> Num:
+        return draws.get(f"{INCOME}.{key}", draws.get(f"{INCOME}.{instead}", 0.0))
+
+    by_token = [one for one in inference.carried if ways[one.key] == "tokens"]
+    whole_price = sum(
+        one.prefilled_tokens * priced("input_price") + one.output_tokens * priced("output_price")
+        + one.cached_tokens * priced("cached_price", "input_price")
+        for one in by_token
+    ) / TOKENS_PER_MTOK  # fmt: skip
+    lives = [draws[f"{one.name}.life"] for one in streams if "life" in one]
+    life = draws[f"{INCOME}.life"] if "life" in section else np.maximum.reduce(np.broadcast_arrays(*lives))
+    life = life / MONTH_S
+    if np.max(life) > MOST_MONTHS:
+        raise PlanError(f"[income] life = {np.max(life):.3g} months: it is at most {MOST_MONTHS}, ten years")
+    return Sales(
+        life=life,
+        token_usd=whole_price * (1 - priced("batch_share") * priced("batch_discount")),
+        cost_usd={
+            way: sum(inference.usd * one.time_fraction for one in inference.carried if ways[one.key] == way)
+            for way in SOLD
+        },
+        subscription_usd=priced("subscription_price"),
+        paying_users=priced("paying_users"),
+        free_users=priced("free_users"),
+    )
+
+
+def _users(months: Months, carried: tuple[Carried, ...], ways: Mapping[str, str], conversion: Num) -> Users:
+    """What a free user and a conversion cost, and tokens of a user and day."""
+    per_month: Floats | None = None
+    per_conversion: Floats | None = None
+    per_day: dict[str, Floats] = {}
+    for name, way, users in (("paying", "subscription", months.paying_users), ("free", "nothing", months.free_users)):
+        user_months = months.over_life(users)
+        own = [one for one in carried if ways[one.key] == way]
+        if not own or not np.all(user_months > 0):
+            continue
+        tokens = sum(one.prefilled_tokens + one.cached_tokens + one.output_tokens for one in own)
+        per_day[name] = np.asarray(tokens / user_months / (MONTH_S / DAY_S))
+        if name == "free":
+            cost = months.over_life(months.cost_usd[way])
+            per_month = cost / user_months
+            per_conversion = cost / (user_months * conversion) if np.all(np.asarray(conversion) > 0) else None
+    return Users(per_month, per_conversion, per_day)
+
+
+def _figures(found: tuple[Floats, Floats, Floats, Floats, Floats], sales: Sales) -> tuple[Figure, ...]:
+    """Working of the money."""
+    capital, revenue, cost, margin, npv = found
+    said = (Term("revenue", revenue, "USD"), Term("cost", cost, "USD"))
+    own = (Term("tokens at the first month's price", sales.token_usd, "USD"),
+           Term("subscription", sales.subscription_usd, "USD", "plan", "income.subscription_price"),
+           Term("life", sales.life, "months"))  # fmt: skip
+    formula = "sum over months of tokens sold x own price + paying users x subscription"
+    return (
+        Figure("income.revenue_usd", revenue, "USD", formula, own),
+        Figure("income.margin_fraction", margin, "", "1 - cost / revenue", said),
+        Figure("income.npv_usd", npv, "USD", "-K + sum over months of (revenue - cost) (1 + r)^-(t + 1 + build)",
+               (Term("K", capital, "USD", "figure", "pretraining, RL and experiments"), *said)),
+    )  # fmt: skip
+
+
+def _assumptions(section: Section, draws: Mapping[str, Num]) -> tuple[Term, ...]:
+    """How the market behaves where the plan is silent, as far as it moves anything."""
+    silent = [name for name in behaviour() if name not in section]
+    idle = {"batch_discount": "batch_share", "churn": "paying_users", "conversion": "free_users"}
+    idle |= dict.fromkeys(("price_decline", "follow", "demand_elasticity", "batch_share"), "output_price")
+    return tuple(
+        Term(f"{INCOME}.{name}", draws[f"{INCOME}.{name}"], "fraction" if name in _FRACTIONS else "",
+             *_origin(behaviour()[name][1]))
+        for name in silent
+        if name not in idle or idle[name] in section
+    )  # fmt: skip
+
+
+_FRACTIONS = ("price_decline", "batch_share", "batch_discount", "growth", "churn", "conversion", "cost_decline",
+              "discount_rate")  # fmt: skip
+
+
+def _origin(ground: str) -> tuple[str, str]:
+    """Whether it is assumed or published, and where that is said."""
+    head, _, rest = ground.partition(": ")
+    return ("assumption", rest) if head == "assumption" else ("fact", ground)
+
+
+def _drivers(inputs: Mapping[str, Uncertain], draws: Mapping[str, Num], npv: Floats) -> tuple[IncomeDriver, ...]:
+    """Rank correlation of every uncertain input with the net present value."""
+    ranks = centred_ranks(npv)
+    found = [
+        IncomeDriver(name, value, float(np.sum(centred_ranks(draws[name]) * ranks)))
+        for name, value in inputs.items()
+        if isinstance(value, Range)
+    ]
+    strong = [one for one in found if abs(one.npv_correlation) >= WEAKEST_DRIVER]
+    return tuple(sorted(strong, key=lambda one: abs(one.npv_correlation), reverse=True))
