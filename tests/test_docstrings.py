@@ -34,6 +34,7 @@ FULL = (
     "computeledger.economics.prices.markup.",
     "computeledger.economics.prices.physics.",
     "computeledger.economics.routing.model.",
+    "computeledger.frontier.conditional.",
     "computeledger.frontier.decoding.",
     "computeledger.frontier.forecast.",
     "computeledger.frontier.growth.",

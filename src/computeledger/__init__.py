@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.fit import fit
     from computeledger.questions.answers.frontier.forecast import backtest, forecast, growth
+    from computeledger.questions.answers.frontier.labs import labs, training_runs
     from computeledger.questions.answers.frontier.runs import flop_sheet, schedule, spread
     from computeledger.questions.answers.frontier.sites import sites
     from computeledger.questions.answers.frontier.systems import systems
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
         FlopSheetQuestion,
         ForecastQuestion,
         GrowthQuestion,
+        LabsQuestion,
+        RunsQuestion,
         ScheduleQuestion,
         SitesQuestion,
         SpreadQuestion,
@@ -126,6 +129,7 @@ _HOMES = {
     "questions.answers.facts": ("diff_facts", "search_facts"),
     "questions.fit": ("FitQuestion",),
     "questions.answers.frontier.forecast": ("backtest", "forecast", "growth"),
+    "questions.answers.frontier.labs": ("labs", "training_runs"),
     "questions.answers.frontier.sites": ("sites",),
     "questions.answers.frontier.systems": ("systems",),
     "questions.answers.frontier.runs": ("flop_sheet", "schedule", "spread"),
@@ -136,6 +140,8 @@ _HOMES = {
         "FlopSheetQuestion",
         "ForecastQuestion",
         "GrowthQuestion",
+        "LabsQuestion",
+        "RunsQuestion",
         "ScheduleQuestion",
         "SitesQuestion",
         "SpreadQuestion",
@@ -196,6 +202,7 @@ __all__ = [
     "GrowthQuestion",
     "InputError",
     "InvertQuestion",
+    "LabsQuestion",
     "Layout",
     "Ledger",
     "Machine",
@@ -216,6 +223,7 @@ __all__ = [
     "RouteQuestion",
     "RunLedger",
     "RunMachine",
+    "RunsQuestion",
     "ScheduleQuestion",
     "ServeQuestion",
     "ServingClock",
@@ -249,6 +257,7 @@ __all__ = [
     "growth",
     "ideal_serving",
     "invert",
+    "labs",
     "load_accelerator",
     "load_model",
     "load_ownership",
@@ -284,6 +293,7 @@ __all__ = [
     "systems",
     "timed_pool",
     "trainer_callback",
+    "training_runs",
     "validate",
 ]
 

@@ -16,6 +16,7 @@ from computeledger.arrays import median
 from computeledger.errors import FactError, InputError, UnknownIdError
 from computeledger.facts.editions import load_tiers
 from computeledger.facts.load import load_accelerator
+from computeledger.frontier.conditional import pace_of, reached_under
 from computeledger.frontier.epoch_files import (
     CHIPS,
     TIMELINES,
@@ -27,6 +28,7 @@ from computeledger.frontier.epoch_files import (
 )
 from computeledger.frontier.forecast import backtest, backtest_series, run_series, site_series, when_reached
 from computeledger.frontier.growth import (
+    Scenario,
     fit_growth,
     fitted_growth,
     flat_funding_slowdown,
@@ -271,20 +273,36 @@ def test_labs_of_the_sites_stay_within_epoch_s_fleets(epoch: Path) -> None:
         last = [one for one in lab_timeline(lab, chips) if one.date <= "2025-12-31"][-1]
         assert 0 < last.low <= last.mid <= last.high <= most, lab
     assert last.mid > 0.8 * 634_793
-    assert lab_timeline("xAI", chips) == lab_timeline("SpaceXAI", chips)  # the only name that it is a part of
-    with pytest.raises(InputError, match=r"a part of Google, Google DeepMind"):
-        lab_timeline("oogle", chips)
+    assert lab_timeline("xAI", chips) == lab_timeline("SpaceXAI", chips)  # two names of one lab
+    assert lab_timeline("Google", chips) == lab_timeline("deepmind", chips)
+    with pytest.raises(InputError, match=r"a part of Anthropic, Microsoft"):
+        lab_timeline("ic", chips)
     with pytest.raises(InputError, match=r"allowed: .*OpenAI.*SpaceXAI"):
         lab_timeline("Open IA", chips)
 
 
-def test_a_forecast_takes_a_scenario(run_json: Any) -> None:
-    """Flat funding leaves what a dollar buys: ln(1e28 / largest) / ln(1.37) years, later than the trend."""
-    document = run_json("frontier", "forecast", "1e28", "--scenario", "flat-funding", "--json")
-    (row,) = document["scenarios"]
-    years = np.log(1e28 / document["largest_known"]) / np.log(fitted_growth()["h100e_per_usd"].ratio)
-    assert year_of(row["date"]) == pytest.approx(year_of(document["known_until"]) + years, abs=0.02)
-    assert row["date"] > document["date"]["p95"]
+def test_scenarios_are_slices_of_one_model(run_json: Any, tmp_path: Path) -> None:
+    """The trend's paths at another pace: flat funding takes ln 2.87 / ln 1.37 years for each of the trend."""
+    fits, trend = fitted_growth(), when_reached(run_series(), 1e28)
+    same = reached_under(trend, pace_of(shipped_scenarios()["trend"], fits))
+    assert same.years == pytest.approx(trend.years, abs=1e-9)
+    slow = math.log(fits["site_usd"].ratio * fits["h100e_per_usd"].ratio) / math.log(fits["h100e_per_usd"].ratio)
+    flat = reached_under(trend, pace_of(shipped_scenarios()["flat-funding"], fits))
+    last = trend.series.years[-1]
+    assert flat.years - last == pytest.approx((trend.years - last) * slow, rel=1e-6)
+    growing = [reached_under(trend, pace_of(Scenario("x", funding=ratio), fits)) for ratio in (1.0, 1.5, 2.0, 4.0)]
+    chances = [one.probability_by("2028-12-31") for one in growing]
+    assert chances == sorted(chances) and chances[0] < 0.05 and chances[-1] > trend.probability_by("2028-12-31")
+    never = reached_under(trend, pace_of(Scenario("x", funding=0.5), fits))
+    assert np.all(np.isinf(never.years)) and never.probability_by("2999-12-31") == 0.0
+    done = when_reached(run_series(), 1e25)
+    assert reached_under(done, pace_of(Scenario("x", funding=0.5), fits)).years[0] == done.years[0]
+    own = tmp_path / "own.toml"
+    own.write_text('[mine]\nnote = "funding stays"\nfunding = 1.0\n')
+    asked = ["frontier", "forecast", "1e28", "--by", "2028-12-31"]
+    mine = run_json(*asked, "--scenario", str(own), "--json")
+    assert mine["probability"] == flat.probability_by("2028-12-31") and mine["scenario"] == "mine"
+    assert mine["date"]["p50"] > date_of(float(np.quantile(trend.years, 0.95)))
 
 
 def test_the_contracts(run_json: Any, epoch: Path) -> None:
@@ -295,7 +313,10 @@ def test_the_contracts(run_json: Any, epoch: Path) -> None:
     assert "CC BY 4.0" in sites["credit"]
     assert {"name", "date", "h100e_8bit", "published_h100e_8bit", "facility_w"} <= set(sites["sites"][0])
     ahead = run_json("frontier", "forecast", "1e28", "--by", "2028-12-31", "--json")
-    assert 0.5 < ahead["probability_by"]["probability"] <= 1.0
+    assert 0.5 < ahead["probability"] == ahead["probability_by"]["probability"] <= 1.0
+    rows = {one["scenario"]: one["probability"] for one in ahead["scenarios"]}
+    assert list(rows) == list(shipped_scenarios()) and ahead["scenario"] == "trend"
+    assert rows["trend"] == ahead["probability"] == max(rows.values()) and rows["flat-funding"] == min(rows.values())
     assert ahead["trains"]["dense"]["batches"][0]["parts"]
     assert ahead["date"]["p05"] < ahead["date"]["p50"] < ahead["date"]["p95"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import calendar
 import csv
 import datetime
 import functools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +65,20 @@ def checked_day(text: str, where: str) -> str:
         return datetime.date.fromisoformat(text[:10]).isoformat()
     except ValueError:
         raise InputError(f"{where}: {shown(text)} is no date; write YYYY-MM-DD") from None
+
+
+def checked_month(text: str, where: str) -> str:
+    """A day, or the last day of a month.
+
+    Examples
+    --------
+    >>> checked_month("2026-11", "--date"), checked_month("2026-02-03", "--date")
+    ('2026-11-30', '2026-02-03')
+    """
+    if not re.fullmatch(r"\d{4}-\d{2}", text):
+        return checked_day(text, where)
+    first = datetime.date.fromisoformat(checked_day(f"{text}-01", where))
+    return first.replace(day=calendar.monthrange(first.year, first.month)[1]).isoformat()
 
 
 def read_rows(path: Path, needed: Iterable[str]) -> Iterator[tuple[str, Mapping[str, str]]]:

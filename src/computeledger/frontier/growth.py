@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -27,8 +26,6 @@ GROWTH_WORDS = {
     "h100e_per_usd": ("H100-equivalents per dollar", ""),
     "h100e_per_w": ("H100-equivalents per watt", ""),
 }
-#: How far ahead a scenario is followed [year].
-_FURTHEST_YEARS = 50.0
 #: Fewest points of a fit.
 MIN_POINTS = 4
 
@@ -357,34 +354,6 @@ class Projection:
     years: Floats
     compute_ratio: Floats
     bounds: tuple[str, ...]
-
-
-def years_to_grow(scenario: Scenario, fits: Mapping[str, Growth], ratio: float) -> float:
-    """Time until compute has grown by a ratio in a scenario.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Bounds.
-    fits : mapping of str to Growth
-        Of :func:`fitted_growth`.
-    ratio : float
-        Over today's [-].
-
-    Returns
-    -------
-    float
-        0 where it is reached, infinite where not within 50 years [year].
-
-    Examples
-    --------
-    >>> flat, fits = load_scenarios("flat-funding")["flat-funding"], fitted_growth()
-    >>> round(years_to_grow(flat, fits, fits["h100e_per_usd"].ratio ** 3), 2)
-    3.0
-    """
-    years = np.linspace(0.0, _FURTHEST_YEARS, 10_001)
-    reached = project(scenario, fits, years).compute_ratio >= ratio
-    return float(years[int(np.argmax(reached))]) if reached.any() else math.inf
 
 
 def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Projection:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from computeledger.errors import InputError, shown
 from computeledger.frontier.epoch_files import COPY_DATE, ChipCount
 from computeledger.frontier.sites import flop_per_s_8bit, h100e_8bit
+from computeledger.frontier.text import frontier_document
 
 #: How sure the file is of a user, and from which end of the interval on its chips count.
 CONFIDENCE = {"confident": 0, "likely": 1, "speculative": 2, "estimate": 2, "": 1}
@@ -26,16 +27,31 @@ class LabDate:
     projected: bool
 
 
-def user_of(text: str) -> tuple[str, str]:
-    """Split a user into name and confidence.
+def lab_called(name: str) -> str:
+    """The one name of a lab that has several; any other name as it stands.
 
     Examples
     --------
-    >>> user_of("OpenAI #confident"), user_of("")
-    (('OpenAI', 'confident'), ('', ''))
+    >>> lab_called("xAI"), lab_called("google"), lab_called("Mistral AI")
+    ('SpaceXAI', 'Google DeepMind', 'Mistral AI')
+    """
+    asked = name.strip().lower()
+    for lab, table in frontier_document().table["labs"].items():
+        if asked in (one.lower() for one in (lab, *table["aliases"])):
+            return str(lab)
+    return name.strip()
+
+
+def user_of(text: str) -> tuple[str, str]:
+    """Split a user into the lab's name and the file's confidence.
+
+    Examples
+    --------
+    >>> user_of("xAI #confident"), user_of("")
+    (('SpaceXAI', 'confident'), ('', ''))
     """
     name, _, confidence = text.partition("#")
-    return name.strip(), confidence.strip()
+    return lab_called(name), confidence.strip()
 
 
 def lab_names(chips: Sequence[ChipCount]) -> list[str]:
@@ -44,7 +60,7 @@ def lab_names(chips: Sequence[ChipCount]) -> list[str]:
     Examples
     --------
     >>> lab_names([ChipCount("A", "2025-01-01", "H100", 1.0, "xAI #likely")])
-    ['xAI']
+    ['SpaceXAI']
     """
     found = {user_of(one.user) for one in chips}
     return sorted({name for name, sure in found if name and sure in CONFIDENCE and not name.startswith("Assumed")})
@@ -62,15 +78,22 @@ def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
     >>> [(one.date, one.low, one.high) for one in lab_timeline("xai", counts)]
     [('2025-01-01', 100000.0, 100000.0), ('2025-06-01', 100000.0, 150000.0)]
     """
-    name = _named(lab, lab_names(chips))
+    name = named_lab(lab, lab_names(chips))
     own = {one.name for one in chips if user_of(one.user)[0] == name}
     dates = sorted({one.date for one in chips if one.name in own})
-    return [found for date in dates if (found := _lab_date(name, date, chips)).high > 0]
+    return [found for date in dates if (found := lab_date(name, date, chips)).high > 0]
 
 
-def _named(lab: str, names: Sequence[str]) -> str:
-    """The name that is meant: as it stands, or the only one that it is a part of."""
-    same = [name for name in names if name.lower() == lab.lower()]
+def named_lab(lab: str, names: Sequence[str]) -> str:
+    """The name that is meant: as it stands, another of its names, or the only one that it is a part of.
+
+    Examples
+    --------
+    >>> named_lab("deepmind", ["Google DeepMind", "OpenAI"]), named_lab("open", ["Google DeepMind", "OpenAI"])
+    ('Google DeepMind', 'OpenAI')
+    """
+    called = lab_called(lab)
+    same = [name for name in names if name.lower() == called.lower()]
     part = [name for name in names if lab.strip() and lab.strip().lower() in name.lower()]
     if same or len(part) == 1:
         return (same or part)[0]
@@ -79,12 +102,31 @@ def _named(lab: str, names: Sequence[str]) -> str:
     raise InputError(f"lab {shown(lab)}: allowed: {', '.join(names)}")
 
 
-def _lab_date(lab: str, date: str, chips: Sequence[ChipCount]) -> LabDate:
+def standing(date: str, chips: Sequence[ChipCount]) -> list[ChipCount]:
+    """The last count of every kind of chip at every site, by a date.
+
+    Examples
+    --------
+    >>> one = [ChipCount("A", day, "H100", n, "") for day, n in (("2025-01-01", 1.0), ("2026-01-01", 2.0))]
+    >>> standing("2025-06-01", one)[0].count
+    1.0
+    """
     last: dict[tuple[str, str], ChipCount] = {}
     for one in chips:
         if one.date <= date and flop_per_s_8bit(one.chip) is not None:
             last[one.name, one.chip] = one
-    mine = [one for one in last.values() if user_of(one.user)[0] == lab]
+    return list(last.values())
+
+
+def lab_date(lab: str, date: str, chips: Sequence[ChipCount]) -> LabDate:
+    """A lab's chips at a date.
+
+    Examples
+    --------
+    >>> lab_date("OpenAI", "2025-01-01", [ChipCount("A", "2025-01-01", "H100", 10.0, "OpenAI #likely")]).mid
+    10.0
+    """
+    mine = [one for one in standing(date, chips) if user_of(one.user)[0] == lab]
     low, mid, high = (
         h100e_8bit(one for one in mine if CONFIDENCE.get(user_of(one.user)[1], 2) <= level) or 0.0 for level in range(3)
     )

@@ -34,7 +34,10 @@ class ForecastQuestion(Sampled):
     flop: Uncertain = asked("flop", "Size of the run.", ..., unit="FLOP", is_open=True)
     by: str | None = asked("text", "Day to give the probability for.", metavar=_DAY)
     scenario: str | None = asked(
-        "text", "Growth scenario, as in frontier growth: the date that it gives.", metavar="NAME|FILE"
+        "text",
+        "Scenario of growth, as in frontier growth, that the forecast is conditional on.",
+        metavar="NAME|FILE",
+        blank="the trend, and beside it all that ship",
     )
     accelerator: str = asked("text", "Chip.", "gb200-gpu", metavar="ID")
     duration: Uncertain = asked("s", "Duration of a run.", "4 months", unit=None, is_open=True)
@@ -55,6 +58,28 @@ class SitesQuestion(Asked):
         """Refuse a claim about nothing."""
         if self.claim is not None and (self.site is None or self.date is None):
             raise InputError("--claim needs --site and --date: power of which site, on which day")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabsQuestion(Sampled):
+    """Labs side by side at a date: largest site, whole fleet, its power, and what it trains."""
+
+    date: str = asked("text", "Day, or month (its last day).", "2026-08-22", metavar=_DAY)
+    lab: str | None = asked("text", "Only this lab; other names of it are known.", metavar="NAME", blank="all")
+    duration: Uncertain = asked("s", "Duration of a run.", "3..4 months", unit=None, is_open=True)
+    utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
+    data: str | None = asked("text", _DATA, metavar="DIR", blank=_SHIPPED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsQuestion(Asked):
+    """Training runs whose compute is estimated, by date of release."""
+
+    lab: str | None = asked("text", "Only runs of this lab; other names of it are known.", metavar="NAME", blank="all")
+    first: str | None = asked("text", "Released on this day or later.", metavar=_DAY)
+    last: str | None = asked("text", "Released on this day or earlier.", metavar=_DAY)
+    least: Uncertain | None = asked("flop", "Least training compute.", unit="FLOP", metavar="FLOP")
+    records: bool = asked("switch", "Only runs that were the largest when they came.", False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,8 @@ from computeledger.questions.frontier import (
     FlopSheetQuestion,
     ForecastQuestion,
     GrowthQuestion,
+    LabsQuestion,
+    RunsQuestion,
     ScheduleQuestion,
     SitesQuestion,
     SpreadQuestion,
@@ -55,6 +57,28 @@ def frontier_sites(**options: Any) -> None:
     from computeledger.questions.answers.frontier.sites import answer_sites
 
     show_answer(answer_sites(asked_by(SitesQuestion, options)), options)
+
+
+@frontier.command("labs")
+@question_options(LabsQuestion)
+@report_option
+@json_option
+def frontier_labs(**options: Any) -> None:
+    """Labs side by side at a date: largest site, whole fleet and its power, and what they train in 3 to 4 months."""
+    from computeledger.questions.answers.frontier.labs import answer_labs
+
+    show_answer(answer_labs(asked_by(LabsQuestion, options)), options)
+
+
+@frontier.command("runs")
+@question_options(RunsQuestion)
+@report_option
+@json_option
+def frontier_runs(**options: Any) -> None:
+    """Training runs whose compute is estimated, by date of release: who, when, how large, and how that is known."""
+    from computeledger.questions.answers.frontier.labs import answer_runs
+
+    show_answer(answer_runs(asked_by(RunsQuestion, options)), options)
 
 
 @frontier.command("backtest")

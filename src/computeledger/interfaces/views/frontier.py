@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from computeledger.frontier.conditional import TREND
 from computeledger.frontier.growth import GROWTH_WORDS
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
@@ -104,12 +105,19 @@ def _forecast(document: Document) -> View:
     )  # fmt: skip
     return View(
         title=f"A run of {target}",
-        headline=f"The trend of the largest runs reaches {target} on {date['p50']}, {reached}.{_stopped(document)}",
+        headline=f"{_subject(document)} {target} on {date['p50']}, {reached}.{_stopped(document)}",
         tiles=_forecast_tiles(document),
         plots=plots_,
-        tables=(*_scenario_dates(document), *_system_tables(document["needs"], document["trains"]), _hours(document)),
+        tables=(_slices(document), *_system_tables(document["needs"], document["trains"]), _hours(document)),
         notes=tuple(_forecast_notes(document)),
     )
+
+
+def _subject(document: Document) -> str:
+    """What is forecast: the trend, or the trend under a scenario."""
+    if document["scenario"] == TREND:
+        return "The trend of the largest runs reaches"
+    return f"With {document['scenario']} ({document['scenario_note']}) the largest run reaches"
 
 
 def _stopped(document: Document) -> str:
@@ -137,17 +145,24 @@ def _forecast_tiles(document: Document) -> tuple[Tile, ...]:
     )  # fmt: skip
 
 
-def _scenario_dates(document: Document) -> list[Table]:
-    rows = [
-        [one["scenario"], one["note"], one["date"] or "not within 50 years"] for one in document.get("scenarios", ())
-    ]
-    return [Table("If growth follows a scenario", ("scenario", "assumes", "date"), rows, "date")] if rows else []
+def _slices(document: Document) -> Table:
+    """The forecast on condition of each scenario."""
+    by = document.get("probability_by")
+    rows = []
+    for one in document["scenarios"]:
+        chance = [percent(one["probability"])] if by else []
+        date = one["date"]
+        rows.append([one["scenario"], *chance, date["p50"], f"{date['p05']} to {date['p95']}", one["note"]])
+    columns = ("scenario", *((f"by {by['date']} #",) if by else ()), "median date", "90 % interval", "assumes")
+    note = "the trend's paths, from the last data on at the pace of the scenario's compute (frontier growth)"
+    return Table("If growth follows a scenario", columns, rows, "date", note)
 
 
 def _forecast_notes(document: Document) -> list[str]:
     powered = document["largest_site_has_the_power"]["date"]
     ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
-    out = [f"the largest site has that power: {powered['p50']} ({ends})"]
+    own = "" if document["scenario"] == TREND else ", on its own trend"
+    out = [f"the largest site has that power{own}: {powered['p50']} ({ends})"]
     for name, one in document["repetition"].items():
         worth, chance = percent(point(one["worth_fraction"])), percent(point(one["exceeds_fraction"]))
         out.append(f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")

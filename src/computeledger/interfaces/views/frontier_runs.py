@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,14 @@ from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
+from computeledger.questions.answers.frontier.labs import LabsAnswer, RunsAnswer
 from computeledger.questions.answers.frontier.runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer
-from computeledger.questions.wording import percent, point, words
+from computeledger.questions.wording import interval_words, percent, point, span, words
 from computeledger.units import BITS_PER_BYTE, format_si
 
 _LEVERS = ("change", "sent #", "in #", "rate #", "fibre pairs #", "mean step #", "slower #")
+_LABS = ("lab", "largest site", "power #", "H100e #", "named #", "fleet #", "IT power #", "trains #")
+_RUNS = ("date", "run", "lab", "compute #", "", "days since #", "known")
 _DOMAINS = ("GPUs #", "step #", "MFU #", "rate #", "fibre pairs #", "layout")
 
 
@@ -126,8 +130,75 @@ def _schedule(answer: ScheduleAnswer) -> View:
     )
 
 
+def _labs(answer: LabsAnswer) -> View:
+    found = answer.to_dict()
+    rows = [_lab_row(one) for one in found["labs"]]
+    first = found["labs"][0] if found["labs"] else None
+    headline = "The data name no lab's chips for that day."
+    if first is not None and first["fleet_h100e_8bit"] is not None:
+        size = words(point(first["fleet_h100e_8bit"]), "")
+        headline = f"{first['lab']} uses {size} H100-equivalents, {interval_words(first['fleet_h100e_8bit'], '')}."
+    elif first is not None:
+        headline = f"{first['lab']}: the data name its sites only."
+    off = [abs(one) for one in found["growth_left_out_log"].values()]
+    basis = dict.fromkeys(one["basis"] for one in found["labs"])
+    return View(
+        title=f"Labs on {answer.date}",
+        headline=headline + (" Sites and fleets of that day are projected." if found["projected"] else ""),
+        tables=(Table("Fleets in 8-bit H100-equivalents, and what they train", _LABS, rows, "fleet_h100e_8bit",
+                      "site and named: what the data name (named: confident to all); its power with the 90 % interval "
+                      "of revisions; fleet: all that a lab uses, rented or owned; a run takes the whole of it"),),
+        notes=(f"a lab's growth in the last year estimated lay within {math.exp(max(off)):.1f}x of the others' mean",),
+        grounds=(*basis, found["credit"]),
+    )  # fmt: skip
+
+
+def _lab_row(one: Mapping[str, Any]) -> list[str | Cell]:
+    site, named = one["largest_site"], one["named_h100e_8bit"]
+    cells: list[str | Cell] = ["", "", ""]
+    if site is not None:
+        ends = site["facility_w_interval"]
+        power = "" if site["facility_w"] is None else words(site["facility_w"], "W")
+        cells = [
+            site["name"],
+            Cell(power, below=span(ends[0], ends[1], "W") if ends else ""),
+            format_si(site["h100e_8bit"]),
+        ]
+    counted = Cell(format_si(named["mid"]), below=span(named["low"], named["high"], "")) if named["high"] else ""
+    fleet = [
+        "" if one[name] is None else quantity_cell(one[name], unit)
+        for name, unit in (("fleet_h100e_8bit", ""), ("fleet_it_w", "W"), ("fleet_flop", "FLOP"))
+    ]
+    return [one["lab"], *cells, counted, *fleet]
+
+
+def _runs(answer: RunsAnswer) -> View:
+    found = answer.to_dict()
+    rows: list[list[str | Cell]] = [
+        [one["date"], one["name"], ", ".join(one["labs"]), words(one["training_flop"], "FLOP"),
+         "record" if one["is_record"] else "",
+         "" if one["days_since_previous"] is None else str(one["days_since_previous"]), one["confidence"]]
+        for one in found["runs"]
+    ]  # fmt: skip
+    largest = max(found["runs"], key=lambda one: one["training_flop"], default=None)
+    headline = f"No run of those known until {found['known_until']} is meant."
+    if largest is not None:
+        headline = (
+            f"{len(rows)} runs, the largest {largest['name']} with {words(largest['training_flop'], 'FLOP')}; "
+            f"known until {found['known_until']}."
+        )
+    return View(
+        title="Training runs",
+        headline=headline,
+        tables=(Table("By date of release", _RUNS, rows, "training_flop"),),
+        grounds=(found["credit"],),
+    )
+
+
 _VIEWS: dict[str, tuple[str, Callable[[Any], View]]] = {
     "SpreadAnswer": ("spread", _spread),
     "FlopSheetAnswer": ("sheet", _flop_sheet),
     "ScheduleAnswer": ("schedule", _schedule),
+    "LabsAnswer": ("labs", _labs),
+    "RunsAnswer": ("runs", _runs),
 }

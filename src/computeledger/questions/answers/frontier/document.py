@@ -13,7 +13,7 @@ from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.decoding import Reinforces, Serves
 from computeledger.frontier.epoch_files import CREDIT, SiteDate
 from computeledger.frontier.forecast import Backtest, Reached, Tested
-from computeledger.frontier.growth import Growth, Projection
+from computeledger.frontier.growth import Growth, Projection, Scenario
 from computeledger.frontier.needs import Needed
 from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.sites import SiteRow
@@ -187,8 +187,6 @@ def projection_document(one: Projection) -> dict[str, Any]:
 
 def reached_document(found: Reached) -> dict[str, Any]:
     """When a series reaches a value."""
-    points = np.quantile(found.years, [0.05, 0.1, 0.5, 0.9, 0.95], method="inverted_cdf")
-    dates = {name: date_of(float(year)) for name, year in zip(("p05", "p10", "p50", "p90", "p95"), points, strict=True)}
     return {
         "series": found.series.name,
         "model": found.model,
@@ -196,9 +194,21 @@ def reached_document(found: Reached) -> dict[str, Any]:
         "unit": found.series.unit,
         "known_until": found.series.dates[-1],
         "largest_known": float(found.series.values[-1]),
-        "date": dates,
+        "date": _dates(found),
         "growth_per_year": quantity(found.growth_ratio, "x"),
     }
+
+
+def _dates(found: Reached) -> dict[str, str]:
+    """Quantiles of the day on which a value is reached."""
+    points = np.quantile(found.years, [0.05, 0.1, 0.5, 0.9, 0.95], method="inverted_cdf")
+    return {name: date_of(float(year)) for name, year in zip(("p05", "p10", "p50", "p90", "p95"), points, strict=True)}
+
+
+def slice_document(scenario: Scenario, found: Reached, by: str | None) -> dict[str, Any]:
+    """The forecast on condition of a scenario."""
+    chance = {} if by is None else {"probability": found.probability_by(by)}
+    return {"scenario": scenario.name, "note": scenario.note, **chance, "date": _dates(found)}
 
 
 def gpu_time_document(needed: Needed) -> dict[str, Any]:

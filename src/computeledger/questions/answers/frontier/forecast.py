@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.fields import Given
+from computeledger.frontier.conditional import TREND, Pace, pace_of, predicted_under, reached_under
 from computeledger.frontier.epoch_files import CREDIT, checked_day, read_timelines
 from computeledger.frontier.fits import weights_fractions
 from computeledger.frontier.forecast import Backtest, Reached, forecast_series, run_series, site_series, when_reached
@@ -18,18 +18,19 @@ from computeledger.frontier.forecast import backtest as backtest_series
 from computeledger.frontier.growth import (
     Growth,
     Projection,
+    Scenario,
     dated_quantities,
     fitted_growth,
     flat_funding_slowdown,
     largest_systems,
     load_scenarios,
     project,
-    years_to_grow,
+    shipped_scenarios,
 )
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import Needed, needed_system
 from computeledger.frontier.steps import RunStep, run_steps
-from computeledger.frontier.trends import Predicted, Series, date_of, year_of
+from computeledger.frontier.trends import Predicted, Series
 from computeledger.frontier.working import growth_figures, reached_figures, run_figures, system_figures
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.progress import stage
@@ -38,6 +39,9 @@ from computeledger.questions.answers.frontier import document as documents
 from computeledger.questions.document import document
 from computeledger.questions.frontier import BacktestQuestion, ForecastQuestion, GrowthQuestion
 from computeledger.questions.grounds import figure_document
+
+#: Last quarter that the plots of a forecast show.
+_UNTIL = "2030-12-31"
 
 
 def _sites(data: str | None) -> Any:
@@ -158,12 +162,23 @@ class Ahead:
     predicted: Predicted
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The forecast on condition that compute grows as in a scenario."""
+
+    scenario: Scenario
+    pace: Pace
+    reached: Reached
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ForecastAnswer(Answer):
     """When a training run is possible, and what it takes."""
 
     question: ForecastQuestion
+    scenario: Scenario
     reached: Reached
+    slices: Mapping[str, Slice]
     needed: Needed
     steps: Mapping[str, Sequence[RunStep]]
     powered: Reached
@@ -178,9 +193,11 @@ class ForecastAnswer(Answer):
         question, needed = self.question, self.needed
         found = documents.reached_document(self.reached)
         if question.by is not None:
-            found["probability_by"] = {"date": question.by, "probability": self.reached.probability_by(question.by)}
-        if question.scenario is not None:
-            found["scenarios"] = _scenario_dates(question.scenario, self.reached.series, median_of(question.flop))
+            found["probability"] = self.reached.probability_by(question.by)
+            found["probability_by"] = {"date": question.by, "probability": found["probability"]}
+        found["scenario"], found["scenario_note"] = self.scenario.name, self.scenario.note
+        found["scenarios"] = [documents.slice_document(one.scenario, one.reached, question.by)
+                              for one in self.slices.values()]  # fmt: skip
         found["needs"] = documents.system_document(needed.system)
         found["trains"] = {
             name: documents.timed_run_document(one, self.steps[name]) for name, one in needed.runs.items()
@@ -238,26 +255,25 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
         question = replace(question, by=checked_day(question.by, "--by"))
     target, duration, utilization = (median_of(one) for one in (question.flop, question.duration, question.utilization))
     stage("the record so far")
-    series = run_series()
-    reached = when_reached(series, target, question.samples, question.seed)
+    trend = when_reached(run_series(), target, question.samples, question.seed)
+    slices = {one.name: _slice(one, trend) for one in load_scenarios(question.scenario).values()}
+    taken = next(iter(slices.values())) if len(slices) == 1 else _slice(shipped_scenarios()[TREND], trend)
     needed = needed_system(target, question.accelerator, duration, utilization)
-    both = {"ahead": series, "sites_ahead": site_series()}
+    runs, dates = run_series(), forecast_series(run_series(), _UNTIL)[0]
+    ahead = Ahead(runs, dates, predicted_under(trend.model, runs, dates, taken.pace))
     return ForecastAnswer(
         question=question,
-        reached=reached,
+        scenario=taken.scenario,
+        reached=taken.reached,
+        slices=slices,
         needed=needed,
         steps={name: run_steps(one, needed.system.generations, name) for name, one in needed.runs.items()},
         powered=when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), question.samples),
-        ahead={name: Ahead(one, *forecast_series(one, "2030-12-31")) for name, one in both.items()},
+        ahead={"ahead": ahead, "sites_ahead": Ahead(site_series(), *forecast_series(site_series(), _UNTIL))},
     )
 
 
-def _scenario_dates(given: str, series: Series, target: float) -> list[dict[str, Any]]:
-    """When the largest run reaches a size if it grows as the largest system does in a scenario: a date, no interval."""
-    fits, known, last = fitted_growth(), float(series.values[-1]), year_of(series.dates[-1])
-    found = []
-    for one in load_scenarios(given).values():
-        years = years_to_grow(one, fits, target / known)
-        date = date_of(last + years) if math.isfinite(years) else None
-        found.append({"scenario": one.name, "note": one.note, "date": date})
-    return found
+def _slice(scenario: Scenario, trend: Reached) -> Slice:
+    """The trend's paths at the pace of a scenario."""
+    pace = pace_of(scenario, fitted_growth())
+    return Slice(scenario, pace, reached_under(trend, pace))
