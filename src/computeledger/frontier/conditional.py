@@ -34,11 +34,33 @@ class Pace:
     trend_years: Floats
 
     def of_trend(self, years: Floats) -> Floats:
-        """Years of the trend for years of the scenario [year]."""
+        """Years of the trend for years of the scenario.
+
+        Parameters
+        ----------
+        years : ndarray
+            Of the scenario [year].
+
+        Returns
+        -------
+        ndarray
+            Of the trend [year].
+        """
         return np.interp(years, self.years, self.trend_years)
 
     def of_scenario(self, trend_years: Floats) -> Floats:
-        """Years of the scenario for years of the trend; infinite where it never grows as much [year]."""
+        """Years of the scenario for years of the trend.
+
+        Parameters
+        ----------
+        trend_years : ndarray
+            Of the trend [year].
+
+        Returns
+        -------
+        ndarray
+            Of the scenario; infinite where it never grows as much [year].
+        """
         first = np.searchsorted(self.trend_years, trend_years, side="left")
         found = np.interp(trend_years, *self._rising())
         return np.where(first >= len(self.trend_years), np.inf, found)
