@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from computeledger.arrays import Num, Range, median, sample
+from computeledger.economics.thinking.samples import base_samples_ratio, exponent_ratios
 from computeledger.errors import FactError
 from computeledger.facts.load import load_model, load_system
 from computeledger.frontier.abilities import trains
@@ -54,6 +55,22 @@ def whole_samples(n_samples: Num) -> Num:
     20.0
     """
     return np.asarray(np.ceil(n_samples))
+
+
+def samples_of_the_base(more: float, fewer: float) -> Num:
+    """How far two amounts of a trained model's samples lie apart in samples of its base, by published pairs.
+
+    Ends and median of 90 % of the pairs of a model before and after RL: each gives the ratio of the exponents of
+    coverage.
+
+    Examples
+    --------
+    >>> low, median, high = samples_of_the_base(10_000, 50)
+    >>> bool(1 < low < median < high <= 200)
+    True
+    """
+    ratios = [base_samples_ratio(more, fewer, 1.0, ratio) for _, _, ratio in exponent_ratios()]
+    return np.quantile(ratios, [0.05, 0.5, 0.95])
 
 
 def backward_flop(n_params_active: Num, tokens: Num) -> Num:
