@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.cost import cost
     from computeledger.questions.answers.facts import diff_facts, search_facts
     from computeledger.questions.answers.fit import fit
+    from computeledger.questions.answers.frontier.closed import sheet
     from computeledger.questions.answers.frontier.forecast import backtest, forecast, growth
     from computeledger.questions.answers.frontier.labs import labs, training_runs
     from computeledger.questions.answers.frontier.runs import flop_sheet, schedule, spread
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.rl_returns import RLReturnsQuestion
     from computeledger.questions.route import RouteQuestion
+    from computeledger.questions.sheet import SheetQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
     from computeledger.questions.validate import ValidateQuestion
@@ -130,6 +132,8 @@ _HOMES = {
     "questions.fit": ("FitQuestion",),
     "questions.answers.frontier.forecast": ("backtest", "forecast", "growth"),
     "questions.answers.frontier.labs": ("labs", "training_runs"),
+    "questions.answers.frontier.closed": ("sheet",),
+    "questions.sheet": ("SheetQuestion",),
     "questions.answers.frontier.sites": ("sites",),
     "questions.answers.frontier.systems": ("systems",),
     "questions.answers.frontier.runs": ("flop_sheet", "schedule", "spread"),
@@ -228,6 +232,7 @@ __all__ = [
     "ServeQuestion",
     "ServingClock",
     "ServingScenario",
+    "SheetQuestion",
     "SimulateRLQuestion",
     "SimulateServeQuestion",
     "SitesQuestion",
@@ -284,6 +289,7 @@ __all__ = [
     "schedule",
     "search_facts",
     "serve",
+    "sheet",
     "simulate_rl",
     "simulate_serve",
     "simulate_serving",

@@ -37,6 +37,7 @@ _COMMANDS = (
     "rl --model qwen3-8b --system h100-nvl8 --gpus 16 --layout tp2 --training-layout tp2-dp8 --rollout 4K --gold 128",
     "simulate serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --requests 200 --arrivals poisson:5",
     "allocate --budget '3e25 FLOP' --inference-tokens 100T", "invert --input 2 --output 12 --threshold 200K",
+    "sheet --price 3/15 --date 2025-02-24 --flop 1e28",
     "route examples/money/route-support.toml", "claims", "frontier systems '2K chips of gb200-gpu'",
     "frontier sites --site Colossus", "frontier sites --site 'Stargate Abilene' --claim '400 MW' --date 2025-12-31",
     "frontier growth", "frontier forecast 1e28 --by 2028-12-31 --scenario power-limited", "frontier backtest",

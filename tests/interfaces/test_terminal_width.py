@@ -40,6 +40,7 @@ _MORE = (
     "claims --verdict fails",
     'allocate --budget "3M GPU-hours" --inference-tokens 100T',
     "invert --input 2 --output 12",
+    "sheet --price 3/15 --speed 80 --date 2025-02-24 --flop 1e28 --power '20..40 MW' --duration 3months",
     "route examples/money/route-support.toml",
 )
 _README = [

@@ -123,6 +123,18 @@ def open_models() -> dict[str, OpenModel]:
 
 
 @functools.cache
+def release_dates() -> dict[str, str]:
+    """First day of the month in which each open model that is sold came out.
+
+    Examples
+    --------
+    >>> release_dates()["GLM-4.5"]
+    '2025-07-01'
+    """
+    return {row["model"]: f"{row['release']}-01" for row in _shipped_rows("open_model_sizes.csv")}
+
+
+@functools.cache
 def shipped_points() -> PricePoints:
     """Prices that ship: 434 of 75 open models whose sizes were read at a source, 2026-11-21.
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "allocate": (f"{_HOME}.money:allocate", "Split a budget over size, pretraining, RL and inference"),
     "prices": (f"{_HOME}.money:prices", "Price sheets of tokens: list, bill, history, floor"),
     "invert": (f"{_HOME}.money:invert", "What a price sheet reveals about the model behind it"),
+    "sheet": (f"{_HOME}.money:sheet", "A closed model from scraps: price, speed, cost, chips, date"),
     "route": (f"{_HOME}.money:route", "Cost, time and success of a finished task"),
     "frontier": (f"{_HOME}.frontier:frontier", "What power and money can train, and when"),
     "accuracy": (f"{_HOME}.validate:accuracy", "How far off answers are, by source, chip, engine and load"),

@@ -1,4 +1,4 @@
-"""The commands ``allocate``, ``prices``, ``invert`` and ``route``."""
+"""The commands ``allocate``, ``prices``, ``invert``, ``sheet`` and ``route``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from computeledger.questions.prices import (
     PriceSheetQuestion,
 )
 from computeledger.questions.route import RouteQuestion
+from computeledger.questions.sheet import SheetQuestion
 
 
 @click.command()
@@ -56,6 +57,21 @@ def invert(**options: Any) -> None:
     from computeledger.questions.answers.prices.invert import answer_invert
 
     show_answer(answer_invert(asked_by(InvertQuestion, options)), options)
+
+
+@click.command()
+@question_options(SheetQuestion)
+@report_option
+@json_option
+def sheet(**options: Any) -> None:
+    """What scraps say of a closed model together: parameters, tokens, FLOP and cost, and which clues conflict.
+
+    Every clue has a law fitted on open models. frontier sheet reconciles a published model; invert reads a price
+    sheet in full.
+    """
+    from computeledger.questions.answers.frontier.closed import answer_sheet
+
+    show_answer(answer_sheet(asked_by(SheetQuestion, options)), options)
 
 
 @click.command()

@@ -20,6 +20,7 @@ _MODULES = {
     "BooksAnswer": "books",
     "CalibrateAnswer": "calibrate",
     "ClaimAnswer": "frontier",
+    "ClosedModelAnswer": "closed_model",
     "CompareAnswer": "compare",
     "CostAnswer": "cost",
     "FitAnswer": "fit",

@@ -1,0 +1,75 @@
+"""The view of a closed model's sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
+from computeledger.questions.answer import Answer
+from computeledger.questions.wording import interval_words, percent, point, words
+
+_NAMES = {
+    "n_params_active": ("Active parameters", "params"),
+    "n_params_total": ("Total parameters", "params"),
+    "tokens": ("Pretraining tokens", "tokens"),
+    "training_flop": ("Pretraining", "FLOP"),
+    "gpu_hours": ("GPU-hours", "GPU-hours"),
+    "training_usd": ("Cost of the run", "USD"),
+}
+#: A probability below this is printed as less than it.
+_LEAST = 1e-3
+_COLUMNS = ("clue", "says", "alone #", "all others #", "moves by #", "agrees at #")
+
+
+def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand in the docs)
+    """Figures, pulls and conflicts."""
+    found = answer.to_dict()
+    active = found["n_params_active"]
+    against = found["conflicts"]
+    said = f" In conflict with the others: {', '.join(against)}." if against else " No clue contradicts the others."
+    bars = {"before any clue": found["n_params_active_before"]}
+    bars |= {f"{one['clue']} alone": one["n_params_active_alone"] for one in found["clues"]}
+    bars["all clues"] = active
+    caption = "Active parameters from each clue alone (with the date, where it is known), and from all; 90 % intervals."
+    return View(
+        title="A closed model's sheet",
+        overline="sheet",
+        headline=(
+            f"About {words(point(active), 'params')} active parameters, {interval_words(active, 'params')} with 90 % "
+            f"confidence.{said if len(found['clues']) > 1 else ''}"
+        ),
+        tiles=tuple(_tile(found, key) for key in _NAMES),
+        plots=(Plot("active", "Active parameters", caption, bars_figure(bars, "params", PHASE_COLORS["pretraining"]),
+                    "clues"),),
+        tables=(_clues(found),),
+        facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
+               ("Chip of the run", found["accelerator"])),
+        grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
+    )  # fmt: skip
+
+
+def _tile(found: Mapping[str, Any], key: str) -> Tile:
+    label, unit = _NAMES[key]
+    return Tile(label, words(point(found[key]), unit), interval_words(found[key], unit), point(found[key]), key)
+
+
+def _clues(found: Mapping[str, Any]) -> Table:
+    note = (
+        "active parameters from the clue alone and from all others; by how much it moves the median; how likely a clue "
+        "at least as far off is, given the others (a conflict below 5 %)"
+    )
+    return Table("What each clue does", _COLUMNS, [_row(one) for one in found["clues"]], "clues", note)
+
+
+def _row(one: Mapping[str, Any]) -> list[str | Cell]:
+    return [
+        Cell(one["clue"], below="CONFLICT" if one["conflicts"] else ""),
+        one["said"],
+        quantity_cell(one["n_params_active_alone"], "params"),
+        quantity_cell(one["n_params_active_without"], "params"),
+        f"x{one['pull_ratio']:.2f}",
+        "< 0.1 %" if one["agreement_probability"] < _LEAST else percent(one["agreement_probability"]),
+    ]

@@ -1,0 +1,197 @@
+"""Answer what scraps say of a closed model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.arrays import Range, Uncertain
+from computeledger.errors import InputError, shown
+from computeledger.facts.load import load_accelerator
+from computeledger.fields import Given
+from computeledger.frontier.closed_models import ClosedModel, Floats, Pull, Scraps, infer
+from computeledger.frontier.clues import WRONG, WRONG_RATIO
+from computeledger.frontier.epoch_files import checked_day
+from computeledger.frontier.systems import system_of_accelerator
+from computeledger.physics.calibration.efficiency import median_of
+from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.document import document
+from computeledger.questions.sheet import SheetQuestion
+
+#: Unit of each figure.
+UNITS = {
+    "n_params_active": "", "n_params_total": "", "tokens": "tokens", "training_flop": "FLOP", "gpu_hours": "GPU-hours",
+    "training_usd": "USD",
+}  # fmt: skip
+#: Ends of what a price list may say [USD/Mtok], and days that a model may have come out on.
+_CHEAPEST, _DEAREST = 1e-5, 1e5
+_FIRST_DAY, _LAST_DAY = "2020-01-01", "2032-12-31"
+
+_WRONG_WORDS = (
+    f"each clue but the date is wrong with a probability of {WRONG:.0%}, and then off by a factor of about "
+    f"{WRONG_RATIO:g}"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class ClosedModelAnswer(Answer):
+    """A closed model's sheet: its figures, what each clue does to them, and which clues contradict the others."""
+
+    question: SheetQuestion
+    scraps: Scraps
+    result: ClosedModel
+
+    @property
+    def n_params_active(self) -> Quantity:
+        """Parameters multiplied per token [params]."""
+        return _quantity(self.result.quantiles["n_params_active"], "")
+
+    @property
+    def training_flop(self) -> Quantity:
+        """FLOP of pretraining [FLOP]."""
+        return _quantity(self.result.quantiles["training_flop"], "FLOP")
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """Clues that contradict the others."""
+        return tuple(one.clue.name for one in self.result.pulls if one.conflicts and len(self.result.pulls) > 1)
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the laws stand in the docs)
+        """As ``computeledger sheet --json`` prints it."""
+        found = self.result
+        return {
+            **{name: document(_quantity(found.quantiles[name], unit)) for name, unit in UNITS.items()},
+            "dense_probability": found.dense_probability,
+            "accelerator": self.scraps.accelerator_id,
+            "n_params_active_before": document(_quantity(found.before, "")),
+            "clues": [self._clue(one) for one in found.pulls],
+            "conflicts": list(self.conflicts),
+            "assumptions": self._assumptions(),
+        }
+
+    def _clue(self, one: Pull) -> dict[str, Any]:
+        return {
+            "clue": one.clue.name,
+            "said": one.clue.said,
+            "n_params_active_alone": document(_quantity(one.alone, "")),
+            "n_params_active_without": document(_quantity(one.without, "")),
+            "pull_ratio": float(self.result.quantiles["n_params_active"][2] / one.without[2]),
+            "agreement_probability": one.surprise,
+            "wrong_probability": one.wrong_probability,
+            "conflicts": one.clue.name in self.conflicts,
+        }
+
+    def _assumptions(self) -> list[str]:
+        asked = self.question
+        out = [
+            "it follows the laws of open models: sizes, tokens and prices of closed models may lie elsewhere",
+            _WRONG_WORDS,
+            "a figure without a range is good for a factor of 1.2 either way (90 %)",
+            f"a GPU-hour costs ${_plain(asked.gpu_price)}",
+        ]
+        if asked.price is not None:
+            out.append(f"it is sold at {_plain(asked.premium)} times the open market's price")
+        if asked.speed is not None:
+            out.append("it is served as nine open models were benchmarked: 8 to 128 requests in flight")
+        return out
+
+
+def _plain(value: Uncertain) -> str:
+    return str(value) if isinstance(value, Range) else f"{median_of(value):g}"
+
+
+def _quantity(values: Floats, unit: str) -> Quantity:
+    p05, p10, p50, p90, p95 = (float(one) for one in values)
+    return Quantity(p05, p10, p50, p90, p95, unit)
+
+
+def sheet(question: SheetQuestion | None = None, /, **given: Given) -> ClosedModelAnswer:
+    """What scraps say of a closed model: price, speed, cost, chips and months, power, date, claims, joined.
+
+    Parameters
+    ----------
+    question : SheetQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float or Range
+        Fields of :class:`~computeledger.questions.sheet.SheetQuestion`: texts with units, or numbers in SI units.
+
+    Returns
+    -------
+    ClosedModelAnswer
+        Parameters, tokens, FLOP, GPU-hours and cost with their intervals, each clue's pull, and conflicts.
+
+    Raises
+    ------
+    InputError
+        For bad input, and where no clue is given.
+
+    Examples
+    --------
+    >>> answer = sheet(price="0.27/1.1", date="2024-12-26", usd="$5.6M", accelerator="h800-sxm5-80gb")
+    >>> answer.conflicts, sheet(answer.question, flop="1e27").conflicts
+    ((), ('training cost', 'training FLOP'))
+    """
+    return from_python(SheetQuestion, answer_sheet, question, given)
+
+
+def answer_sheet(question: SheetQuestion) -> ClosedModelAnswer:
+    """Answer ``computeledger sheet``."""
+    chip = load_accelerator(question.accelerator)
+    scraps = Scraps(
+        usd_per_mtok=None if question.price is None else read_prices(question.price),
+        premium_ratio=question.premium,
+        tokens_per_s=question.speed,
+        release_date=None if question.date is None else _day(question.date),
+        training_usd=question.usd,
+        gpu_hours=question.gpu_hours,
+        chips=question.chips,
+        duration_s=question.duration,
+        power_w=question.power,
+        w_per_chip=1.0 if question.power is None else _watts(chip.id),
+        flop=question.flop,
+        tokens=question.tokens,
+        n_params_total=question.total,
+        accelerator_id=chip.id,
+        utilization_fraction=question.utilization,
+        usd_per_gpu_hour=question.gpu_price,
+    )
+    return ClosedModelAnswer(question, scraps, infer(scraps))
+
+
+def read_prices(text: str) -> tuple[float, float]:
+    """Prices of input and output.
+
+    Examples
+    --------
+    >>> read_prices("3/15"), read_prices("$0.27 / $1.10")
+    ((3.0, 15.0), (0.27, 1.1))
+    """
+    try:
+        low, high = (float(part.strip().removeprefix("$")) for part in text.split("/"))
+    except ValueError:
+        raise InputError(
+            f"--price {shown(text)}: expected USD per million tokens as INPUT/OUTPUT, such as 3/15"
+        ) from None
+    if not all(_CHEAPEST <= one <= _DEAREST for one in (low, high)):
+        raise InputError(
+            f"--price {shown(text)}: each must lie from {_CHEAPEST:g} to {_DEAREST:g} USD per million tokens"
+        )
+    return low, high
+
+
+def _day(text: str) -> str:
+    day = checked_day(text, "--date")
+    if not _FIRST_DAY <= day <= _LAST_DAY:
+        raise InputError(
+            f"--date {day}: must lie from {_FIRST_DAY} to {_LAST_DAY}, near the models that laws were fitted on"
+        )
+    return day
+
+
+def _watts(accelerator_id: str) -> Uncertain:
+    system = system_of_accelerator(accelerator_id)
+    if system is None:
+        raise InputError(
+            f"--power: no shipped system is made of {accelerator_id}, so its facility power is not known; give --chips"
+        )
+    return system.facility_w_per_chip.uncertain

@@ -1,0 +1,70 @@
+"""The question of ``computeledger sheet``: what scraps say of a closed model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from computeledger.errors import InputError
+from computeledger.fields import Asked, asked
+
+if TYPE_CHECKING:
+    from computeledger.arrays import Uncertain
+
+#: Fields of which any one is a clue.
+CLUES = (
+    "price", "speed", "date", "usd", "gpu_hours", "chips", "power", "flop", "tokens", "total",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SheetQuestion(Asked):
+    """What a price sheet, a speed, a leaked cost, chips and months, power and a date say of a model together."""
+
+    price: str | None = asked(
+        "text", "List prices of input and output in USD per million tokens, such as 3/15.", metavar="IN/OUT"
+    )
+    premium: Uncertain = asked(
+        "ratio", "Price relative to the open market's, such as 3 or 1.5..6: a closed model may cost more.", 1.0,
+        is_open=True, least=1e-3, most=1e3, metavar="X",
+    )  # fmt: skip
+    speed: Uncertain | None = asked(
+        "tokens_per_s", "Output speed that one user sees.", unit="tokens/s", is_open=True, most=1e5, metavar="R"
+    )
+    date: str | None = asked("text", "Day of release.", metavar="YYYY-MM-DD")
+    usd: Uncertain | None = asked("usd", "Cost of the final training run.", unit="$", is_open=True, metavar="$")
+    gpu_hours: Uncertain | None = asked(
+        "gpu_hours", "GPU-hours of pretraining.", unit="GPU-hours", is_open=True, metavar="H"
+    )
+    chips: Uncertain | None = asked(
+        "count", "Chips of the run; with --duration.", unit="", is_open=True, most=1e9, metavar="N"
+    )
+    power: Uncertain | None = asked(
+        "w", "Facility power of the run; with --duration.", unit="MW", is_open=True, metavar="W"
+    )
+    duration: Uncertain | None = asked(
+        "s", "Duration of the run, with --chips or --power.", unit=None, is_open=True, metavar="T"
+    )
+    flop: Uncertain | None = asked("flop", "Training FLOP as claimed.", unit="FLOP", is_open=True, metavar="FLOP")
+    tokens: Uncertain | None = asked(
+        "tokens", "Pretraining tokens as claimed.", unit="tokens", is_open=True, metavar="N"
+    )
+    total: Uncertain | None = asked("count", "Total parameters as claimed.", unit="", is_open=True, metavar="N")
+    accelerator: str = asked("text", "Chip of the run.", "h100-sxm5-80gb", metavar="ID")
+    utilization: Uncertain | None = asked(
+        "fraction", "Utilisation of the run, as a share of peak FLOP/s in bf16.", is_open=True, metavar="F",
+        blank="that of open models",
+    )  # fmt: skip
+    gpu_price: Uncertain = asked(
+        "usd_per_hour", "Price of a GPU-hour.", "1.5..4", unit="$/h", is_open=True, metavar="$/h"
+    )
+
+    def check(self) -> None:
+        """Refuse an empty sheet, and parts of a clue."""
+        if all(getattr(self, name) is None for name in CLUES):
+            spelled = ", ".join(f"--{name.replace('_', '-')}" for name in CLUES)
+            raise InputError(f"no clue is given; give one or more of {spelled}")
+        if self.duration is None and not (self.chips is None and self.power is None):
+            raise InputError("--duration is missing: --chips and --power are clues only with the time of the run")
+        if self.duration is not None and self.chips is None and self.power is None:
+            raise InputError("--duration says nothing alone; give --chips or --power with it")
