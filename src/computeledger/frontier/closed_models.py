@@ -34,7 +34,7 @@ from computeledger.units import DAY_S, HOUR_S, format_si, format_usd
 Floats = NDArray[np.float64]
 
 #: Places in the state.
-ACTIVE, SPARSITY, TOKENS, YEAR, UTILIZATION, RENT = range(6)
+ACTIVE, SPARSITY, TOKENS, YEAR, USED, RENT = range(6)
 _N = 6
 #: Years are counted from here.
 YEAR_0 = 2025.0
@@ -46,7 +46,7 @@ _FIRST_YEAR = 2022.0
 FIGURE_RATIO = 1.2
 #: Price of a rented GPU-hour where nothing is said [USD/h] (assumption).
 RENT_USD_PER_HOUR = Range(1.5, 4.0)
-SHARES = (0.05, 0.1, 0.5, 0.9, 0.95)
+QUANTILE_SHARES = (0.05, 0.1, 0.5, 0.9, 0.95)
 #: Scatter of a stated day about when the model was done [year] (assumption).
 _DAYS = 0.01
 #: A clue that is less likely than this, given the others, is a conflict.
@@ -188,7 +188,7 @@ def _prior(without: frozenset[str]) -> Mixture:
         mean[TOKENS] = law[0, 0] + row @ mean
         spread[TOKENS], spread[:, TOKENS] = crossed, crossed
         spread[TOKENS, TOKENS] = row @ crossed + rest[0, 0]
-        mean[UTILIZATION], spread[UTILIZATION, UTILIZATION] = used.mean(), used.var(ddof=1) * (1.0 + 1.0 / len(used))
+        mean[USED], spread[USED, USED] = used.mean(), used.var(ddof=1) * (1.0 + 1.0 / len(used))
         mean[RENT], spread[RENT, RENT] = _log_normal(RENT_USD_PER_HOUR)
         weight.append(float(mask.mean()))
         means.append(mean)
@@ -304,7 +304,7 @@ def _row(**places: float) -> Floats:
     return row
 
 
-_PLACES = {"active": ACTIVE, "sparsity": SPARSITY, "tokens": TOKENS, "year": YEAR, "used": UTILIZATION, "rent": RENT}
+_PLACES = {"active": ACTIVE, "sparsity": SPARSITY, "tokens": TOKENS, "year": YEAR, "used": USED, "rent": RENT}
 _LOG_6 = math.log(6.0)
 _HOURS = {"active": 1.0, "tokens": 1.0, "used": -1.0}
 
@@ -416,11 +416,11 @@ def prior_of(scraps: Scraps, laws: Laws) -> Mixture:
     Examples
     --------
     >>> given = prior_of(Scraps(utilization_fraction=Range(0.3, 0.5)), fitted_laws())
-    >>> round(math.exp(given.mean[0, UTILIZATION]), 3)
+    >>> round(math.exp(given.mean[0, USED]), 3)
     0.387
     """
     mean, covariance = laws.prior.mean.copy(), laws.prior.covariance.copy()
-    for place, given in ((UTILIZATION, scraps.utilization_fraction), (RENT, scraps.usd_per_gpu_hour)):
+    for place, given in ((USED, scraps.utilization_fraction), (RENT, scraps.usd_per_gpu_hour)):
         if given is not None:
             mean[:, place], covariance[:, place, place] = _log_normal(given, 1.001)
     return Mixture(laws.prior.weight, mean, covariance, laws.prior.wrong)
@@ -457,7 +457,7 @@ class Pull:
 
 @dataclass(frozen=True, slots=True)
 class ClosedModel:
-    """The posterior of a closed model: quantiles of :data:`SHARES` by quantity, and each clue's pull."""
+    """The posterior of a closed model: quantiles of :data:`QUANTILE_SHARES` by quantity, and each clue's pull."""
 
     quantiles: dict[str, Floats]
     before: Floats
@@ -494,7 +494,7 @@ def figures(after: Mixture, accelerator_id: str) -> dict[str, Floats]:
     True
     """
     rows = quantities(accelerator_id).items()
-    found = {name: np.exp(after.quantiles(row, shift, SHARES)) for name, (row, shift) in rows}
+    found = {name: np.exp(after.quantiles(row, shift, QUANTILE_SHARES)) for name, (row, shift) in rows}
     found["n_params_total"] = np.maximum(found["n_params_total"], found["n_params_active"])
     return found
 
@@ -529,7 +529,7 @@ def infer(scraps: Scraps, laws: Laws | None = None) -> ClosedModel:
     dated = [one for one in clues if not one.may_be_wrong]
     pulls = tuple(_pull(prior, clues, place, dated, after) for place in range(len(clues)))
     dense = float(after.weight[after.covariance[:, SPARSITY, SPARSITY] == 0.0].sum())
-    return ClosedModel(found, np.exp(prior.quantiles(active, 0.0, SHARES)), pulls, dense)
+    return ClosedModel(found, np.exp(prior.quantiles(active, 0.0, QUANTILE_SHARES)), pulls, dense)
 
 
 def _pull(prior: Mixture, clues: Sequence[Clue], place: int, dated: Sequence[Clue], after: Mixture) -> Pull:
@@ -537,5 +537,5 @@ def _pull(prior: Mixture, clues: Sequence[Clue], place: int, dated: Sequence[Clu
     rest = learn(prior, [one for one in clues if one is not clue])
     alone = learn(prior, [*(one for one in dated if one is not clue), clue])
     wrong = float(after.weight @ after.wrong[:, place]) if clue.may_be_wrong else 0.0
-    without, own = (np.exp(one.quantiles(active, 0.0, SHARES)) for one in (rest, alone))
+    without, own = (np.exp(one.quantiles(active, 0.0, QUANTILE_SHARES)) for one in (rest, alone))
     return Pull(clue, own, without, surprise(rest, clue), wrong)

@@ -37,7 +37,7 @@ class SheetQuestion(Asked):
         "gpu_hours", "GPU-hours of pretraining.", unit="GPU-hours", is_open=True, metavar="H"
     )
     chips: Uncertain | None = asked(
-        "count", "Chips of the run; with --duration.", unit="", is_open=True, most=1e9, metavar="N"
+        "count", "Chips of the run; with --duration.", unit="", is_open=True, most=5e8, metavar="N"
     )
     power: Uncertain | None = asked(
         "w", "Facility power of the run; with --duration.", unit="MW", is_open=True, metavar="W"
