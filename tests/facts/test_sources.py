@@ -14,6 +14,7 @@ from computeledger.economics.prices.points import open_models
 from computeledger.errors import FactError
 from computeledger.facts.formats import FORMATS
 from computeledger.facts.reading import ASSUMPTION, dimension_of
+from computeledger.frontier.closed_models import trained_models
 from computeledger.physics.calibration.achieved import measured_kernels
 from computeledger.physics.calibration.efficiency import load_factors
 from computeledger.physics.calibration.local import load_local
@@ -87,6 +88,7 @@ def test_every_source_is_cited() -> None:
     used |= {one.source for one in FORMATS.values()} | {load_local().source}
     kernels = [*measured_kernels("compute").values(), *measured_kernels("bandwidth").values()]
     used |= {one.source for rows in kernels for one in rows}
+    used |= {one.source for one in trained_models()}
     assert [key for key in load_sources() if key not in used and f"{key})" not in notes] == []
 
 

@@ -27,6 +27,7 @@ from computeledger.frontier.closed_models import (
 from computeledger.frontier.clues import WRONG, WRONG_RATIO, learn
 from computeledger.frontier.trials import family, trials
 from computeledger.interfaces.cli import main
+from computeledger.sources import load_sources
 from tests.commands import call
 
 SEVERAL = Scraps(usd_per_mtok=(0.6, 2.4), release_date="2025-03-01", gpu_hours=Range(1e6, 4e6), training_usd=6e6)
@@ -104,6 +105,7 @@ def test_open_models_treated_as_closed() -> None:
 
 def test_the_table_says_what_the_catalog_says() -> None:
     known = open_models()
+    assert {one.source for one in trained_models()} <= set(load_sources())
     for one in trained_models():
         assert one.n_params_active == pytest.approx(known[one.name].n_params_active, rel=0.01), one.name
         assert one.n_params_total == pytest.approx(known[one.name].n_params_total, rel=0.01), one.name
