@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import math
 import re
 import tomllib
@@ -48,6 +49,8 @@ _GROUPS = {
     "models": "Models",
 }
 _OTHER = "Laws, factors and observations"
+#: Folders of tables that name a source in every row.
+_TABLES = ("economics/quality", "economics/thinking", "facts/data/frontier")
 
 
 def toml_files(folder: Traversable, kind: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -86,7 +89,20 @@ def citations() -> dict[str, dict[str, list[str]]]:
         out[model.source].setdefault(_GROUPS["models"], []).append(model.name)
     for one in FORMATS.values():
         out[one.source].setdefault(_GROUPS["models"], []).append(one.name)
+    for name, key in table_sources():
+        out[key].setdefault(_OTHER, []).append(name)
     return out
+
+
+def table_sources() -> list[tuple[str, str]]:
+    """Table and key of every source that a table names."""
+    found = set()
+    for folder in _TABLES:
+        for entry in resources.files("computeledger").joinpath(folder).iterdir():
+            if entry.name.endswith(".csv"):
+                rows = csv.DictReader(entry.read_text("utf-8").splitlines())
+                found |= {(entry.name.removesuffix(".csv"), row["source"]) for row in rows if row.get("source")}
+    return sorted(found)
 
 
 def sources_page() -> str:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.plan import plan, plan_document
     from computeledger.questions.answers.pretraining.answer import pretrain
     from computeledger.questions.answers.prices.invert import invert
+    from computeledger.questions.answers.prices.quality import price_quality
     from computeledger.questions.answers.prices.sheets import bill, price_floor, price_history
     from computeledger.questions.answers.reconcile import reconcile
     from computeledger.questions.answers.rl.answer import rl
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from computeledger.questions.invert import InvertQuestion
     from computeledger.questions.memory import MemoryQuestion
     from computeledger.questions.plan import PlanQuestion
-    from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion
+    from computeledger.questions.prices import BillQuestion, PriceFloorQuestion, PriceHistoryQuestion, QualityQuestion
     from computeledger.questions.reconcile import ReconcileQuestion
     from computeledger.questions.rl_returns import RLReturnsQuestion
     from computeledger.questions.route import RouteQuestion
@@ -125,6 +126,7 @@ _HOMES = {
     "questions.answers.calibrate": ("calibrate",),
     "questions.answers.cost": ("cost",),
     "questions.answers.prices.invert": ("invert",),
+    "questions.answers.prices.quality": ("price_quality",),
     "questions.answers.route": ("route",),
     "questions.answers.allocate": ("allocate",),
     "questions.answers.fit": ("fit",),
@@ -157,7 +159,7 @@ _HOMES = {
     "questions.plan": ("PlanQuestion",),
     "questions.claims": ("ClaimsQuestion",),
     "questions.calibrate": ("CalibrateQuestion",),
-    "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion"),
+    "questions.prices": ("BillQuestion", "PriceFloorQuestion", "PriceHistoryQuestion", "QualityQuestion"),
     "questions.compare": ("CompareQuestion",),
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
@@ -219,6 +221,7 @@ __all__ = [
     "PretrainingScenario",
     "PriceFloorQuestion",
     "PriceHistoryQuestion",
+    "QualityQuestion",
     "RLQuestion",
     "RLReturnsQuestion",
     "RLScenario",
@@ -278,6 +281,7 @@ __all__ = [
     "pretrain",
     "price_floor",
     "price_history",
+    "price_quality",
     "quantiles",
     "read_plan",
     "read_trace",

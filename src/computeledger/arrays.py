@@ -27,6 +27,30 @@ Z_95 = 1.6448536269514722
 Z_90 = 1.2815515655446004
 
 
+def t_95(n_free: int) -> float:
+    """Student's 0.95 quantile by the expansion of Cornish and Fisher.
+
+    Parameters
+    ----------
+    n_free : int
+        Degrees of freedom, 2 or more (1.2 % too small at 2, 0.3 % at 3) [-].
+
+    Returns
+    -------
+    float
+        Quantile [-].
+
+    Examples
+    --------
+    >>> round(t_95(10), 2), round(t_95(17), 2)
+    (1.81, 1.74)
+    """
+    z, v = Z_95, float(n_free)
+    one, two = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    three = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + one / v + two / v**2 + three / v**3
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """A 90 % interval of an uncertain quantity.

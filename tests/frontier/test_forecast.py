@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from computeledger.arrays import median
+from computeledger.arrays import median, t_95
 from computeledger.errors import FactError, InputError, UnknownIdError
 from computeledger.facts.editions import load_tiers
 from computeledger.facts.load import load_accelerator
@@ -43,7 +43,7 @@ from computeledger.frontier.revisions import fit_interval, shipped_revisions, si
 from computeledger.frontier.sheets import Schedule, release_dates
 from computeledger.frontier.sites import check_claimed_power, flop_per_s_8bit, share_within, site_rows
 from computeledger.frontier.systems import described_system
-from computeledger.frontier.trends import Series, choose_model, date_of, predict, quarter_ends, t_95, year_of
+from computeledger.frontier.trends import Series, choose_model, date_of, predict, quarter_ends, year_of
 from computeledger.units import MONTH_S
 
 DATES = tuple(quarter_ends("2015-01-01", "2019-12-31"))

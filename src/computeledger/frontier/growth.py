@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, t_95
 from computeledger.errors import FactError, InputError, nearest, unknown_id
 from computeledger.facts.catalog import shipped_file, user_path
 from computeledger.facts.reading import Document, read_file
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_runs, shipped_sites
 from computeledger.frontier.memory import hbm_share
-from computeledger.frontier.trends import Floats, t_95, year_of
+from computeledger.frontier.trends import Floats, year_of
 from computeledger.physics.blackboard.estimates import grown, growth_periods
 
 #: What growth is fitted on: in words, and its unit.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.arrays import Z_95
+from computeledger.arrays import t_95
 from computeledger.errors import InputError
 from computeledger.units import DAY_S, YEAR_S
 
@@ -172,30 +172,6 @@ class Predicted:
 
     middle: Floats
     spread: Floats
-
-
-def t_95(n_free: int) -> float:
-    """Student's 0.95 quantile by the expansion of Cornish and Fisher.
-
-    Parameters
-    ----------
-    n_free : int
-        Degrees of freedom, 3 or more (error below 1 % from 4 on) [-].
-
-    Returns
-    -------
-    float
-        Quantile [-].
-
-    Examples
-    --------
-    >>> round(t_95(10), 2), round(t_95(17), 2)
-    (1.81, 1.74)
-    """
-    z, v = Z_95, float(n_free)
-    one, two = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    three = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + one / v + two / v**2 + three / v**3
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from computeledger.economics.quality.evaluations import ANCHOR, GUESS_FRACTION
 from computeledger.errors import InputError, shown
 from computeledger.fields import Asked, asked, shared
 from computeledger.workloads.questions.setup import OnSystem
@@ -93,3 +94,31 @@ class PriceFloorQuestion(Asked):
     market: str | None = asked(
         "text", "Name of the model in the table of market prices.", metavar="NAME", blank="told from the model"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityQuestion(Asked):
+    """Who is strong for its price, or what a given quality costs over time."""
+
+    at: float | None = asked(
+        "fraction", "Score on --benchmark whose price over time is asked.", is_open=True, is_single=True,
+        metavar="SCORE", blank="all models by ability",
+    )  # fmt: skip
+    benchmark: str = asked("text", "Benchmark of that score.", ANCHOR, choices=tuple(GUESS_FRACTION), metavar="NAME")
+    inputs_per_output: float = asked(
+        "ratio", "Input tokens for each output token in a blended price.", 3.0, is_single=True, metavar="X"
+    )
+    size_of: str | None = asked(
+        "text", "Evaluated version whose size is implied, by its price and by its ability.", metavar="VERSION",
+        blank="none",
+    )  # fmt: skip
+    no_reasoning: bool = asked(
+        "switch",
+        "Leave out models that reason before they answer: they write more tokens for the same question.",
+        False,
+    )
+
+    def check(self) -> None:
+        """Refuse two questions in one."""
+        if self.at is not None and self.size_of is not None:
+            raise InputError("--at asks what a score costs, --size-of what a model's size is: give one of them")

@@ -16,6 +16,7 @@ from computeledger.questions.prices import (
     PriceHistoryQuestion,
     PriceListQuestion,
     PriceSheetQuestion,
+    QualityQuestion,
 )
 from computeledger.questions.route import RouteQuestion
 from computeledger.questions.sheet import SheetQuestion
@@ -93,7 +94,7 @@ def route(**options: Any) -> None:
 @click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
 @click.pass_context
 def prices(context: click.Context) -> None:
-    """Price sheets of tokens: list, show, bill and compare, history, and the cost floor of an open model."""
+    """Price sheets of tokens: list, show, bill and compare, history, cost floors, and quality against price."""
     help_alone(context)
 
 
@@ -151,3 +152,14 @@ def floor(**options: Any) -> None:
     from computeledger.questions.answers.prices.sheets import answer_price_floor
 
     show_answer(answer_price_floor(asked_by(PriceFloorQuestion, options)), options)
+
+
+@prices.command()
+@question_options(QualityQuestion)
+@report_option
+@json_option
+def quality(**options: Any) -> None:
+    """Who is strong for its price, by public evaluations; --at: what a score costs; --size-of: what size is implied."""
+    from computeledger.questions.answers.prices.quality import answer_quality
+
+    show_answer(answer_quality(asked_by(QualityQuestion, options)), options)

@@ -1,0 +1,55 @@
+"""Plots of quality against price: models by ability and price, and the price of a quality over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
+from computeledger.units import format_usd
+
+_PRICE = "USD per million tokens, blended"
+
+
+def _axes(x: str, y: str) -> Spec:
+    spec = parts.layout(
+        380, [], showlegend=True, legend=dict(parts.LEGEND), xaxis={"title": {"text": x}}, yaxis={"title": {"text": y}}
+    )
+    spec["margin"] = {"l": 4, "r": 8, "t": 34, "b": 44}
+    return spec
+
+
+def offers_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """Ability over blended price, those that nobody beats for less apart."""
+    data: list[Spec] = []
+    for name, best, color in (("nobody is as strong for less", True, SERIES[0]), ("others", False, SERIES[1])):
+        kept = sorted(
+            (row for row in rows if row["on_frontier"] is best),
+            key=lambda row: row["usd_per_mtok"],
+        )
+        data.append({
+            "type": "scatter", "mode": "lines+markers" if best else "markers", "name": name,
+            "marker": {"color": color, "size": 7}, "line": {"color": color, "width": 1.5, "shape": "hv"},
+            "x": rounded(row["usd_per_mtok"] for row in kept), "y": rounded(row["ability"] for row in kept),
+            "text": [parts.plain(row["name"]) for row in kept],
+            "hovertemplate": "%{text}<br>$%{x:.3~g}, ability %{y:.2f}<extra></extra>",
+        })  # fmt: skip
+    spec = _axes(_PRICE, "ability")
+    spec["xaxis"] |= {"type": "log"} | parts.log_axis((x for one in data for x in one["x"]), format_usd)
+    return {"data": data, "layout": spec}
+
+
+def records_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """The cheapest price of a quality over time."""
+    data: list[Spec] = [{
+        "type": "scatter", "mode": "lines+markers", "name": "cheapest so far",
+        "line": {"color": SERIES[0], "shape": "hv"},
+        "x": [row["date"] for row in rows], "y": rounded(row["usd_per_mtok"] for row in rows),
+        "text": [parts.plain(row["name"]) for row in rows],
+        "hovertemplate": "%{text}<br>%{x}: $%{y:.3~g}<extra></extra>",
+    }]  # fmt: skip
+    spec = _axes("", _PRICE)
+    spec["xaxis"]["type"] = "date"
+    spec["yaxis"] |= {"type": "log"} | parts.log_axis(data[0]["y"], format_usd)
+    return {"data": data, "layout": spec}

@@ -1,0 +1,162 @@
+"""The views of quality against price: who is strong for its price, and what a quality costs over time."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from computeledger.economics.quality.value import LEAST_RECORDS, Offer
+from computeledger.interfaces.plots.quality import offers_figure, records_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.questions.answer import Answer
+from computeledger.questions.answers.prices.quality import QualityAnswer, QualityPriceAnswer, QualitySizeAnswer
+from computeledger.units import format_count, format_si, format_usd
+
+#: Rows of the table of what is strong for its price.
+_MOST = 10
+
+
+def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (every row names its source in the document)
+    """Of a ranking, or of a price over time."""
+    if isinstance(answer, QualityPriceAnswer):
+        return _price(answer)
+    return _size(answer) if isinstance(answer, QualitySizeAnswer) else _ranking(cast("QualityAnswer", answer))
+
+
+def _ranking(answer: QualityAnswer) -> View:
+    offers, trend = answer.offers, answer.trend
+    front = [one for one in offers if one.on_frontier]
+    strong = sorted(offers, key=lambda one: -one.excess_ability)[:_MOST]
+    columns = ("model", "released", "ability #", "USD/Mtok #", "beyond the trend #")
+    benchmarks = [
+        [one.benchmark, f"{one.difficulty:.2f}", f"{one.slope:.2f}", f"{one.n_models}"] for one in answer.benchmarks
+    ]
+    return View(
+        title="Ability against price",
+        overline="prices quality",
+        headline=(
+            f"Of {len(offers)} evaluated models {len(front)} are beaten by none that costs as little; "
+            f"{front[0].name} is the strongest, at {format_usd(front[0].usd_per_mtok)}/Mtok."
+        ),
+        plots=(
+            Plot(
+                "offers",
+                "Ability and price",
+                "Up and to the left is better.",
+                offers_figure(answer.to_dict()["offers"]),
+                "offers",
+            ),
+        ),
+        tables=(
+            Table("Nobody is as strong for less", columns, [_row(one) for one in front], "offers"),
+            Table("Strong for their price and date", columns, [_row(one) for one in strong], "offers"),
+            Table(
+                "Benchmarks on the scale of ability", ("benchmark", "difficulty #", "slope #", "models #"), benchmarks,
+                "benchmarks", "a model of that ability gets half of what guessing does not",
+            ),
+        ),
+        facts=(
+            ("Ten times the price", f"goes with {trend.per_tenfold_price:+.2f} of ability"),
+            ("A year later", f"goes with {trend.per_year:+.2f} of ability"),
+            ("Scatter around that", f"{trend.scatter:.2f} of ability"),
+        ),
+        notes=(
+            "ability: log-odds of GPQA diamond above guessing, from all benchmarks; beside it, its standard error",
+            f"{format_count(len(answer.unpriced), 'evaluated version')} without a price in any source: left out",
+        ),
+        grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
+    )  # fmt: skip
+
+
+def _row(one: Offer) -> list[str | Cell]:
+    ability = Cell(f"{one.ability:.2f}", below=f"± {one.ability_error:.2f}")
+    return [one.name, one.released, ability, format_usd(one.usd_per_mtok), f"{one.excess_ability:+.2f}"]
+
+
+def _price(answer: QualityPriceAnswer) -> View:
+    records, decline = answer.records, answer.decline
+    first, last = records[0], records[-1]
+    asked = f"{100 * answer.score_fraction:g} % on {answer.benchmark}"
+    prices = [f"{format_usd(one.usd_per_mtok)}/Mtok" for one in (first, last)]
+    said = f"{asked} cost {prices[0]} at first ({first.name}), {prices[1]} at last ({last.name})."
+    tiles: tuple[Tile, ...] = ()
+    notes: tuple[str, ...] = (
+        f"{len(records)} price records, fewer than {LEAST_RECORDS}: no line is drawn through them",
+    )
+    if decline is not None:
+        low, high = map(_times, (decline.p05_ratio_per_year, decline.p95_ratio_per_year))
+        tiles = (
+            Tile(
+                "Cheaper a year", f"{_times(decline.ratio_per_year)} ×", f"{low} – {high}", decline.ratio_per_year,
+                "decline.ratio_per_year",
+            ),
+        )  # fmt: skip
+        notes = ("the interval is the line's own, 90 %: a few records, chosen because they were low",)
+    rows: list[list[str | Cell]] = [
+        [one.date, one.name, f"{100 * one.score:.1f} %", format_usd(one.usd_per_mtok), one.locator] for one in records
+    ]
+    return View(
+        title=f"The price of {asked}",
+        overline="prices quality",
+        headline=said,
+        tiles=tiles,
+        plots=(
+            Plot(
+                "records",
+                "Price of the quality",
+                "Launch prices, each below all before it.",
+                records_figure(answer.to_dict()["records"]),
+                "records",
+            ),
+        ),
+        tables=(Table("Cheapest so far", ("date", "model", "score #", "USD/Mtok #", "read in"), rows, "records"),),
+        notes=notes,
+        grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
+    )
+
+
+def _size(answer: QualitySizeAnswer) -> View:
+    active, total = answer.fit_active, answer.fit_total
+    rows: list[list[str | Cell]] = [
+        [one.kind, one.told_by, format_si(one.p50_params), f"{format_si(one.p05_params)} – {format_si(one.p95_params)}"]
+        for one in answer.implied
+    ]
+    for kind, known in (("active", answer.published_active_params), ("total", answer.published_total_params)):
+        if known is not None:
+            rows.append([kind, "published", format_si(known), ""])
+    notes: tuple[str, ...] = (
+        (
+            f"total by ability: half of {total.n_models} left-out open models within "
+            f"{total.median_error_ratio:.2g} times, {total.mean_error_ratio:.2g} from their mean size"
+        ),
+        (
+            f"active parameters are not told by ability: {active.median_error_ratio:.2g} times, "
+            f"{active.mean_error_ratio:.2g} from the mean"
+        ),
+    )
+    if answer.beyond_open_models:
+        notes = (
+            *notes,
+            f"stronger than every open model in the fit (ability {total.strongest:.2f}): drawn on beyond them",
+        )
+    by_price, by_ability = answer.implied[0], answer.implied[2]
+    return View(
+        title=f"{answer.name}: what its price and its ability imply",
+        overline="prices quality",
+        asked=(
+            f"released {answer.released}",
+            f"{format_usd(answer.usd_per_mtok)}/Mtok blended",
+            f"ability {answer.ability:.2f} ± {answer.ability_error:.2f}",
+        ),
+        headline=(
+            f"About {format_si(by_price.p50_params)} active parameters by its price, "
+            f"{format_si(by_ability.p50_params)} in all by its ability."
+        ),
+        tables=(Table("Implied size", ("parameters", "told by", "median #", "90 % interval"), rows, "implied"),),
+        notes=notes,
+        grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
+    )
+
+
+def _times(ratio: float) -> str:
+    """A ratio in two digits, in full where it is large."""
+    return f"{ratio:.2g}" if ratio < 100 else f"{float(f'{ratio:.2g}'):,.0f}"
