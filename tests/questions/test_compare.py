@@ -379,6 +379,7 @@ def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
     headline = answer.view().headline
     assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in headline
     assert headline.startswith(f"{first['name']} and {other['name']} cannot be told apart")
+    assert f"{first['name']} is in truth cheaper than {other['name']} is " in headline
 
 
 def test_a_price_of_nothing_is_remarked() -> None:

@@ -165,6 +165,8 @@ def test_a_command_means_what_its_engine_makes_of_it(text: str, field: str, valu
     ("text", "said"),
     [
         ("python -m http.server", "no launch of an engine"),
+        ("llama-server -m X -ngl 99", "--backend llama.cpp"),
+        ("vllm serve Qwen/Qwen3-8B -dp 100000", "100,000 data-parallel ranks"),
         ("vllm serve 'Qwen", "quotation mark"),
         ("vllm serve $MODEL", "add --model"),
         ("vllm serve /etc/passwd", "unknown model 'passwd'"),
@@ -201,6 +203,11 @@ def test_a_folder_of_the_server_is_no_conflict() -> None:
     remarks = cl.serve(from_command="vllm serve /models/Qwen3-8B", system="h100-nvl8", samples=16).to_dict()["remarks"]
     assert "/models/Qwen3-8B is a folder of the server: taken for Qwen3-8B" in remarks
     assert not any("goes before" in one for one in remarks)
+
+
+def test_weights_that_are_offloaded_have_an_option_of_their_own() -> None:
+    answer = cl.serve(from_command="vllm serve Qwen/Qwen3-8B --cpu-offload-gb 4", system="h100-nvl8", samples=16)
+    assert any("--host-weights counts one" in one for one in answer.to_dict()["remarks"])
 
 
 def test_drafts_are_not_counted_without_their_acceptance() -> None:

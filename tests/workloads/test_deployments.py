@@ -233,6 +233,7 @@ def test_files_that_people_deploy_are_read(
 @pytest.mark.parametrize(
     ("text", "said"),
     [("services: {a: {image: vllm/vllm-openai, deploy: {replicas: 1.5}}}", "1.5: expected a whole number"),
+     (DEPLOYMENT.replace('gpu: "2"', 'gpu: "-2"'), "'-2': expected"),
      ("a: [", "not valid YAML"), ("kind: Service", "no launch of an engine"), ("", "no launch of an engine"),
      ("a: &a [1]\nb: [" + ", ".join(["*a"] * 30) + "]", "references"), ("[" * 20_000, "nested more than 100 deep"),
      ("a0: &a0 [1" + ",1" * 9999 + "]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 10)),
@@ -243,6 +244,11 @@ def test_what_is_no_deployment_is_refused_in_a_line(text: str, said: str, tmp_pa
     file.write_text(text, "utf-8")
     done = call(main, ["serve", "--system", "h100-nvl8", "--from-file", str(file)], tmp_path)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_file_without_a_name_is_refused() -> None:
+    with pytest.raises(InputError, match="the name is empty"):
+        with_deployment("", {})
 
 
 def deployed(tmp_path: Path, text: str, *options: str) -> tuple[int, dict[str, Any], str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import computeledger as cl
-from computeledger.errors import InputError
+from computeledger.errors import DoesNotFitError, InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.speculation import draft_vocabulary, load_acceptance
 from computeledger.interfaces.cli import main
@@ -249,3 +249,9 @@ def test_batches_end_where_memory_does() -> None:
     found = batches_that_fit(scenario("eagle3"), MACHINE)
     assert found[0] == 1
     assert found[-1] == float(estimate_serving(scenario("eagle3"), MACHINE).memory.largest_batch)
+
+
+def test_a_drafter_that_does_not_fit_is_named() -> None:
+    asked = {"model": "llama-3.1-8b", "system": "1xl40s", "layout": "tp1", "speculation": "draft:llama-3.1-70b"}
+    with pytest.raises(DoesNotFitError, match="those of its drafter meta-llama/Meta-Llama"):
+        cl.serve(**asked, samples=16)

@@ -28,6 +28,8 @@ def with_deployment(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a command, and what a deployment file says of those that were left out."""
     if options.get("from_command") is not None:
         raise InputError("--from-file and --from-command both name a launch: give one of them")
+    if not path.strip():
+        raise InputError("--from-file: the name is empty; give a deployment file, such as deployment.yaml")
     chosen = ""
     if "#" in path and not Path(path).exists():
         path, _, chosen = path.rpartition("#")

@@ -78,15 +78,15 @@ def _open_order(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
     more = (
         f", nor from {format_count(len(others) + 1 - len(named), 'more offer')}" if len(others) >= _MOST_NAMED else ""
     )
-    chances = [f"{_chance(first['cheaper_probability'][name])} than {name}" for name in names[1:]]
+    chances = [f"than {name} is {_chance(first['cheaper_probability'][name])}" for name in names[1:]]
     return (
         f"{_listed(names)} cannot be told apart by cost{more}: {_listed(costs)} per request at the medians; the chance "
-        f"that {names[0]} is in truth cheaper is {_listed(chances)}."
+        f"that {names[0]} is in truth cheaper {_listed(chances)}."
     )
 
 
 def _listed(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]])
+    return " and ".join([*([", ".join(parts[:-1])] if parts[1:] else []), parts[-1]])
 
 
 def _own(one: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ _JOINED = re.compile(
 _NODES = re.compile(r"--nnodes[= ](\d+)")
 #: How Kubernetes writes a container's variable in its command; two dollars are one.
 _REFERENCE = re.compile(r"\$(\$?)\(([\w.-]+)\)")
-_GPU = re.compile(r"(?:.*/)?gpus?(?:\.|$)")
+_GPU, _BELOW_ZERO = re.compile(r"(?:.*/)?gpus?(?:\.|$)"), re.compile(r"-\s*\d.*")
 #: Words of node labels by the family of systems that they name; a server of eight is assumed.
 _CHIPS = re.compile(r"(?<![a-z0-9])(gb300|gb200|b300|b200|h800|h200|h100|h20|a100|mi300x|mi355x)(?![0-9])")
 
@@ -189,6 +189,8 @@ def _of_compose(services: Mapping[str, Any]) -> Iterator[Pod]:
     for name, one in ((str(key), _table(value)) for key, value in services.items()):
         deploy = _table(one.get("deploy"))
         devices = _tables(_table(_table(_table(deploy.get("resources")).get("reservations"))).get("devices"))
+        if any(_BELOW_ZERO.fullmatch(str(one.get("count"))) for one in devices):
+            raise InputError(f"--from-file: devices of {name}: expected a whole number of GPUs, at least 0, or all")
         counts = [one.get("count") for one in devices] + [len(_list(one.get("device_ids"))) for one in devices]
         n_gpus = max((count for count in counts if isinstance(count, int)), default=0)
         entry, command = _words(one.get("entrypoint")), _words(one.get("command"))
@@ -327,6 +329,8 @@ def _gpus(one: Mapping[str, Any]) -> int:
     resources = _table(one.get("resources"))
     for part in ("limits", "requests"):
         for name, value in _table(resources.get(part)).items():
+            if _GPU.match(str(name)) and _BELOW_ZERO.fullmatch(str(value)):
+                raise InputError(f"--from-file: {name} {shown(str(value))}: expected GPUs, at least 0")
             if _GPU.match(str(name)) and str(value).isdigit():
                 return int(value)
     return 0

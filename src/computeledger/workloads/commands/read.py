@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_model, load_system
-from computeledger.fields import Given
+from computeledger.fields import MOST_COUNT, Given
 from computeledger.files import without_user_files
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.weights import stored_precision
+from computeledger.units import format_count
 from computeledger.workloads.commands.text import LaunchText, launches_in
 from computeledger.workloads.engines import engines
 from computeledger.workloads.engines.flags import NO_EFFECT, NOT_MODELLED, Flag, Stated, Understood, flags_of
@@ -163,10 +164,22 @@ def filled(given: Mapping[str, Given], read: Read) -> dict[str, Given]:
     own = {name: read.fields[name] for name in kept if given.get(name) is None}
     defaults = engine_defaults(read, str(given.get("system") or ""))
     own |= {name: default for name, default in defaults.items() if given.get(name) is None}
+    _check_ranks(read, own.get("max_batch"))
     if given.get("tokens_per_step") is None and given.get("speculation", "none") in (None, "none"):
         # what a step yields is in no command
         own.pop("draft_tokens", None)
     return {**given, **own}
+
+
+def _check_ranks(read: Read, max_batch: Given) -> None:
+    """Refuse data-parallel ranks that together take more sequences than are counted."""
+    ranks = int(parse_layout(str(read.fields["layout"])).dp)
+    if isinstance(max_batch, int) and max_batch > MOST_COUNT:
+        each = max_batch // ranks
+        raise InputError(
+            f"--from-command: {ranks:,} data-parallel ranks of {each:,} sequences take {max_batch:,} at once; "
+            f"at most {MOST_COUNT:,}: {format_count(max(MOST_COUNT // each, 1), 'rank')}"
+        )
 
 
 def engine_defaults(read: Read, system: str) -> dict[str, int]:
@@ -258,6 +271,8 @@ def _fields(worker: _Worker, model: str | None) -> tuple[dict[str, Given], tuple
             remarks.append(
                 f"the image's tag {worker.launch.release} is no release of {worker.launch.engine} known here"
             )
+    if "host_gb" in worker.said.left:
+        remarks.append("--cpu-offload-gb is not turned into a share of the layers' weights: --host-weights counts one")
     return fields | _format(worker, model, remarks), tuple(remarks)
 
 

@@ -28,6 +28,8 @@ _SUBSTITUTED = re.compile(r"\$\([^()\n]*\)")
 _HIDDEN = str.maketrans("() ;&|<>", "\ue000\ue001\ue002\ue003\ue004\ue005\ue006\ue007")
 _SHOWN = {place: sign for sign, place in _HIDDEN.items()}
 _RUNTIMES, _SHELLS = ("docker", "podman", "nerdctl"), ("bash", "sh", "zsh")
+#: Programs whose engine is modelled, though their options are not read.
+_LLAMA_CPP = re.compile(r"(?<![\w.-])(llama-(?:server|cli|bench|run)|ollama)(?![\w.-])")
 #: Programs of an engine that start no worker: what joins two pools, a benchmark, an encoder of images.
 _NO_WORKERS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "bench")
 
@@ -70,6 +72,11 @@ def launches_in(text: str) -> tuple[LaunchText, ...]:
 
     plain = _HERE.sub(keep, text.replace("\r\n", "\n") + "\n")
     found = tuple(_launches(plain, {}, 0))
+    if not found and (other := _LLAMA_CPP.search(plain)):
+        raise InputError(
+            f"--from-command {shown(text.strip())}: commands of {other[1]} are not read; give --model and "
+            "--backend llama.cpp (--host-weights is the share of the layers that -ngl leaves to the host)"
+        )
     if not found:
         programs = "vllm serve, python -m sglang.launch_server and trtllm-serve"
         raise InputError(f"--from-command {shown(text.strip())}: no launch of an engine; read are {programs}")

@@ -209,7 +209,8 @@ def _does_not_fit(scenario: ServingScenario, sizes: Iterable[int], machine: Mach
     """Of replicas of some sizes; where GPUs are left over, say why."""
     chip, at_hand = machine.system.accelerator.id, machine.system.n_gpus
     known = sorted(set(sizes))
-    needs = f"its weights and one sequence of {format_count(int(scenario.held_tokens), 'token')}"
+    one, drafter = f"one sequence of {format_count(int(scenario.held_tokens), 'token')}", scenario.model.drafter
+    needs = f"its weights and {one}" if drafter is None else f"its weights, those of its drafter {drafter.id} and {one}"
     name = f"{scenario.model.id} in {scenario.precision.written} does not fit"
     if at_hand is None or known[-1] >= at_hand:
         fewer = " or fewer" if known[-1] > 1 else ""

@@ -60,8 +60,14 @@ def adapter_remarks(scenario: ServingScenario, *, is_simulated: bool = False) ->
         f"adapters without a slot are copied from host memory over a link of {link} while the step waits (assumption: "
         "--host-link); reading them from disk is not counted"
     )
-    if not is_simulated:
-        slots = format_count(served.n_slots, "adapter")
+    slots = format_count(served.n_slots, "adapter")
+    if is_simulated:
+        said.append(
+            f"a batch takes requests of {slots} of {served.n_adapters} at once (--max-loras), and requests go to "
+            "replicas whatever adapter they name: where these slots bind, first tokens wait though the load is far "
+            "below the largest stable one, and --max-loras may save more than replicas do"
+        )
+    else:
         said.append(
             f"a batch takes requests of {slots} at once, and the others wait: this answer does not count that wait; "
             "simulate serve and a promise in percentiles do"
