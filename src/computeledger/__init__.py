@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.serving.sweep import sweep
     from computeledger.questions.answers.simulation.rl import simulate_rl
     from computeledger.questions.answers.simulation.serving import simulate_serve
+    from computeledger.questions.answers.think import think
     from computeledger.questions.answers.validate import validate
     from computeledger.questions.calibrate import CalibrateQuestion
     from computeledger.questions.claims import ClaimsQuestion
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from computeledger.questions.sheet import SheetQuestion
     from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
     from computeledger.questions.sweep import SweepQuestion
+    from computeledger.questions.think import ThinkQuestion
     from computeledger.questions.validate import ValidateQuestion
     from computeledger.simulation.engine import Engine, timed_pool
     from computeledger.simulation.serving.clock import ServingClock, simulate_serving
@@ -128,6 +130,7 @@ _HOMES = {
     "questions.answers.prices.invert": ("invert",),
     "questions.answers.prices.quality": ("price_quality",),
     "questions.answers.route": ("route",),
+    "questions.answers.think": ("think",),
     "questions.answers.allocate": ("allocate",),
     "questions.answers.fit": ("fit",),
     "questions.answers.facts": ("diff_facts", "search_facts"),
@@ -164,6 +167,7 @@ _HOMES = {
     "questions.cost": ("CostQuestion",),
     "questions.invert": ("InvertQuestion",),
     "questions.route": ("RouteQuestion",),
+    "questions.think": ("ThinkQuestion",),
     "questions.allocate": ("AllocateQuestion",),
     "workloads.questions.serve": ("ServeQuestion",),
     "questions.simulate": ("SimulateRLQuestion", "SimulateServeQuestion"),
@@ -243,6 +247,7 @@ __all__ = [
     "SweepQuestion",
     "System",
     "SystemsQuestion",
+    "ThinkQuestion",
     "ValidateQuestion",
     "accuracy",
     "allocate",
@@ -301,6 +306,7 @@ __all__ = [
     "spread",
     "sweep",
     "systems",
+    "think",
     "timed_pool",
     "trainer_callback",
     "training_runs",

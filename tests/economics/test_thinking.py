@@ -27,6 +27,8 @@ from computeledger.economics.thinking.samples import (
     vote_right,
     votes_left_out,
 )
+from computeledger.questions.answers.think import think
+from computeledger.questions.think import ThinkQuestion
 from computeledger.sources import load_sources
 
 CHANCES = st.floats(0.02, 0.98)
@@ -52,19 +54,23 @@ def test_samples_by_simulation_and_in_the_limits(success: float, correlation: fl
     assert right == pytest.approx(covered, abs=0.02)
     assert 1 - 1e-9 <= tries <= samples
     assert verified_right(success, correlation, samples, 1.0)[0] == pytest.approx(success, abs=1e-6)
-    assert vote_right(success, correlation, 1, 0.2) == success <= vote_right(success, correlation, samples, 0.2)
+    assert vote_right(success, correlation, 1, 0.2) == success
+    assert vote_right(success, correlation, 2, 0.2) == pytest.approx(success, abs=1e-6)
 
 
-def test_a_vote_against_drawn_votes() -> None:
-    """The normal lead of a vote against votes drawn one by one, wrong answers tied as the law says."""
+@pytest.mark.parametrize("samples", [4, 16, 32])
+def test_a_vote_against_drawn_votes(samples: int) -> None:
+    """The law of a vote against votes drawn one by one, wrong answers tied as the law says."""
     rng = np.random.default_rng(1)
-    success, correlation, tied, samples = 0.45, 0.5, 0.3, 32
+    success, correlation, tied = 0.45, 0.5, 0.3
     spread = 1 / correlation - 1
     chance = rng.beta(success * spread, (1 - success) * spread, 40_000)
     rival = tied * (1 - chance)
     votes = rng.multinomial(samples, np.column_stack([chance, rival, 1 - chance - rival]))
-    won = np.mean(votes[:, 0] > votes[:, 1]) + 0.5 * np.mean(votes[:, 0] == votes[:, 1])
-    assert vote_right(success, correlation, samples, tied) == pytest.approx(float(won), abs=0.02)
+    ours, best = votes[:, 0], np.maximum(votes[:, 1], votes[:, 2] > 0)
+    level = (votes[:, 1] == ours).astype(int) + np.where(ours == 1, votes[:, 2], 0)
+    won = np.mean((ours > 0) * (ours >= best) / (1 + level))
+    assert vote_right(success, correlation, samples, tied) == pytest.approx(float(won), abs=0.01)
 
 
 @given(st.floats(10, 1e6), st.floats(100, 1e5))
@@ -115,3 +121,22 @@ def test_submissions_in_samples_of_the_base() -> None:
     assert base_samples_ratio(10_000, 50, -0.4, -0.4) == pytest.approx(200)
     assert base_samples_ratio(10_000, 50, -0.4, -0.4 * math.log(4) / math.log(200)) == pytest.approx(4)
     assert all(0.26 < ratio <= 1.01 for _, _, ratio in exponent_ratios())
+
+
+def test_more_success_costs_no_less() -> None:
+    """The question end to end: dearer for more success, a verifier beats a vote, numbers stand for a model."""
+    asked = ThinkQuestion(model=("qwen3-4b", "qwen3-30b-a3b"), max_samples=8)
+    low, high = (think(asked, success=share) for share in (0.5, 0.8))
+    assert low.cheapest is not None and high.cheapest is not None and high.fastest is not None
+    assert low.cheapest.usd_per_task < high.cheapest.usd_per_task
+    assert high.fastest.fastest_seconds <= min(one.fastest_seconds for one in high.reaching)
+    assert all(one.way.low <= one.way.success <= one.way.high for one in high.options)
+    assert [one.way.success for one in high.front] == sorted(one.way.success for one in high.front)
+    measured_level = max(one.way.success for one in low.options if one.way.selection == "single")
+    assert measured_level == 0.804  # Qwen3-30B-A3B, thinking, without a limit: Table 15
+    checked = think(asked, success=0.8, false_accept=0.0)
+    assert checked.cheapest is not None and checked.cheapest.usd_per_task <= high.cheapest.usd_per_task
+    free, sloppy = (think(success=0.5, model=("9B-A9B",), false_accept=wrong, max_samples=8) for wrong in (0.0, 0.5))
+    best = [max(one.way.success for one in answer.options) for answer in (free, sloppy)]
+    assert best[0] > best[1]
+    assert think(success=0.99, model=("qwen3-0.6b",), max_samples=4).cheapest is None

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.economics.routing.model import beta_quantile
-from computeledger.economics.thinking.measured import Measured, measured
+from computeledger.economics.thinking.measured import GUESS, Measured, measured
 
 Floats = NDArray[np.float64]
 _TIES = np.arange(0.02, 0.9, 0.02)
 _LARGEST = 2048.0
+#: Votes up to which every count is summed; beyond them the lead is taken for normal.
+_FEW_VOTES = 16
 #: Normal scores that stand for tasks, from the hardest to the easiest, and their weights: fine, because chances of
 #: alike answers lie at 0 and 1 with little between.
 _SCORES = np.linspace(-6.0, 6.0, 481)
@@ -80,7 +82,8 @@ def chances(success: float, correlation: float) -> tuple[Floats, Floats]:
 def vote_right(success: float, correlation: float, samples: float, tied: float) -> float:
     """Share of tasks on which the right answer has the most votes.
 
-    Of wrong answers a share ``tied`` agrees, so the right one leads by ``p - tied (1 - p)`` a vote on average.
+    Of wrong answers a share ``tied`` agrees, so the right one leads by ``p - tied (1 - p)`` a vote on average; the
+    other wrong answers are all different, and ties are drawn lots.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ def vote_right(success: float, correlation: float, samples: float, tied: float) 
     Returns
     -------
     float
-        Never below a single answer's: one vote is that answer [-].
+        Of one vote, or two: that of a single answer [-].
 
     Examples
     --------
@@ -105,10 +108,25 @@ def vote_right(success: float, correlation: float, samples: float, tied: float) 
         return success
     right, weight = chances(success, correlation)
     rival = tied * (1 - right)
+    if samples <= _FEW_VOTES:
+        return float(weight @ _few_votes(right, rival, int(samples)))
     lead = right - rival
     spread = np.sqrt(np.maximum(right + rival - lead**2, 1e-12) / samples)
     wins = np.array([0.5 * math.erfc(-one / math.sqrt(2.0)) for one in np.ravel(lead / spread)])
     return max(float(weight @ wins), success)
+
+
+def _few_votes(right: Floats, rival: Floats, samples: int) -> Floats:
+    """Chance that the right answer wins, by every count of right, rival and lone wrong votes; ties are drawn lots."""
+    won = np.zeros_like(right)
+    lone = np.maximum(1 - right - rival, 0.0)
+    for ours in range(1, samples + 1):
+        for theirs in range(min(ours, samples - ours) + 1):
+            rest = samples - ours - theirs
+            tied_with = (ours == theirs) + (rest if ours == 1 else 0)
+            ways = math.comb(samples, ours) * math.comb(samples - ours, theirs)
+            won = won + ways * right**ours * rival**theirs * lone**rest / (1 + tied_with)
+    return won
 
 
 def verified_right(success: float, correlation: float, samples: int, false_accept: float) -> tuple[float, float]:
@@ -231,6 +249,18 @@ def fit_tied(votes: Sequence[tuple[Measured, float]]) -> float:
 def shipped_tied() -> float:
     """Share of wrong answers that agree, of all published votes."""
     return fit_tied(_votes())
+
+
+def tied_on(benchmark: str) -> float:
+    """Share of wrong answers that agree on a benchmark: published votes say it, choices bound it from below.
+
+    Examples
+    --------
+    >>> tied_on("aime-2024") < tied_on("gpqa-diamond")
+    True
+    """
+    guess = GUESS.get(benchmark, 0.0)
+    return max(shipped_tied(), guess / (1 - guess))
 
 
 @functools.cache

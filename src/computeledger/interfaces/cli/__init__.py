@@ -31,6 +31,7 @@ COMMANDS = {
     "invert": (f"{_HOME}.money:invert", "What a price sheet reveals about the model behind it"),
     "sheet": (f"{_HOME}.money:sheet", "A closed model from scraps: price, speed, cost, chips, date"),
     "route": (f"{_HOME}.money:route", "Cost, time and success of a finished task"),
+    "think": (f"{_HOME}.money:think", "Size, thinking and samples to a success at least cost"),
     "frontier": (f"{_HOME}.frontier:frontier", "What power and money can train, and when"),
     "accuracy": (f"{_HOME}.validate:accuracy", "How far off answers are, by source, chip, engine and load"),
     "validate": (f"{_HOME}.validate:validate", "Predicted against measured: errors and coverage"),

@@ -1,4 +1,4 @@
-"""The commands ``allocate``, ``prices``, ``invert``, ``sheet`` and ``route``."""
+"""The commands ``allocate``, ``prices``, ``invert``, ``sheet``, ``route`` and ``think``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from computeledger.questions.prices import (
 )
 from computeledger.questions.route import RouteQuestion
 from computeledger.questions.sheet import SheetQuestion
+from computeledger.questions.think import ThinkQuestion
 
 
 @click.command()
@@ -89,6 +90,20 @@ def route(**options: Any) -> None:
     from computeledger.questions.answers.route import answer_route
 
     show_answer(answer_route(asked_by(RouteQuestion, options)), options)
+
+
+@click.command()
+@question_options(ThinkQuestion)
+@report_option
+@json_option
+def think(**options: Any) -> None:
+    """Parameters, thinking tokens and samples that reach a success at least cost per task, or with the least wait.
+
+    Success is published, or by laws of published curves; cost and wait are those of serving on the system.
+    """
+    from computeledger.questions.answers.think import answer_think
+
+    show_answer(answer_think(asked_by(ThinkQuestion, options)), options)
 
 
 @click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)

@@ -65,6 +65,7 @@ _MODULES = {
     "SpreadAnswer": "frontier_runs",
     "SweepAnswer": "sweep",
     "SystemsAnswer": "frontier",
+    "ThinkAnswer": "think",
     "PriceCheckAnswer": "validate",
     "ValidateAnswer": "validate",
 }

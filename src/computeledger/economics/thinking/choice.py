@@ -1,0 +1,258 @@
+"""Ways of one model to a success: limits of its thoughts, and samples with a vote or a verifier."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from computeledger.economics.thinking.budget import budgets_left_out, shipped_lengths
+from computeledger.economics.thinking.level import (
+    Thinker,
+    half_width,
+    level_logit,
+    levels_left_out,
+    logit,
+    shipped_levels,
+    success_of,
+)
+from computeledger.economics.thinking.measured import Measured, level_rows, measured
+from computeledger.economics.thinking.samples import (
+    correlation_by_kind,
+    tries_left_out,
+    verified_right,
+    vote_right,
+    votes_left_out,
+)
+
+#: Limits of thoughts that are compared, in mean lengths without a limit (a choice).
+LIMITS = (0.25, 0.5, 1.0, 2.0, math.inf)
+#: Share of a limited curve's fall from which on its left-out errors tell of limits.
+_CUT = 0.95
+SINGLE, VOTE, VERIFIED, SIDE_BY_SIDE = "single", "vote", "verified", "verified, side by side"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A model asked in one way, at its natural length.
+
+    Attributes
+    ----------
+    name, kind, basis : str
+        Of the model; of its training; where the success comes from (a source and place, or the law).
+    success : float
+        Of one answer [-].
+    logit_half_width : float
+        Of its 90 % interval [-].
+    floor : float
+        Success without thinking, which an answer that is cut short falls back to [-].
+    natural_tokens : float
+        Mean length without a limit [token].
+    tied : float
+        Share of wrong answers that agree [-].
+    """
+
+    name: str
+    kind: str
+    basis: str
+    success: float
+    logit_half_width: float
+    floor: float
+    natural_tokens: float
+    tied: float
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A model, a limit of its thoughts, samples and how one is selected.
+
+    Attributes
+    ----------
+    level : Level
+        The model.
+    budget_tokens : float
+        Limit of an answer; infinite where there is none [token].
+    samples : int
+        Answers at most [-].
+    selection : str
+        One of ``single``, ``vote``, ``verified`` (one after another until one is accepted), and side by side.
+    success, low, high : float
+        Share of tasks, with the ends of its 90 % interval [-].
+    answer_tokens, answers, wait_tokens : float
+        Mean tokens of an answer [token]; answers per task [-]; tokens that follow one another until the task is
+        done [token].
+    """
+
+    level: Level
+    budget_tokens: float
+    samples: int
+    selection: str
+    success: float
+    low: float
+    high: float
+    answer_tokens: float
+    answers: float
+    wait_tokens: float
+
+
+def known_levels(name: str, benchmark: str) -> list[tuple[Measured, float]]:
+    """Published levels of a model on a benchmark, one per kind of answers, each with the half-width of its interval."""
+    rows = [row for row in level_rows() if same_model(row.model, name) and row.benchmark == benchmark]
+    return [(row, published_half_width()) for row in rows]
+
+
+def same_model(published: str, name: str) -> bool:
+    """Whether a published name and the last part of a model id mean one model.
+
+    Examples
+    --------
+    >>> same_model("Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B"), same_model("Qwen3-8B", "Qwen3-8B-Base")
+    (True, False)
+    """
+    return _plain(published) == _plain(name)
+
+
+def _plain(name: str) -> str:
+    return name.lower().removeprefix("meta-").removesuffix("-instruct").removesuffix("-it").replace(".", "-")
+
+
+@functools.cache
+def published_half_width() -> float:
+    """Logits that hold nine of ten differences between two publications of one model on one benchmark."""
+    groups: dict[tuple[str, str, str], list[Measured]] = {}
+    for row in measured():
+        if row.selection == "single" and row.kind in ("distilled", "thinking") and row.source != "epoch-benchmark-runs":
+            groups.setdefault((row.model, row.benchmark, row.kind), []).append(row)
+    apart = [
+        abs(logit(one.success, one.benchmark) - logit(rows[0].success, rows[0].benchmark))
+        for rows in groups.values()
+        for one in rows[1:]
+        if one.source != rows[0].source
+    ]
+    return float(np.quantile(apart, 0.9))
+
+
+def law_level(thinker: Thinker, name: str, benchmark: str) -> tuple[float, float]:
+    """Logit of a model's success by the law, what was published of it elsewhere taken in, and its half-width."""
+    rows = [row for row in level_rows() if same_model(row.model, name) and row.kind == thinker.kind]
+    known = [(row.benchmark, row.success) for row in rows if row.benchmark != benchmark]
+    width = half_width(levels_left_out(is_known_elsewhere=bool(known)))
+    return level_logit(shipped_levels(), thinker, benchmark, known), width
+
+
+@functools.cache
+def natural_tokens(kind: str, benchmark: str) -> tuple[float, bool]:
+    """Mean length of answers on a benchmark, the median over published models, and whether it was published.
+
+    Lengths without thinking that nobody published are those with thinking at the published ratio.
+
+    Examples
+    --------
+    >>> tokens, is_published = natural_tokens("thinking", "aime-2024")
+    >>> 5_000 < tokens < 20_000, is_published, natural_tokens("instruct", "gpqa-diamond")[1]
+    (True, True, False)
+    """
+    thinks = _lengths(("thinking", "distilled"))
+    plain = _lengths(("no-thinking",))
+    if kind != "instruct":
+        return thinks[benchmark], True
+    if benchmark in plain:
+        return plain[benchmark], True
+    ratio = float(np.median([plain[name] / thinks[name] for name in plain]))
+    return ratio * thinks[benchmark], False
+
+
+@functools.cache
+def _lengths(kinds: tuple[str, ...]) -> dict[str, float]:
+    rows = [
+        row
+        for row in measured()
+        if row.kind in kinds
+        and math.isfinite(row.mean_tokens)
+        and math.isfinite(row.active)
+        and row.source != "budgeted-maths-runs"
+    ]
+    names = sorted({row.benchmark for row in rows})
+    return {name: float(np.median([row.mean_tokens for row in rows if row.benchmark == name])) for name in names}
+
+
+@functools.cache
+def _errors() -> dict[str, float]:
+    """What nine of ten left-out errors of success stay below: limits that cut, or do not; votes; tries."""
+    cut = [error for _, error, _, left in budgets_left_out() if left < _CUT]
+    past = [error for _, error, _, left in budgets_left_out() if left >= _CUT]
+    found = {
+        "limit": cut,
+        "past": past,
+        "vote": [e for _, e in votes_left_out()],
+        "tries": [e for _, e in tries_left_out()],
+    }
+    return {name: float(np.quantile(np.abs(errors), 0.9)) for name, errors in found.items()}
+
+
+def ways_of(level: Level, max_samples: int, false_accept: float | None) -> Iterator[Way]:
+    """Every way of one model: each limit, one answer or several, a vote or (where it is given) a verifier.
+
+    Parameters
+    ----------
+    level : Level
+        The model.
+    max_samples : int
+        Answers at most; powers of two are compared [-].
+    false_accept : float or None
+        Share of wrong answers that the verifier accepts; None without one [-].
+
+    Yields
+    ------
+    Way
+        With its success and tokens.
+    """
+    limits = LIMITS if level.kind != "instruct" else (math.inf,)
+    counts = [2**place for place in range(1, 1 + int(math.log2(max_samples)))]
+    for limit in limits:
+        budget = limit * level.natural_tokens
+        yield _way(level, budget, 1, SINGLE, 0.0)
+        for samples in counts:
+            if samples > 2:
+                yield _way(level, budget, samples, VOTE, 0.0)
+            if false_accept is not None:
+                yield _way(level, budget, samples, VERIFIED, false_accept)
+                yield _way(level, budget, samples, SIDE_BY_SIDE, false_accept)
+
+
+def _way(level: Level, budget: float, samples: int, selection: str, false_accept: float) -> Way:
+    law = shipped_lengths()
+    alike = correlation_by_kind()[level.kind]
+    done = law.finished_fraction(budget, level.natural_tokens)
+
+    def reached(success: float) -> tuple[float, float]:
+        one = min(level.floor, success) + max(success - level.floor, 0.0) * done
+        if selection == VOTE:
+            return vote_right(one, alike, samples, level.tied), float(samples)
+        if selection in (VERIFIED, SIDE_BY_SIDE):
+            right, tries = verified_right(one, alike, samples, false_accept)
+            return right, tries if selection == VERIFIED else float(samples)
+        return one, 1.0
+
+    success, answers = reached(level.success)
+    ends = [reached(one)[0] for one in _ends(level)]
+    missed = 0.0 if math.isinf(budget) else _errors()["limit" if done < _CUT else "past"]
+    missed = math.hypot(missed, {SINGLE: 0.0, VOTE: _errors()["vote"]}.get(selection, _errors()["tries"]))
+    used = law.used_tokens(budget, level.natural_tokens)
+    wait = used * answers if selection in (SINGLE, VERIFIED) else law.longest_tokens(
+        samples, budget, level.natural_tokens)  # fmt: skip
+    return Way(
+        level, budget, samples, selection, success,
+        max(0.0, success - math.hypot(success - ends[0], missed)),
+        min(1.0, success + math.hypot(ends[1] - success, missed)),
+        used, answers, wait,
+    )  # fmt: skip
+
+
+def _ends(level: Level) -> tuple[float, float]:
+    score = math.log(level.success / (1 - level.success))
+    low, high = (success_of(score + side * level.logit_half_width, "") for side in (-1, 1))
+    return low, high

@@ -1,0 +1,268 @@
+"""Answer which size, how much thinking and how many samples reach a success at least cost, and at least wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.economics.thinking.choice import (
+    Level,
+    Way,
+    known_levels,
+    law_level,
+    natural_tokens,
+    same_model,
+    ways_of,
+)
+from computeledger.economics.thinking.level import Thinker, shipped_levels, success_of
+from computeledger.economics.thinking.measured import level_rows, pretraining_tokens
+from computeledger.economics.thinking.samples import correlation_by_kind, tied_on
+from computeledger.facts.architecture import Model
+from computeledger.facts.load import load_model
+from computeledger.fields import Given
+from computeledger.physics.transformer import n_params_active, n_params_total
+from computeledger.progress import counted
+from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.serving.answer import answer_one_pool
+from computeledger.questions.think import ThinkQuestion
+from computeledger.units import TOKENS_PER_MTOK
+from computeledger.workloads.questions.serve import ServeQuestion
+from computeledger.workloads.serving.search import ServingOption, pareto_front
+
+#: Compared where no model is named: one family of eight sizes, published with and without thinking.
+FAMILY = tuple(f"Qwen/Qwen3-{size}" for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B"))
+#: Draws of what is uncertain about speed and cost; digits of a length that is asked of ``serve``.
+_SAMPLES, _DIGITS = 64, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A way with what it costs and how long it takes where it is cheapest, and where it is fastest.
+
+    Attributes
+    ----------
+    way : Way
+        Model, limit, samples and selection.
+    model : str
+        Id that is served.
+    usd_per_task, seconds : float
+        On the cheapest layout and batch [USD], [s].
+    layout, batch : str, int
+        Of those.
+    fastest_usd_per_task, fastest_seconds : float
+        On the fastest [USD], [s].
+    fastest_layout, fastest_batch : str, int
+        Of those.
+    """
+
+    way: Way
+    model: str
+    usd_per_task: float
+    seconds: float
+    layout: str
+    batch: int
+    fastest_usd_per_task: float
+    fastest_seconds: float
+    fastest_layout: str
+    fastest_batch: int
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class ThinkAnswer(Answer):
+    """Ways to a success: the cheapest, the fastest, and those that none beats."""
+
+    question: ThinkQuestion
+    options: tuple[Priced, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def reaching(self) -> tuple[Priced, ...]:
+        """Ways whose success reaches what is asked, the cheapest first."""
+        enough = [one for one in self.options if one.way.success >= self.question.success]
+        return tuple(sorted(enough, key=lambda one: one.usd_per_task))
+
+    @property
+    def cheapest(self) -> Priced | None:
+        """The way to the success at least cost per task."""
+        return next(iter(self.reaching), None)
+
+    @property
+    def fastest(self) -> Priced | None:
+        """The way to the success with the shortest wait."""
+        return min(self.reaching, key=lambda one: one.fastest_seconds, default=None)
+
+    @property
+    def front(self) -> tuple[Priced, ...]:
+        """Ways than which none succeeds more often for less, the cheapest first."""
+        kept: list[Priced] = []
+        for one in sorted(self.options, key=lambda option: (option.usd_per_task, -option.way.success)):
+            if not kept or one.way.success > kept[-1].way.success + 1e-9:
+                kept.append(one)
+        return tuple(kept)
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the law is always there)
+        """As ``computeledger think --json`` prints it."""
+        by_model: dict[str, Priced] = {}
+        for one in self.reaching:
+            by_model.setdefault(one.model, one)
+        return {
+            "benchmark": self.question.benchmark,
+            "success_fraction": self.question.success,
+            "cheapest": _document(self.cheapest),
+            "fastest": _document(self.fastest),
+            "by_model": {model: _document(one) for model, one in by_model.items()},
+            "front": [_document(one) for one in self.front],
+            "ways_compared": len(self.options),
+            "law": {
+                "logit_of_success": shipped_levels().values,
+                "correlation_by_kind": correlation_by_kind(),
+                "wrong_answers_alike_fraction": tied_on(self.question.benchmark),
+            },
+            "assumptions": list(self.assumptions),
+        }
+
+
+def _document(one: Priced | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    way = one.way
+    return {
+        "model": one.model,
+        "kind": way.level.kind,
+        "basis": way.level.basis,
+        "budget_tokens": None if math.isinf(way.budget_tokens) else way.budget_tokens,
+        "samples": way.samples,
+        "selection": way.selection,
+        "success": {"p05": way.low, "p50": way.success, "p95": way.high, "unit": ""},
+        "answer_tokens": way.answer_tokens,
+        "tokens_per_task": way.answer_tokens * way.answers,
+        "usd_per_task": one.usd_per_task,
+        "usd_per_solved_task": one.usd_per_task / max(way.success, 1e-9),
+        "seconds": one.seconds,
+        "layout": one.layout,
+        "batch": one.batch,
+        "where_fastest": {
+            "usd_per_task": one.fastest_usd_per_task,
+            "seconds": one.fastest_seconds,
+            "layout": one.fastest_layout,
+            "batch": one.fastest_batch,
+        },
+    }
+
+
+def think(question: ThinkQuestion | None = None, /, **given: Given) -> ThinkAnswer:
+    """Which model, thinking as long as that, with so many samples, reaches a success at least cost or wait.
+
+    Parameters
+    ----------
+    question : ThinkQuestion, optional
+        What is asked; keywords change single fields of it.
+    **given : str, float, Range or sequence of str
+        Fields of :class:`~computeledger.questions.think.ThinkQuestion`.
+
+    Returns
+    -------
+    ThinkAnswer
+        The cheapest and the fastest way, and those that none beats.
+
+    Raises
+    ------
+    InputError
+        For bad input.
+
+    Examples
+    --------
+    >>> answer = think(success=0.7, model=("qwen3-4b", "qwen3-32b"))
+    >>> answer.cheapest.way.success >= 0.7, answer.fastest.fastest_seconds <= answer.cheapest.fastest_seconds
+    (True, True)
+    """
+    return from_python(ThinkQuestion, answer_think, question, given)
+
+
+def answer_think(question: ThinkQuestion) -> ThinkAnswer:
+    """Answer ``computeledger think``."""
+    options: list[Priced] = []
+    for name in counted(question.model or FAMILY, "models"):
+        model = load_model(name)
+        fronts: dict[float, list[ServingOption]] = {}
+        for level in _levels(question, model, name):
+            ways = ways_of(level, question.max_samples, question.false_accept)
+            options += [_priced(question, name, way, fronts) for way in ways]
+    assumed = [
+        f"a task of {question.input_tokens:g} tokens",
+        "a thought that is cut short falls back to the success without thinking",
+        "instruct models' answers are as alike as those of models after RL",
+    ]
+    if any(one.way.level.natural_tokens and not _length(question, one.way.level.kind)[1] for one in options):
+        assumed.append("answers without thinking are shorter than with it as on other benchmarks")
+    if any("law" in one.way.level.basis for one in options):
+        assumed.append(f"pretraining of {question.pretraining_tokens:.3g} tokens where none was published")
+    return ThinkAnswer(question, tuple(options), tuple(assumed))
+
+
+def _length(question: ThinkQuestion, kind: str) -> tuple[float, bool]:
+    """Mean length of answers, and whether somebody published or gave it."""
+    if question.natural_tokens is not None and kind != "instruct":
+        return question.natural_tokens, True
+    return natural_tokens(kind, question.benchmark)
+
+
+def _levels(question: ThinkQuestion, model: Model, given: str) -> list[Level]:
+    """A model in every way of asking whose success was published, else in one by the law."""
+    name = model.id.rpartition("/")[2].removeprefix("Meta-") or given
+    known = known_levels(name, question.benchmark)
+    thinker = Thinker(
+        float(n_params_active(model)), float(n_params_total(model)),
+        pretraining_tokens(name) or question.pretraining_tokens, question.kind or "thinking",
+    )  # fmt: skip
+    plain, _ = law_level(Thinker(thinker.active, thinker.total, thinker.pretraining_tokens, "instruct"), name,
+                         question.benchmark)  # fmt: skip
+    floor = next((row.success for row, _ in known if row.kind == "instruct"), success_of(plain, question.benchmark))
+    if not known:
+        score, width = law_level(thinker, name, question.benchmark)
+        elsewhere = any(same_model(row.model, name) and row.kind == thinker.kind for row in level_rows())
+        basis = "the law, with the model's other benchmarks" if elsewhere else "the law"
+        found = [(thinker.kind, basis, success_of(score, question.benchmark), width)]
+    else:
+        found = [(row.kind, f"{row.source}, {row.locator}", row.success, width) for row, width in known]
+    return [
+        Level(name, kind, basis, success, width, success if kind == "instruct" else min(floor, success),
+              _length(question, kind)[0], tied_on(question.benchmark))
+        for kind, basis, success, width in found
+    ]  # fmt: skip
+
+
+def _priced(question: ThinkQuestion, name: str, way: Way, fronts: dict[float, list[ServingOption]]) -> Priced:
+    length = float(f"{max(way.answer_tokens, 1.0):.{_DIGITS}g}")
+    if length not in fronts:
+        fronts[length] = _front(question, name, length)
+    cheap = min(fronts[length], key=lambda one: _usd(question, way, one))
+    fast = fronts[length][0]
+    return Priced(
+        way, name, _usd(question, way, cheap), _seconds(way, cheap), str(cheap.layout), cheap.batch,
+        _usd(question, way, fast), _seconds(way, fast), str(fast.layout), fast.batch,
+    )  # fmt: skip
+
+
+def _front(question: ThinkQuestion, name: str, length: float) -> list[ServingOption]:
+    """Layouts and batches that none beats in speed and throughput, the fastest first."""
+    asked = ServeQuestion(
+        model=name, system=question.system, price=question.price, samples=_SAMPLES,
+        input_tokens=question.input_tokens, output_tokens=length,
+    )  # fmt: skip
+    options: Sequence[ServingOption] = answer_one_pool(asked).options
+    return pareto_front(options)
+
+
+def _usd(question: ThinkQuestion, way: Way, option: ServingOption) -> float:
+    """A task's cost: its prompt once for each answer, and all their tokens."""
+    read = question.input_tokens * way.answers * option.usd_per_mtok_input
+    written = way.answer_tokens * way.answers * option.usd_per_mtok_output
+    return (read + written) / TOKENS_PER_MTOK
+
+
+def _seconds(way: Way, option: ServingOption) -> float:
+    tries = way.answers if way.selection in ("single", "verified") else 1.0
+    return tries * option.ttft_s + way.wait_tokens * option.tpot_s
