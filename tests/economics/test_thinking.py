@@ -129,7 +129,7 @@ def test_more_success_costs_no_less() -> None:
     low, high = (think(asked, success=share) for share in (0.5, 0.8))
     assert low.cheapest is not None and high.cheapest is not None and high.fastest is not None
     assert low.cheapest.usd_per_task < high.cheapest.usd_per_task
-    assert high.fastest.fastest_seconds <= min(one.fastest_seconds for one in high.reaching)
+    assert high.fastest.fastest_task_s <= min(one.fastest_task_s for one in high.reaching)
     assert all(one.way.low <= one.way.success <= one.way.high for one in high.options)
     assert [one.way.success for one in high.front] == sorted(one.way.success for one in high.front)
     measured_level = max(one.way.success for one in low.options if one.way.selection == "single")

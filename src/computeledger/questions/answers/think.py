@@ -47,11 +47,11 @@ class Priced:
         Model, limit, samples and selection.
     model : str
         Id that is served.
-    usd_per_task, seconds : float
+    usd_per_task, task_s : float
         On the cheapest layout and batch [USD], [s].
     layout, batch : str, int
         Of those.
-    fastest_usd_per_task, fastest_seconds : float
+    fastest_usd_per_task, fastest_task_s : float
         On the fastest [USD], [s].
     fastest_layout, fastest_batch : str, int
         Of those.
@@ -60,11 +60,11 @@ class Priced:
     way: Way
     model: str
     usd_per_task: float
-    seconds: float
+    task_s: float
     layout: str
     batch: int
     fastest_usd_per_task: float
-    fastest_seconds: float
+    fastest_task_s: float
     fastest_layout: str
     fastest_batch: int
 
@@ -91,7 +91,7 @@ class ThinkAnswer(Answer):
     @property
     def fastest(self) -> Priced | None:
         """The way to the success with the shortest wait."""
-        return min(self.reaching, key=lambda one: one.fastest_seconds, default=None)
+        return min(self.reaching, key=lambda one: one.fastest_task_s, default=None)
 
     @property
     def front(self) -> tuple[Priced, ...]:
@@ -140,12 +140,12 @@ def _document(one: Priced | None) -> dict[str, Any] | None:
         "tokens_per_task": way.answer_tokens * way.answers,
         "usd_per_task": one.usd_per_task,
         "usd_per_solved_task": one.usd_per_task / max(way.success, 1e-9),
-        "seconds": one.seconds,
+        "seconds": one.task_s,
         "layout": one.layout,
         "batch": one.batch,
         "where_fastest": {
             "usd_per_task": one.fastest_usd_per_task,
-            "seconds": one.fastest_seconds,
+            "seconds": one.fastest_task_s,
             "layout": one.fastest_layout,
             "batch": one.fastest_batch,
         },
@@ -175,7 +175,7 @@ def think(question: ThinkQuestion | None = None, /, **given: Given) -> ThinkAnsw
     Examples
     --------
     >>> answer = think(success=0.7, model=("qwen3-4b", "qwen3-32b"))
-    >>> answer.cheapest.way.success >= 0.7, answer.fastest.fastest_seconds <= answer.cheapest.fastest_seconds
+    >>> answer.cheapest.way.success >= 0.7, answer.fastest.fastest_task_s <= answer.cheapest.fastest_task_s
     (True, True)
     """
     return from_python(ThinkQuestion, answer_think, question, given)
