@@ -13,7 +13,7 @@ import pytest
 import computeledger as cl
 from computeledger.arrays import Range
 from computeledger.economics.prices.points import open_models
-from computeledger.errors import InputError
+from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_model
 from computeledger.frontier.closed_models import (
     Scraps,
@@ -96,11 +96,12 @@ def test_a_clue_that_contradicts_the_others_is_named_and_loses_its_weight() -> N
 
 
 def test_open_models_treated_as_closed() -> None:
-    """Measured 2026-11-24: 16 of 18 held and x1.44; with the whole family unseen 17 of 18 and x1.64."""
+    """Measured 2026-11-24: 17 of 18 held and x1.31, with the model unseen and with its whole family unseen."""
     alone, families = trials(), trials(family)
     assert len(alone) == len(families) == 18
-    assert sum(one.held for one in alone) >= 15 and np.median([one.error_ratio for one in alone]) <= 1.5
-    assert sum(one.held for one in families) >= 15 and np.median([one.error_ratio for one in families]) <= 1.75
+    for found in (alone, families):
+        assert sum(one.held for one in found) >= 15
+        assert np.median([one.error_ratio for one in found]) <= 1.5
 
 
 def test_the_table_says_what_the_catalog_says() -> None:
@@ -133,13 +134,14 @@ def test_the_command_and_python_say_the_same(tmp_path: Path) -> None:
     [
         ({}, "no clue is given"),
         ({"price": "3"}, "INPUT/OUTPUT"),
+        ({"tokens": 1}, "at least"),
         ({"price": "0/nan"}, "each must lie"),
         ({"chips": 1000}, "duration is missing"),
         ({"flop": 1e24, "duration": "3 months"}, "says nothing alone"),
-        ({"date": "1999-01-01"}, "2020-01-01"),
+        ({"date": "1999-01-01"}, "2022-01-01"),
         ({"power": "10 MW", "duration": "3 months", "accelerator": "t4"}, "give chips"),
     ],
 )
 def test_bad_input(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises((InputError, QuantityError), match=said):
         cl.sheet(**given)

@@ -182,6 +182,9 @@ def _prior(without: frozenset[str]) -> Mixture:
         columns = of[:, [0, 2]] if dense else of
         mean[places] = columns.mean(axis=0)
         spread[np.ix_(places, places)] = np.cov(columns.T) * (1.0 + 1.0 / len(of))
+        # sizes of models that are sold have no trend (t = 0.5); with runs beside them, of which only large ones are
+        # listed and most are older, they would seem to shrink
+        spread[ACTIVE, YEAR] = spread[YEAR, ACTIVE] = 0.0
         row = np.zeros(_N)
         row[ACTIVE], row[YEAR] = law[1, 0], law[2, 0]
         crossed = spread @ row

@@ -29,15 +29,15 @@ class SheetQuestion(Asked):
         is_open=True, least=1e-3, most=1e3, metavar="X",
     )  # fmt: skip
     speed: Uncertain | None = asked(
-        "tokens_per_s", "Output speed that one user sees.", unit="tokens/s", is_open=True, most=1e5, metavar="R"
+        "tokens_per_s", "Output speed that one user sees.", unit="tokens/s", least=0.1, most=1e5, metavar="R"
     )
     date: str | None = asked("text", "Day of release.", metavar="YYYY-MM-DD")
-    usd: Uncertain | None = asked("usd", "Cost of the final training run.", unit="$", is_open=True, metavar="$")
+    usd: Uncertain | None = asked("usd", "Cost of the final training run.", unit="$", least=100.0, metavar="$")
     gpu_hours: Uncertain | None = asked(
-        "gpu_hours", "GPU-hours of pretraining.", unit="GPU-hours", is_open=True, metavar="H"
+        "gpu_hours", "GPU-hours of pretraining.", unit="GPU-hours", least=1.0, metavar="H"
     )
     chips: Uncertain | None = asked(
-        "count", "Chips of the run; with --duration.", unit="", is_open=True, most=5e8, metavar="N"
+        "count", "Chips of the run; with --duration.", unit="", least=1.0, most=5e8, metavar="N"
     )
     power: Uncertain | None = asked(
         "w", "Facility power of the run; with --duration.", unit="MW", is_open=True, metavar="W"
@@ -45,11 +45,9 @@ class SheetQuestion(Asked):
     duration: Uncertain | None = asked(
         "s", "Duration of the run, with --chips or --power.", unit=None, is_open=True, metavar="T"
     )
-    flop: Uncertain | None = asked("flop", "Training FLOP as claimed.", unit="FLOP", is_open=True, metavar="FLOP")
-    tokens: Uncertain | None = asked(
-        "tokens", "Pretraining tokens as claimed.", unit="tokens", is_open=True, metavar="N"
-    )
-    total: Uncertain | None = asked("count", "Total parameters as claimed.", unit="", is_open=True, metavar="N")
+    flop: Uncertain | None = asked("flop", "Training FLOP as claimed.", unit="FLOP", least=1e18, metavar="FLOP")
+    tokens: Uncertain | None = asked("tokens", "Pretraining tokens as claimed.", unit="tokens", least=1e8, metavar="N")
+    total: Uncertain | None = asked("count", "Total parameters as claimed.", unit="", least=1e7, metavar="N")
     accelerator: str = asked("text", "Chip of the run.", "h100-sxm5-80gb", metavar="ID")
     utilization: Uncertain | None = asked(
         "fraction", "Utilisation of the run, as a share of peak FLOP/s in bf16.", is_open=True, metavar="F",

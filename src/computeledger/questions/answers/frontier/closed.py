@@ -25,7 +25,7 @@ UNITS = {
 }  # fmt: skip
 #: Ends of what a price list may say [USD/Mtok], and days that a model may have come out on.
 _CHEAPEST, _DEAREST = 1e-5, 1e5
-_FIRST_DAY, _LAST_DAY = "2020-01-01", "2032-12-31"
+_FIRST_DAY, _LAST_DAY = "2022-01-01", "2027-12-31"
 
 _WRONG_WORDS = (
     f"each clue but the date is wrong with a probability of {WRONG:.0%}, and then off by a factor of about "
