@@ -45,7 +45,7 @@ class SheetQuestion(Asked):
     duration: Uncertain | None = asked(
         "s", "Duration of the run, with --chips or --power.", unit=None, is_open=True, metavar="T"
     )
-    flop: Uncertain | None = asked("flop", "Training FLOP as claimed.", unit="FLOP", least=1e18, metavar="FLOP")
+    flop: Uncertain | None = asked("flop", "Training FLOP as claimed.", unit="FLOP", least=5e17, metavar="FLOP")
     tokens: Uncertain | None = asked("tokens", "Pretraining tokens as claimed.", unit="tokens", least=1e8, metavar="N")
     total: Uncertain | None = asked("count", "Total parameters as claimed.", unit="", least=1e7, metavar="N")
     accelerator: str = asked("text", "Chip of the run.", "h100-sxm5-80gb", metavar="ID")
