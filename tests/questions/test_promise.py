@@ -15,6 +15,8 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.fields import Promise
 from computeledger.interfaces.cli import cli
+from computeledger.interfaces.views.promise import promise_tables
+from computeledger.questions.wording import percent
 from computeledger.workloads.questions.serve import ServeQuestion
 
 SHAPE = {"model": "llama-3.1-8b", "system": "h100-nvl8", "input_tokens": 512, "output_tokens": 64}
@@ -190,6 +192,9 @@ def test_a_goodput_is_the_share_within_all_limits() -> None:
     good = found["promise"]["goodput"]
     assert good["attained_fraction"] >= good["share_fraction"] == 0.95
     assert good["attained_p05_fraction"] <= good["attained_fraction"] <= good["attained_p95_fraction"]
+    (table,) = (one for one in promise_tables(found) if one.title == "The promise, and what is attained")
+    fast, slow = (percent(good[f"attained_{key}_fraction"]) for key in ("p95", "p05"))
+    assert list(table.rows[0][-2:]) == [fast, slow]  # each column is one simulation: fast times make a large share
     assert found["goodput_requests_per_s"] == pytest.approx(60 * good["attained_fraction"])
     kept = [one for one in found["promise"]["curve"] if one["keeps"]]
     assert all(one["good_fraction"] >= 0.95 for one in kept)

@@ -21,6 +21,7 @@ from computeledger.simulation.serving.promise import (
     MOST_SIMULATED,
     PromisedLoad,
     Unit,
+    alone,
     attained,
     fewest_workers,
     simulated_part,
@@ -59,6 +60,8 @@ def test_the_command_sizes_both_pools() -> None:
     assert found["attained"]["tpot_s"]["p95"] <= 0.015
     assert found["usd_per_request"] == pytest.approx(fleet["usd_per_request"])
     assert 0 < found["promise"]["kept_probability"] < 1
+    assert found["promise"]["headroom_fraction"] is None or "it holds up to" in found["launch"]["text"]
+    assert "loaded" not in found["launch"]["text"]  # prefill workers' busy share says nothing of a promise
     assert f"start {pools['prefill']['n_workers']} of these" in found["launch"]["text"]
     assert found["launch"]["text"].count("--kv-transfer-config") == 2
     assert found["modes"]["aggregated"]["refused"]
@@ -262,3 +265,26 @@ def test_ways_that_contradict_one_another_are_refused(given: dict[str, Any], sai
     """One line that names what to leave out."""
     with pytest.raises(InputError, match=said):
         ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **given)
+
+
+def test_a_benchmark_of_two_pools_sends_the_rate_asked_about() -> None:
+    """Not a number of requests in flight, which would send as much as the fleet takes."""
+    sent = promised(**STATED, emit="vllm-bench")["launch"]["text"]
+    assert "--request-rate 40" in sent
+    assert "--max-concurrency" not in sent
+
+
+def test_bursts_need_more_workers_than_even_requests_and_are_not_refused() -> None:
+    """Workers that stand idle between bursts keep what twice as many as the mean load needs do not."""
+    one = Pool(1, constant_step_times(1, 0.05, 0.2), Limits(1, 1000, 0, 0, 512))
+    fleet = ServingClock((one, one), (1, 1))
+    needed = []
+    for spread in (0.0, 1.0, 8.0):
+        load = DrawnLoad(Arrivals("gamma", 2.0, spread), ("100", "2"))
+        asked = PromisedLoad(load, {"ttft_s": Promise(0.9, 0.8)})
+        unit = Unit(fleet, capacities(fleet, load))
+        assert alone(unit, asked).keeps(asked.promises)
+        found = fewest_workers(unit, asked, (1, 1), (1, 1), 10_000)
+        assert found is not None and found.keeps(asked.promises)
+        needed.append(sum(found.counts))
+    assert needed == sorted(needed) and needed[-1] > 4 * needed[0], needed

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import computeledger as cl
 from computeledger.errors import InputError
+from computeledger.questions.answers.serving import promise
 from computeledger.questions.answers.serving.answer import ServeAnswer
+from computeledger.questions.answers.serving.finalists import Finalist
 from computeledger.questions.answers.serving.pools import PoolsAnswer
+from computeledger.simulation.serving.promise import Attained, PromisedLoad
 
 SHAPE: dict[str, Any] = {
     "model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "input_tokens": 2000, "output_tokens": 100,
@@ -104,3 +108,21 @@ def test_what_is_not_built_is_refused(given: dict[str, Any], said: str) -> None:
     """With the option that helps."""
     with pytest.raises(InputError, match=said):
         promised.__wrapped__(**given)
+
+
+def test_a_promise_that_less_load_breaks_takes_more_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept at the load asked about and broken below it is chance: the fleet grows until no smaller load breaks it."""
+    curves = promise._curve
+    few = promised().to_dict()["replicas"]
+
+    def noisy(chosen: Finalist, asked: PromisedLoad) -> list[Attained]:
+        points, best = curves(chosen, asked), chosen.best
+        broken = replace(
+            best, requests_per_s=0.95 * best.requests_per_s, steady=replace(best.steady, is_saturated=True)
+        )
+        return [*points, broken] if best.n_replicas <= few + 1 else points
+
+    monkeypatch.setattr(promise, "_curve", noisy)
+    found = cl.serve(**SHAPE, requests_per_s=34.0, ttft="p95:1s", tpot="p95:40ms").to_dict()
+    assert found["replicas"] == few + 2
+    assert all(one["keeps"] for one in found["promise"]["curve"] if one["load_ratio"] <= 1)

@@ -20,6 +20,9 @@ UTILIZATION_WORDS = (
 )
 MFU_WORDS = "MFU counts attention's FLOP too, recomputation left out, over the dense bf16 peak"
 
+#: What a replica carries when a request with its cache there goes elsewhere, under routing by prefix.
+FAR_MORE = "a quarter and four requests more than the least loaded"
+
 _MONEY = {"USD": "", "USD/Mtok": "/Mtok", "USD/h": "/h", "USD/kWh": "/kWh", "USD/W": "/W", "USD/year": "/year"}
 _SPELT = {
     "usd": "USD",
@@ -40,6 +43,23 @@ _FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpu
                "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
 #: A space that does not break a number from its unit.
 _SPACE = "\u00a0"
+
+
+def headroom(fraction: float | None) -> str:
+    """How much more load keeps a promise that every smaller simulated load keeps.
+
+    Examples
+    --------
+    >>> headroom(0.1), headroom(0.0)
+    ('it holds up to 10 % more load', 'more load breaks it')
+    """
+    if fraction is None:
+        return "twice the load would not break it"
+    if fraction < 0:
+        return f"by the noise of simulations {percent(-fraction)} less load and more breaks it"
+    if fraction == 0:
+        return "more load breaks it"
+    return f"it holds up to {percent(fraction)} more load"
 
 
 def point(value: Any, key: str = "p50") -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table
-from computeledger.questions.wording import percent, words
+from computeledger.questions.wording import FAR_MORE, headroom, percent, words
 from computeledger.units import format_count
 
 #: Tiers as readers know them.
@@ -29,7 +29,7 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     fleet += f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
     keeps = "keeps" if document["gpus"] == 1 else "keep"
     said = f"{format_count(document['gpus'], 'GPU')} {keeps} the promise: {fleet}, simulated: {', '.join(parts)}."
-    chance, room = kept["kept_probability"], _headroom(kept["headroom_fraction"])
+    chance, room = kept["kept_probability"], headroom(kept["headroom_fraction"])
     if chance is None:
         return f"{said} {room[0].upper()}{room[1:]}."
     surest = kept["at_90_percent"]
@@ -69,6 +69,7 @@ def _talks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     of_prompts = "prefill worker with their cache, which holds prompts: what was decoded is prefilled in the next turn"
     returns = of_prompts if "pools" in document else "replica with their cache"
     mean = f"{words(talks['prompt_tokens'], 'tokens')} a prompt on average; they prefer the {returns}"
+    mean += f", unless it carries {FAR_MORE}"
     parts = [f"{percent(share)} in {PLACES[name]}" for name, share in talks["hit_fraction"].items()]
     where = f" ({', '.join(parts)})" if len(parts) > 1 else ""
     found = f"{percent(sum(talks['hit_fraction'].values()))}{where}, simulated"
@@ -122,18 +123,12 @@ def _limit_name(one: Mapping[str, Any]) -> str:
     return f"p{100 * one['share_fraction']:g} {_NAMES[one['quantity']]}"
 
 
-def _headroom(fraction: float | None) -> str:
-    if fraction is None:
-        return "twice the load would not break it"
-    if fraction <= 0:
-        return "more load breaks it"
-    return f"it holds up to {percent(fraction)} more load"
-
-
 def _limits(document: Mapping[str, Any]) -> Table:
     rows: list[Sequence[str | Cell]] = []
     if (good := document["promise"]["goodput"]) is not None:
-        ends = [percent(good[f"attained_{key}fraction"]) for key in ("", "p05_", "p95_")]
+        ends = [
+            percent(good[f"attained_{key}fraction"]) for key in ("", "p95_", "p05_")
+        ]  # beside the times that make it
         rows.append(["goodput: all limits at once", percent(good["share_fraction"]), *ends])
     for one in document["promise"]["limits"]:
         high = one["attained_p95_s"]
@@ -174,7 +169,8 @@ def _curve(kept: Mapping[str, Any]) -> Table:
     ]
     good = [] if kept["goodput"] is None else ["within all #"]
     columns = ("load", "requests/s #", *good, *(f"{_limit_name(one)} #" for one in kept["limits"]), "kept")
-    return Table("How the promise breaks as the load grows", columns, rows)
+    note = "each load is one simulation, with its noise; a fleet that less load breaks is enlarged"
+    return Table("How the promise breaks as the load grows", columns, rows, note=note)
 
 
 def _finalists(kept: Mapping[str, Any]) -> Table:

@@ -11,7 +11,7 @@ from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.promise import PLACES, host_caches
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import anchor_words, percent, words
+from computeledger.questions.wording import FAR_MORE, anchor_words, percent, words
 from computeledger.units import MINUTE_S, format_count, format_times
 
 #: Times of a simulation as readers know them.
@@ -173,6 +173,10 @@ def _caches(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     expected = percent(sum(talks["expected_hit_fraction"].values()))
     stays = [f"{words(value, 's')} in {PLACES[name]}" for name, value in talks["hold_s"].items() if value is not None]
     out.append(("The same by the closed form", f"{expected}; an idle cache stays {', '.join(stays) or 'for good'}"))
+    if document["routing"] == "prefix" and document["replicas"] > 1:
+        out.append(
+            ("Not in the closed form", f"a turn leaves the replica that has its cache where that carries {FAR_MORE}")
+        )
     evicted = [f"{words(float(n), '')} in {PLACES[name]}" for name, n in cache["evicted_tokens"].items() if n]
     out.append(("Tokens prefilled", words(float(cache["prefilled_tokens"]), "")))
     out.append(("Tokens evicted", ", ".join(evicted) or "none"))

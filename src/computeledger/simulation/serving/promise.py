@@ -355,11 +355,16 @@ def fewest_workers(
             seen[counts] = attained(unit, (counts, rate), asked)
         return seen[counts]
 
-    plenty = PLENTY_RATIO * max(start[0], least[0])
     most_decode = int((most - least[0] * prices[0]) // prices[1])
-    fewest = _fewest(lambda n: at(plenty, n), asked.promises, (least[1], start[1], most_decode))
-    if fewest is None:
-        return None
+    plenty, enough = (PLENTY_RATIO * max(one) for one in zip(start, least, strict=True))
+    while True:
+        within = least[1], start[1], min(enough, most_decode)
+        fewest = _fewest(lambda n, plenty=plenty: at(plenty, n), asked.promises, within)  # type: ignore[misc]
+        if fewest is not None:
+            break
+        if plenty * prices[0] >= most and enough >= most_decode:
+            return None
+        plenty, enough = PLENTY_RATIO * plenty, PLENTY_RATIO * enough  # bursts need many that are idle on average
     best: Attained | None = None
     for n_decode in range(fewest.counts[1], min(fewest.counts[1] + MOST_TRADES, most_decode) + 1):
         limit = int((most - n_decode * prices[1]) // prices[0])
@@ -377,6 +382,8 @@ def _price(one: Attained, prices: tuple[float, ...]) -> float:
 def alone(unit: Unit, asked: PromisedLoad) -> Attained:
     """One replica of each pool that is nearly always free: the best that the layout can promise.
 
+    Its requests come one by one, as those of a burst do where replicas abound.
+
     Examples
     --------
     >>> from computeledger.simulation.serving.arrivals import Arrivals
@@ -388,7 +395,9 @@ def alone(unit: Unit, asked: PromisedLoad) -> Attained:
     2.0
     """
     ones = (1,) * len(unit.carried)
-    return attained(unit, (ones, ALONE_FRACTION * unit.carried_by(ones).value), asked)
+    one_by_one = replace(asked.load, arrivals=replace(asked.load.arrivals, spread_ratio=0.0))
+    rate = ALONE_FRACTION * unit.carried_by(ones).value
+    return attained(unit, (ones, rate), replace(asked, load=one_by_one))
 
 
 def most_kept(points: Sequence[Attained], promises: Promises) -> float:

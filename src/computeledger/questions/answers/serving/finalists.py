@@ -271,19 +271,28 @@ def _finalist(
     setting: Setting, option: ServingOption | PoolOption, max_batch: int | None, asked: PromisedLoad, most: float
 ) -> Finalist | None:
     """One layout with a limit on its batch: its fewest replicas, none where those of so many GPUs are too few."""
-    layouts, rate = layouts_of(option), asked.load.requests_per_s
+    layouts = layouts_of(option)
     try:
         unit = one_unit(setting, option, max_batch, asked)
     except DoesNotFitError:
         return None
     prices = prices_of(setting, layouts)
     best = fitting_fleet(unit, option, asked, (prices, most))
-    while best is not None and not (final := attained(unit, (best.counts, rate), asked, CONFIRMING_REQUESTS)).keeps(
-        asked.promises
-    ):
+    while best is not None and not (final := _confirmed(unit, best.counts, asked)).keeps(asked.promises):
         more = _one_more(unit, best, asked)  # a longer run shows what a short one missed
         best = more if price_of_counts(prices, more.counts) <= most else None
     return None if best is None else Finalist(setting, option, max_batch, unit, final, {0.0: final}, math.inf)
+
+
+def _confirmed(unit: Unit, counts: tuple[int, ...], asked: PromisedLoad) -> Attained:
+    """A fleet in a longer run."""
+    return attained(unit, (counts, asked.load.requests_per_s), asked, CONFIRMING_REQUESTS)
+
+
+def larger(one: Finalist, asked: PromisedLoad) -> Finalist:
+    """The same layout with a replica more."""
+    best = _confirmed(one.unit, _one_more(one.unit, one.best, asked).counts, asked)
+    return replace(one, best=best, by_score={0.0: best}, breaking_score=math.inf)
 
 
 def fitting_fleet(
@@ -322,7 +331,7 @@ def _one_more(unit: Unit, best: Attained, asked: PromisedLoad) -> Attained:
 
 def with_chance(one: Finalist, asked: PromisedLoad) -> Finalist:
     """Where in the interval of times a fleet that keeps its promise at the medians breaks it, by bisection."""
-    if not one.setting.ranges:
+    if not one.setting.ranges or math.isfinite(one.breaking_score):
         return one
     by_score, low, high = {0.0: one.best}, 0.0, LAST_SCORE
     score = Z_95

@@ -15,7 +15,7 @@ from computeledger.facts.load import load_model
 from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.serving.operations import CHUNK_TOKENS
-from computeledger.questions.wording import point, show
+from computeledger.questions.wording import headroom, point, show
 from computeledger.units import format_count, format_si
 from computeledger.workloads.commands.load_tests import BENCHMARKS, LoadTest, benchmark
 from computeledger.workloads.commands.manifests import ENGINES_OF, Plan, Worker, manifest
@@ -88,7 +88,7 @@ def _test(document: Mapping[str, Any]) -> LoadTest:
     for name, one in document.get("meets", {}).items():
         limits.setdefault(f"{name}_s", (0.5, one["limit_s"]))
     fleet = document.get("fleet", {})
-    rate = fleet.get("requests_per_s")
+    rate = fleet.get("requests_per_s", document["winner"]["requests_per_s"]) if fleet else None
     spread = promised.get("arrival_spread")
     return LoadTest(
         model=document["checkpoint"],
@@ -292,21 +292,24 @@ def _online_fp8(name: str, document: Mapping[str, Any]) -> bool:
 def _comments(engine: str, document: Mapping[str, Any]) -> list[str]:
     lengths = ", ".join(f"{document[f'{name}_tokens']:,.0f} {name}" for name in ("input", "cached", "output"))
     figures = (("TTFT", "ttft_s", "s"), ("TPOT", "tpot_s", "s"), ("tokens/s/GPU", "output_tokens_per_s_per_gpu", ""))
+    simulated = ("ttft_s",) if "promise" in document else ()  # a promise has its own below, with the queue
     said = ", ".join(
-        f"{label} {_ends(document[name], unit)}" for label, name, unit in figures if document[name] is not None
+        f"{label} {_ends(document[name], unit)}"
+        for label, name, unit in figures
+        if document[name] is not None and name not in simulated
     )
     where = document["layout"] if "pools" not in document else "prefill and decode apart"
     fleet = document.get("fleet")
     started = []
     if fleet is not None:
         replicas, gpus = _replicas(fleet), format_count(fleet["n_gpus"], "GPU")
-        started.append(
-            f"# for the load asked about: start {replicas}, {gpus} in all, {fleet['load_fraction']:.0%} loaded, behind "
-            "a load balancer"
-        )
+        started += [
+            f"# for the load asked about: start {replicas}, {gpus} in all, behind a load balancer",
+            _room(document),
+        ]
     for one in document.get("promise", {}).get("limits", ()):
         share, limit = f"p{100 * one['share_fraction']:g}", format_si(one["limit_s"], "s")
-        attained = format_si(one["attained_s"], "s")
+        attained = f"{format_si(one['attained_s'], 's')} ({format_si(one['attained_p05_s'], 's')} to {_end(one)})"
         started.append(
             f"# promised: {share} of {one['quantity'].removesuffix('_s')} within {limit}; simulated: {attained}"
         )
@@ -344,6 +347,22 @@ def _replicas(fleet: Mapping[str, Any]) -> str:
     if (reading := fleet.get("n_prefill_replicas")) is None:
         return format_count(fleet["n_replicas"], "replica")
     return f"{format_count(reading, 'prefill worker')} and {format_count(fleet['n_replicas'], 'decode worker')}"
+
+
+def _room(document: Mapping[str, Any]) -> str:
+    """How much of the load that a fleet carries is asked for, and how surely."""
+    if (promise := document.get("promise")) is not None:
+        return f"# of the promise, as simulated: {headroom(promise['headroom_fraction'])}"
+    fleet = document["fleet"]
+    chance = fleet["carries_probability"]
+    grows = "" if chance == 1 else f"; with a chance of {1 - chance:.0%} it does not: the queue grows, no TTFT holds"
+    return f"# it carries the load at the medians, {fleet['load_fraction']:.0%} loaded{grows}"
+
+
+def _end(limit: Mapping[str, Any]) -> str:
+    """The slow end of a simulated time."""
+    late_s = limit["attained_p95_s"]
+    return "a queue that grows" if late_s is None else format_si(late_s, "s")
 
 
 def _ends(value: Any, unit: str) -> str:

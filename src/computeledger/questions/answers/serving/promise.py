@@ -12,10 +12,13 @@ from computeledger.fields import MOST_COUNT
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.finalists import (
+    MOST_PAIRS,
     Finalist,
     attained_at,
     finalists_of,
     fitting_fleet,
+    larger,
+    layouts_of,
     one_unit,
     out_of_reach,
     pool_finalists_of,
@@ -41,6 +44,8 @@ from computeledger.workloads.serving.search import Fleet, ServingOption, Slo
 LOAD_CURVE, INTERVAL_SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95, 0.0, Z_95)
 #: Finalists on as few GPUs whose chances are compared.
 MOST_COMPARED = 4
+#: Replicas that are added at most to a fleet which less load breaks.
+MOST_MORE = 3
 #: How closely the load at which a promise breaks is found, over the load asked about.
 HEADROOM_STEP = 0.03
 
@@ -163,7 +168,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         why |= {TWO_POOLS: problem} if problem else {}
     if not finalists:
         raise InputError(why[ONE_POOL] if one else why[TWO_POOLS])
-    ranked = _ranked(finalists, asked)
+    ranked, curve = _steadily_kept(_ranked(finalists, asked), asked)
     chosen = ranked[0]
     if question.gpus is not None and chosen.n_gpus > question.gpus:
         raise InputError(
@@ -178,7 +183,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         option=loaded_option(chosen, one.found if one else (), asked),
         finalists=tuple(ranked),
         by_score=tuple(by_score),
-        curve=tuple(_curve(chosen, asked)),
+        curve=tuple(curve),
         sure=tuple(_sure(ranked, asked)),
         asked=asked,
         refused=why,
@@ -201,7 +206,18 @@ def _apart(two: TwoPools, asked: PromisedLoad) -> tuple[list[Finalist], str | No
     except InputError as error:
         return [], str(error)
     finalists = pool_finalists_of(two.setting, found, asked)
-    return finalists, None if finalists else "no two pools keep the promise at any number of workers"
+    if finalists:
+        return finalists, None
+    return [], _none_found(found)
+
+
+def _none_found(found: Sequence[PoolOption]) -> str:
+    """What was tried in vain."""
+    pairs = list(dict.fromkeys(" > ".join(map(str, layouts_of(one))) for one in found))[:MOST_PAIRS]
+    return (
+        "not found: two pools that keep the promise, among the layouts and numbers of workers tried (prefill > decode: "
+        f"{', '.join(pairs)}); --prefill-layout and --layout state others"
+    )
 
 
 def _first_share(asked: PromisedLoad) -> float:
@@ -224,6 +240,19 @@ def _ranked(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[Finalist
     near = [*fewest, *first.values()]
     known = [with_chance(one, asked) if any(one is other for other in near) else one for one in in_order]
     return sorted(known, key=lambda one: _preference(one, asked))
+
+
+def _steadily_kept(ranked: list[Finalist], asked: PromisedLoad) -> tuple[list[Finalist], list[Attained]]:
+    """Finalists whose first keeps the promise under every smaller load too, and its curve; as they were where few
+    replicas more are not enough for that.
+    """
+    first = now, curve = ranked, _curve(ranked[0], asked)
+    for _ in range(MOST_MORE):
+        if most_kept(curve, asked.promises) >= asked.load.requests_per_s:
+            return now, curve
+        now = _ranked([larger(now[0], asked), *now[1:]], asked)  # less load breaks it: it was kept by chance
+        curve = _curve(now[0], asked)
+    return (now, curve) if most_kept(curve, asked.promises) >= asked.load.requests_per_s else first
 
 
 def loaded_option(chosen: Finalist, found: Sequence[ServingOption], asked: PromisedLoad) -> ServingOption | PoolOption:
