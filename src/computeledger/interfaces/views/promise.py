@@ -98,7 +98,12 @@ def host_caches(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def promise_tables(document: Mapping[str, Any]) -> list[Table]:
     """Promises, percentiles, the curve over load and the layouts that were simulated."""
-    return [_limits(document), _attained(document), _curve(document["promise"]), _finalists(document["promise"])]
+    return [
+        _limits(document),
+        _attained(document),
+        _curve(document["promise"], "conversations" in document),
+        _finalists(document["promise"]),
+    ]
 
 
 def _fleet(one: Mapping[str, Any]) -> str:
@@ -155,7 +160,7 @@ def _attained(document: Mapping[str, Any]) -> Table:
     return Table(title, ("time", *(f"{key} #" for key in shares)), rows, note=note)
 
 
-def _curve(kept: Mapping[str, Any]) -> Table:
+def _curve(kept: Mapping[str, Any], of_turns: bool) -> Table:
     names = [one["quantity"] for one in kept["limits"]]
     rows = [
         [
@@ -170,7 +175,7 @@ def _curve(kept: Mapping[str, Any]) -> Table:
     good = [] if kept["goodput"] is None else ["within all #"]
     columns = ("load", "requests/s #", *good, *(f"{_limit_name(one)} #" for one in kept["limits"]), "kept")
     note = "each load is one simulation, with its noise; a fleet that less load breaks is enlarged"
-    return Table("How the promise breaks as the load grows", columns, rows, note=note)
+    return Table("How the promise breaks as the load grows", columns, rows, note=note if of_turns else "")
 
 
 def _finalists(kept: Mapping[str, Any]) -> Table:
