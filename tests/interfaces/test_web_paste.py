@@ -79,10 +79,12 @@ def test_what_cannot_be_read_is_said_in_a_line(text: str, said: str, client: Tes
     ["vllm serve {}", "vllm serve Qwen/Qwen3-8B --config {}", "services: {{a: {{env_file: {}}}}}", "$(cat {})",
      "trtllm-serve Qwen/Qwen3-8B --extra_llm_api_options {}"],
 )  # fmt: skip
-def test_a_pasted_path_is_neither_opened_nor_looked_for(text: str, client: TestClient, tmp_path: Path) -> None:
-    there, absent = tmp_path / "a.yaml", tmp_path / "b.yaml"
-    there.write_text("model: secret\ntensor_parallel_size: 8\n", "utf-8")
-    first, second = (pasted(client, text.format(one)) for one in (there, absent))
+def test_a_pasted_path_is_neither_opened_nor_looked_for(
+    text: str, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # names short enough that no message cuts them
+    Path("a.yaml").write_text("model: secret\ntensor_parallel_size: 8\n", "utf-8")
+    first, second = (pasted(client, text.format(one)) for one in ("a.yaml", "b.yaml"))
     assert first.status_code == second.status_code
     assert first.text.replace("a.yaml", "b.yaml") == second.text
 

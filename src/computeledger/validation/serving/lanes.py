@@ -15,9 +15,10 @@ from computeledger.arrays import Num
 from computeledger.physics.roofline import Machine
 from computeledger.workloads.serving.estimate import ServingResult, ServingScenario, estimate_serving
 
-#: Pause of a lane per request where a run of the same recordings does not state it: between the 10 s and the 17 s of
-#: those that do (assumption) [s].
-PAUSE_S = 13.0
+#: Pause of a lane per request where a run does not state it: lanes x length of the run x share without a request, over
+#: requests, of five other runs of the same recordings is 17.1 to 21.7 s, in the median this (compute-to-agents,
+#: commit 230b6837, reference/agentx_audit.json, ``occupancy``) [s].
+PAUSE_S = 17.5
 #: Share of prompts that HBM and the host memory below it find together, where a source states HBM's share alone: what
 #: a cache without an end finds of open sessions of the same kind (kv-cache-tester, commit 94f6046d: 710 sessions,
 #: 49,334 requests, counted from their blocks; assumption: so much memory loses nothing) [-].

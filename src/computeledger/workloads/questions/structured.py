@@ -35,7 +35,7 @@ class Structured(Asked):
     mask_time: Uncertain | None = asked(
         "s", "Host time of one sequence's mask in a step, as you measured it.", unit=None, is_open=True,
         is_single=True, metavar="T", label="Time of a mask", group="More",
-        blank="the third quartile of 10,000 published schemas",
+        blank="as published",
     )  # fmt: skip
 
     def check(self) -> None:
