@@ -53,3 +53,32 @@ def named_workloads() -> Mapping[str, NamedWorkload]:
         facts = {name: value for name, value in table.items() if name != "name"}
         out[key] = NamedWorkload(key, str(table["name"]), read_facts(document, key, facts))
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How often the users of a product ask it."""
+
+    name: str
+    n_messages_per_week: Fact
+    n_weekly_users: Fact
+
+    @property
+    def requests_per_user_per_day(self) -> float:
+        """Messages of one user of the week a day, each taken as a request [1/day]."""
+        return self.n_messages_per_week.value / self.n_weekly_users.value / 7
+
+
+@functools.cache
+def chatgpt_usage() -> Usage:
+    """What was published of ChatGPT's users.
+
+    Examples
+    --------
+    >>> round(chatgpt_usage().requests_per_user_per_day, 2)
+    3.67
+    """
+    document = read_file(shipped_file("usage.toml"), shipped=True)
+    table = dict(document.table["chatgpt"])
+    name = str(table.pop("name"))
+    return Usage(name, **read_facts(document, "chatgpt", table))

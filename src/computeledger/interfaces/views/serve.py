@@ -17,6 +17,7 @@ from computeledger.interfaces.views.loras import adapter_facts, mask_facts
 from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
+from computeledger.interfaces.views.traffic import traffic_facts
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import OperationKind
@@ -212,7 +213,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     out += adapter_facts(document) + mask_facts(document)
     if "two_pools" in document:
         out.append(("Two pools would give more", pools_words(document)))
-    out += _of_a_load(document)
+    out += _of_a_load(document) + traffic_facts(document)
     if "margins" in document:
         out.append(("Is the winner ahead?", margins_words(document["margins"])))
     for phase, quantity, whole in (("decode", "TPOT", "tpot"), ("prefill", "TTFT", "ttft")):

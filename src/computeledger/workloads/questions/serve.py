@@ -192,6 +192,10 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     cache_discount: Uncertain | None = asked(
         "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
     )
+    user_requests: float | None = asked(
+        "count", "Requests that a user sends a day, which say how many users fill a replica.", is_open=True,
+        is_single=True, metavar="N", blank="3.7, messages of ChatGPT's weekly users in 2025",
+    )  # fmt: skip
     emit: str | None = asked(
         "text", "Print the launch command for an engine, such as vllm; the manifest of the fleet for dynamo, kserve or "
         "llm-d; or the benchmark that tests the answer: vllm-bench, guidellm, aiperf.", metavar="ENGINE",

@@ -69,6 +69,7 @@ from computeledger.questions.answers.serving.talks import (
     talks_document,
 )
 from computeledger.questions.answers.serving.tiers import kv_tiers_document
+from computeledger.questions.answers.serving.traffic import context_and_traffic
 from computeledger.questions.answers.setup import multiplied_in
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.simulation.serving.conversations import DrawnConversations
@@ -225,6 +226,8 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     full = answer.full_load or answer.result
     out |= speculation_document(setting, full.scenario, answer.chosen.placed(setting.at_median), setting.typical)
     out |= images_document(question, answer.result.scenario, answer.result.prefill, answer.result.ttft_s)
+    filled = None if answer.kept else full.requests_per_s
+    out |= context_and_traffic(question, full.scenario, filled, setting.system.accelerator)
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:

@@ -33,6 +33,7 @@ from computeledger.questions.answers.serving.setting import (
     model_document,
 )
 from computeledger.questions.answers.serving.talks import talks_document
+from computeledger.questions.answers.serving.traffic import context_and_traffic
 from computeledger.questions.grounds import efficiency_document, working_document
 from computeledger.units import HOUR_S, format_count, format_si
 from computeledger.workloads.figures import pools_figures
@@ -133,6 +134,7 @@ class PoolsAnswer(ServingAnswer):
         read = self.result.prefill
         document |= images_document(question, read.scenario, read.prefill, self.result.ttft_s)
         document |= settings_document(question, system.accelerator)
+        document |= context_and_traffic(question, at_median, self._filled_by(), system.accelerator)
         if self.modes is not None:
             document["modes"] = dict(self.modes)
         if self.kept is not None:
@@ -151,6 +153,10 @@ class PoolsAnswer(ServingAnswer):
             **anchor_document(setting.anchoring),
             "interval": interval_document(setting.interval, question.engine, system, promises),
         }
+
+    def _filled_by(self) -> Num | None:
+        """Requests that keep both pools full; None under a promise, which has a load of its own [1/s]."""
+        return None if self.kept else (self.full_load or self.result).requests_per_s
 
     def _working(self) -> dict[str, Any]:
         """Both pools taken apart at the medians, and every figure with its formula and inputs."""

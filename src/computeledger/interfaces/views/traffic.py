@@ -1,0 +1,48 @@
+"""The part of a serving view on traffic and context: who fills a replica, and where its cache outweighs compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from computeledger.questions.wording import point, words
+
+
+def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """One line on the traffic that fills the answer, one on the context from which the cache is the dearer part.
+
+    None under a promise, whose load is stated and whose tables follow.
+    """
+    if "traffic" not in document:
+        return []
+    unit = "these pools once" if "pools" in document else "one replica"
+    return [
+        (f"Traffic that fills {unit}", _traffic(document["traffic"])),
+        ("Cache against compute", _crossover(document["cache_against_compute"])),
+    ]
+
+
+def _traffic(one: Mapping[str, Any]) -> str:
+    kinds = [kind for kind in ("input", "cached", "output") if point(one[f"{kind}_tokens_per_s"])]
+    rates = ", ".join(f"{words(point(one[f'{kind}_tokens_per_s']), '')} {kind}" for kind in kinds)
+    each = ", ".join(f"{words(point(one[f'{kind}_tokens_per_user_per_day']), '')} {kind}" for kind in kinds)
+    rate = words(point(one["requests_per_s"]), "requests/s")
+    usage = one.get("usage")
+    whose = "" if usage is None else f" like {usage['name']}"
+    asks = f"{words(one['requests_per_user_per_day'], '')} requests a day{whose}"
+    users = words(point(one["users"]), "")
+    return f"{rate} day and night ({rates} tokens/s): {users} users, each with {asks} ({each} tokens)"
+
+
+def _crossover(one: Mapping[str, Any]) -> str:
+    here, single = one["context_tokens"], one["of_one_copy_context_tokens"]
+    copies = ""
+    if here != single:
+        alone = "at no context" if single is None else f"from {words(single, 'tokens')} on"
+        copies = f"; tensor parallelism copies the cache: with one copy {alone}"
+    if here is None:
+        return f"at no context is a token's cache read for longer than the token is computed{copies}"
+    return (
+        f"from {words(here, 'tokens')} of context on a token's cache is read for longer than the token is computed, "
+        f"attention's own products included, at the data sheet's rates{copies}"
+    )
