@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,16 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.facts.load import load_model, load_system
 from computeledger.facts.traffic import chatgpt_usage
+from computeledger.interfaces.cli import main
 from computeledger.physics.blackboard.context import kv_crossover_context_tokens
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Precision
 from computeledger.physics.serving.context import crossover_context_tokens
+from computeledger.physics.serving.memory import sequence_bytes_per_gpu
 from computeledger.physics.transformer import attention_flop_per_cached_token, kv_bytes_per_token, n_params_active
+from computeledger.questions.answers.serving.answer import ServeAnswer
+from computeledger.questions.answers.serving.cache_design import cache_design_document
+from tests.commands import call
 
 ASKED: dict[str, Any] = {
     "model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "batch": 64, "input_tokens": 512,
@@ -92,3 +98,33 @@ def test_an_answer_says_both_by_one_pool_and_by_two() -> None:
     assert two["cache_against_compute"]["context_tokens"] == one["cache_against_compute"]["context_tokens"]
     rate = two["requests_per_s_per_replica"]["p50"]
     assert two["traffic"]["users"]["p50"] == pytest.approx(rate * 86400 / two["traffic"]["requests_per_user_per_day"])
+
+
+def test_the_cache_of_a_wanted_context_is_the_answer_s_own_spread_over_more_tokens() -> None:
+    answer = cl.serve(**ASKED, wanted_context=1e6)
+    found = answer.to_dict()["cache_design"]
+    here = 512 + 256 / 2  # the mean context of a decoded token
+    assert isinstance(answer, ServeAnswer)
+    own = float(sequence_bytes_per_gpu(answer.result.scenario.model, 1.0, Layout(), 2.0))
+    assert found["bytes_per_token"] == pytest.approx(own * here / 1e6) and found["bound"] == "reading"
+    assert found["own_read_fraction"] == pytest.approx(here / 1e6)
+    at_home = cache_design_document(answer.result, here)
+    assert at_home["entries"][0]["n_layers"] == {"16": 32, "8": 64, "4": 128}  # the model's own: 32 layers of 8 heads
+
+
+def test_two_pools_have_no_cache_design_and_one_pool_prints_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="wanted_context is not built for two pools"):
+        cl.serve(model="llama-3.1-8b", system="h100-nvl8", gpus=4, mode="disaggregated", wanted_context=1e6)
+    assert "cache_design" not in _answer()
+    line = "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 8 --samples 16 --wanted-context 1M"
+    printed = call(main, line.split(), tmp_path)
+    assert printed.returncode == 0 and "A cache for 1M tokens at this price and speed" in " ".join(
+        printed.stdout.split()
+    )
+
+
+def test_a_pipeline_says_what_a_hop_sends_and_what_was_measured() -> None:
+    staged, whole = (_answer(layout=layout)["remarks"] for layout in ("tp1-pp2", "tp2"))
+    said = [one for one in staged if one.startswith("between two stages")]
+    assert len(said) == 1 and "4.76" in said[0] and "zhang-nvlink-infiniband" in said[0]
+    assert not [one for one in whole if one.startswith("between two stages")]

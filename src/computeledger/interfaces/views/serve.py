@@ -17,7 +17,7 @@ from computeledger.interfaces.views.loras import adapter_facts, mask_facts
 from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
-from computeledger.interfaces.views.traffic import traffic_facts
+from computeledger.interfaces.views.traffic import design_table, traffic_facts
 from computeledger.interfaces.working import BELOW, working_view
 from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import OperationKind
@@ -313,6 +313,7 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
         out += [_step(document, phase) for phase in ("decode", "prefill")]
     out += [_front(document)] if "pareto" in document else []
     out += [speculation_table(document)] if "speculation" in document else []
+    out += design_table(document)
     return out + (tier_tables(document["kv_tiers"]) if "kv_tiers" in document else [])
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.questions.wording import point, words
+from computeledger.interfaces.view import Table
+from computeledger.questions.wording import percent, point, words
 
 
 def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -46,3 +47,23 @@ def _crossover(one: Mapping[str, Any]) -> str:
         f"from {words(here, 'tokens')} of context on a token's cache is read for longer than the token is computed, "
         f"attention's own products included, at the data sheet's rates{copies}"
     )
+
+
+def design_table(document: Mapping[str, Any]) -> list[Table]:
+    """Layers that may keep a cache for a wanted context, by what they keep and its bits; none where none was asked."""
+    one = document.get("cache_design")
+    if one is None:
+        return []
+    rows = [[row["entry"], *(f"{n:,}" for n in row["n_layers"].values())] for row in one["entries"]]
+    context = words(one["context_tokens"], "tokens")
+    title = f"A cache for {context} at this price and speed: layers that may keep one, of {one['n_layers']}"
+    shares = {"read": one["own_read_fraction"], "held": one["own_held_fraction"]}
+    said = [f"{percent(share)} of it could be {how}" for how, share in shares.items() if share is not None]
+    own = f"The model's own is {words(one['own_bytes_per_token'], 'B')} a token, copies included; at that context "
+    note = (
+        f"Room for {words(one['bytes_per_token'], 'B')} a token over the replica's GPUs of a rank, bound by "
+        f"{one['bound']}. {own}{' and '.join(said)} (sparse attention reads less and holds all). Assumed: "
+        f"{one['assumed']}."
+    )
+    columns = ("a layer keeps", *(f"{bits} bits #" for bits in one["entries"][0]["n_layers"]))
+    return [Table(title, columns, rows, note=note)]

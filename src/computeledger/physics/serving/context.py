@@ -133,3 +133,30 @@ def crossover_context_tokens(model: Model, chip: Accelerator, layout: Layout, pr
     if at == 0:
         return 1.0
     return float(np.interp(0.0, behind[at - 1 : at + 1], contexts[at - 1 : at + 1]))
+
+
+def layers_with_cache(bytes_per_token: Num, values_per_entry: Num, bytes_per_value: Num, shares: Num) -> Num:
+    """Layers that may keep a cache within a budget on each GPU, ``b s / (v w)``.
+
+    Parameters
+    ----------
+    bytes_per_token : float or ndarray
+        Budget of one GPU for a token of the context, ``b`` [byte/token].
+    values_per_entry : float or ndarray
+        Values that a layer keeps for a token, ``v`` [-].
+    bytes_per_value : float or ndarray
+        Of the cache's precision, ``w`` [byte].
+    shares : float or ndarray
+        Parts that tensor parallelism makes of an entry, ``s``: no more than KV heads, 1 for a latent vector [-].
+
+    Returns
+    -------
+    float or ndarray
+        Layers, a fraction included [-].
+
+    Examples
+    --------
+    >>> layers_with_cache(16384.0, 2048, 2.0, 1), layers_with_cache(16384.0, 2048, 0.5, 8)
+    (4.0, 128.0)
+    """
+    return bytes_per_token * shares / (values_per_entry * bytes_per_value)

@@ -152,6 +152,17 @@ def decode_hop_s(batch: Num) -> Num:
     return hops.time_s / (layout.pp - 1)
 
 
+def added_s(tokens_per_s: Num, base_tokens_per_s: Num) -> Num:
+    """Time that a slower way of decoding adds to each token of one request.
+
+    Examples
+    --------
+    >>> round(added_s(50.0, 100.0), 3)
+    0.01
+    """
+    return 1 / tokens_per_s - 1 / base_tokens_per_s
+
+
 def sparse_attention_gain(context_tokens: Num) -> Num:
     """Cache that a decoded token reads with dense over that with sparse attention: DeepSeek-V3 over DeepSeek-V3.2.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Ways to serve.
 ONE_POOL, TWO_POOLS, BOTH = "aggregated", "disaggregated", "both"
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("kv_tiers", "max_loras")
+_OF_ONE_POOL = ("kv_tiers", "wanted_context", "max_loras")
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
 #: Profiles of no engine that two pools can be asked of.
 _UNFITTED = ("ideal", "generic")
@@ -192,6 +192,10 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     cache_discount: Uncertain | None = asked(
         "fraction", "Price of cached over new input, with --kv-tiers.", most=1.0, metavar="F", blank="10 %"
     )
+    wanted_context: float | None = asked(
+        "tokens", "A longer context: which bytes a token, layers, heads and bits keep the answer's price and speed.",
+        unit="tokens", is_open=True, is_single=True, metavar="L", blank="none",
+    )  # fmt: skip
     user_requests: float | None = asked(
         "count", "Requests that a user sends a day, which say how many users fill a replica.", is_open=True,
         is_single=True, metavar="N", blank="3.7, messages of ChatGPT's weekly users in 2025",

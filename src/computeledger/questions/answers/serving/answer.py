@@ -35,6 +35,7 @@ from computeledger.questions.answers.serving.document import (
 )
 from computeledger.questions.answers.serving.drafts import drafts_document, speculation_document
 from computeledger.questions.answers.serving.engine_settings import settings_document, settings_remarks
+from computeledger.questions.answers.serving.hops import pipeline_remarks
 from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
 from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document
@@ -193,7 +194,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out["remarks"] += wider_products(setting.at_median, setting.machine.system) + dear_reads(
         answer.result, setting.system
     )
-    out["remarks"] += carried_over(setting.machine)
+    out["remarks"] += carried_over(setting.machine) + pipeline_remarks(answer.result)
     out["remarks"] += mask_remarks(question, answer.result)
     out["remarks"] += adapter_remarks(setting.at_median, is_simulated=answer.kept is not None)
     out["remarks"] += settings_remarks(question, setting.system.accelerator, answer.result.scenario)
@@ -227,7 +228,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out |= speculation_document(setting, full.scenario, answer.chosen.placed(setting.at_median), setting.typical)
     out |= images_document(question, answer.result.scenario, answer.result.prefill, answer.result.ttft_s)
     filled = None if answer.kept else full.requests_per_s
-    out |= context_and_traffic(question, full.scenario, filled, setting.system.accelerator)
+    out |= context_and_traffic(question, full, filled, setting.system.accelerator)
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:

@@ -11,18 +11,23 @@ from computeledger.facts.schema import Accelerator
 from computeledger.facts.traffic import chatgpt_usage
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.context import crossover_context_tokens
+from computeledger.questions.answers.serving.cache_design import cache_design_document
 from computeledger.questions.grounds import fact_document
 from computeledger.units import DAY_S
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import quantities
+from computeledger.workloads.serving.estimate import ServingResult
 from computeledger.workloads.serving.scenario import ServingScenario
 
 
 def context_and_traffic(
-    question: ServeQuestion, scenario: ServingScenario, requests_per_s: Num | None, chip: Accelerator
+    question: ServeQuestion, result: ServingResult | ServingScenario, requests_per_s: Num | None, chip: Accelerator
 ) -> dict[str, Any]:
-    """Both parts of a serving document; under a promise, which has a load of its own, no traffic fills the batch."""
+    """These parts of a serving document; under a promise, which has a load of its own, no traffic fills the batch."""
+    scenario = result.scenario if isinstance(result, ServingResult) else result
     out = {} if requests_per_s is None else {"traffic": traffic_document(question, scenario, requests_per_s)}
+    if question.wanted_context is not None and isinstance(result, ServingResult):
+        out["cache_design"] = cache_design_document(result, question.wanted_context)
     return out | {"cache_against_compute": crossover_document(scenario, chip)}
 
 
