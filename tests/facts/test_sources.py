@@ -36,6 +36,7 @@ FILES += [
     ("structured", DATA.joinpath("structured.toml")),
     ("speculation", DATA.joinpath("speculation.toml")),
     ("images", DATA.joinpath("images.toml")),
+    ("usage", DATA.joinpath("usage.toml")),
 ]
 FILES += [("optimizers", DATA.joinpath("optimizers.toml"))]
 FILES += [("frontier", DATA.joinpath("frontier", "frontier.toml"))]
