@@ -118,8 +118,11 @@ def test_a_lone_request_takes_as_long_simulated_as_in_closed_form() -> None:
     quiet = cl.simulate_serve(**asked, arrivals="even:0.01", requests=20, **given)
     assert "equally often (assumption)" in " ".join(quiet.to_dict()["remarks"])
     assert quiet.percentiles["tpot_s"]["p50"] == pytest.approx(closed.tpot_s.p50, rel=0.02)
-    few = cl.simulate_serve(**asked, arrivals="even:0.01", requests=20, **given, max_loras=2).to_dict()["remarks"]
+    few = cl.simulate_serve(**asked, arrivals="even:0.01", requests=20, **given, max_loras=2).view().notes
     assert any("2 adapters of 8 at once (--max-loras)" in one for one in few), "which may bind"
+    assert any("1,024 tokens in and 256 out, serve 4,096 tokens in and 1,024 out" in one for one in few)
+    stated = cl.simulate_serve(**asked, arrivals="even:0.01", requests=20, input_tokens=999, output_tokens=99)
+    assert not any("left out" in one for one in stated.view().notes)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])

@@ -57,7 +57,8 @@ def _serving(document: Mapping[str, Any]) -> View:
         ),
         headline=_serving_headline(document),
         warnings=_overload_words(document),
-        notes=(anchor_words(document["anchor"]),) if "anchor" in document else (),
+        notes=((anchor_words(document["anchor"]),) if "anchor" in document else ())
+        + tuple(document.get("remarks", ())),
         tiles=_serving_tiles(document),
         tile_heading="",
         facts=tuple(_serving_facts(document)),

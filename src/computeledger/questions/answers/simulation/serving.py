@@ -40,7 +40,7 @@ from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.workload import Workload, read_workload
 from computeledger.workloads.engines import scheduler_of
 from computeledger.workloads.questions.conversations import on_their_own
-from computeledger.workloads.questions.serve import TWO_POOLS, serve_question
+from computeledger.workloads.questions.serve import TWO_POOLS, ServeQuestion, serve_question
 from computeledger.workloads.serving.anchor import Anchoring
 from computeledger.workloads.serving.images import image_tokens, with_images
 
@@ -196,8 +196,21 @@ def answer_simulate_serve(question: SimulateServeQuestion, is_reported: bool = F
         usd_per_gpu_hour=_prices(setting, question),
         anchoring=setting.anchoring,
         prefill=None if reading is None else {"system": reading.system.id, "price": dict(reading.price)},
-        said=tuple(adapter_remarks(setting.at_median, is_simulated=True)),
+        said=(*adapter_remarks(setting.at_median, is_simulated=True), *_of_lengths(question)),
     )
+
+
+def _of_lengths(question: SimulateServeQuestion) -> tuple[str, ...]:
+    """That lengths which were left out are others than those of ``serve``."""
+    names = ("input_tokens", "output_tokens")
+    own, other = ([fields_of(one)[name].default for name in names] for one in (SimulateServeQuestion, ServeQuestion))
+    if question.workload is not None or all(
+        getattr(question, name) != default for name, default in zip(names, own, strict=True)
+    ):
+        return ()
+    here, there = (f"{read:,.0f} tokens in and {written:,.0f} out" for read, written in (own, other))
+    said = f"where lengths are left out, simulate serve takes {here}, serve {there}"
+    return (f"{said}: state --input-tokens and --output-tokens to ask both of the same load",)
 
 
 def _of_images(question: SimulateServeQuestion, model: Model) -> dict[str, Any]:
