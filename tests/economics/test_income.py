@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -13,12 +14,17 @@ import pytest
 from computeledger.arrays import median
 from computeledger.economics.income.months import Market, Sales, months_of
 from computeledger.economics.income.returns import internal_rate, last_month, monthly, payback_of, value_of_months
+from computeledger.economics.plan.gpu_hour import LAW, speed_for_cost
 from computeledger.economics.plan.income import Returns
 from computeledger.economics.plan.ledger import estimate_ledger
 from computeledger.economics.plan.read import load_plan, read_plan
+from computeledger.economics.scaling.laws import load_loss_law, pretraining_loss
 from computeledger.errors import PlanError
 from computeledger.interfaces.cli import main
 from tests.commands import call
+
+if TYPE_CHECKING:
+    from computeledger.workloads.serving.search import PriceOfSpeed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _PLAIN = {"price_decline": "0%", "input_price": "$1/Mtok", "output_price": "$4/Mtok"}
@@ -178,3 +184,28 @@ def test_what_an_income_lacks_is_said(income: dict[str, Any], changes: dict[str,
     with pytest.raises(PlanError) as refused:
         returns(income, **changes)
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_hour_of_pretraining_is_worth_what_a_little_more_of_it_sells() -> None:
+    """By steps: tokens of a further hour, the loss that they take off, the demand for it, its margin."""
+    found = returns(
+        {**_PLAIN, "discount_rate": "0%", "demand_elasticity": 1.5, "value_per_nat": 20, "unserved": "100%"}
+    )
+    hours = {one.how: median(one.usd) for one in found.hours}
+    law = load_loss_law(LAW)
+    more = 15e12 * (1 + 1e-4)
+    nats = float(pretraining_loss(8e9, 15e12, law) - pretraining_loss(8e9, more, law))
+    margin = median(found.revenue_usd - found.cost_usd)
+    assert hours["more tokens, a better model"] == pytest.approx(1.5 * 20 * nats * margin / 50, rel=1e-3)
+    assert hours["more users"] == pytest.approx(2 * median(found.revenue_usd / found.cost_usd), rel=1e-6)
+
+
+def test_speed_bought_with_batch_is_its_slope_along_the_curve() -> None:
+    """Where time per token is proportional to the batch's square root, cost falls by it too: one for one."""
+    batches = (1, 2, 4, 8, 16)
+    options = tuple(SimpleNamespace(batch=b, tpot_s=b**0.5) for b in batches)
+
+    def slope(batch: int) -> float:
+        return speed_for_cost(cast("PriceOfSpeed", SimpleNamespace(options=options, batch=batch)))
+
+    assert slope(16) == pytest.approx(1.0) and slope(1) == 0.0

@@ -19,6 +19,7 @@ from computeledger.economics.income.months import (
     months_of,
 )
 from computeledger.economics.income.returns import internal_rate, last_month, monthly, payback_of, value_of_months
+from computeledger.economics.plan.gpu_hour import HourValue, hour_values
 from computeledger.economics.plan.phases import Carried, Phase
 from computeledger.economics.plan.read import INCOME, Plan, Section, way_of_paying
 from computeledger.errors import PlanError
@@ -85,6 +86,8 @@ class Returns:
         All traffic over the plan's at which it is; infinite where serving itself loses [-].
     users : Users
         What free ones cost, what all read and write.
+    hours : tuple of HourValue
+        What one more GPU-hour brings in each ledger.
     schedule : Months
         Sales and costs by month.
     figures : tuple of Figure
@@ -106,6 +109,7 @@ class Returns:
     price_ratio_break_even: Floats
     traffic_ratio_break_even: Floats
     users: Users
+    hours: tuple[HourValue, ...]
     schedule: Months
     figures: tuple[Figure, ...]
     assumptions: tuple[Term, ...]
@@ -146,6 +150,7 @@ def estimate_income(
     npv = value_of_months(cash, rate, delay) - capital
     spent = earned - npv  # present value of all costs, training included
     served = np.maximum(npv + capital, 0.0)
+    paid = sum((one.time_fraction for one in phases["inference"].carried if ways[one.key] != "nothing"), start=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         margin = np.where(revenue > 0, 1 - cost / revenue, -np.inf)
         price_ratio = np.where(earned > 0, spent / earned, np.inf)
@@ -162,6 +167,7 @@ def estimate_income(
         price_ratio_break_even=price_ratio,
         traffic_ratio_break_even=traffic_ratio,
         users=_users(months, phases["inference"].carried, ways, draws[f"{INCOME}.conversion"]),
+        hours=hour_values(phases, draws, paid, earned * (1 + rate) ** delay, (npv + capital) * (1 + rate) ** delay),
         schedule=months,
         figures=_figures((capital, revenue, cost, margin, npv), sales),
         assumptions=_assumptions(section, draws),

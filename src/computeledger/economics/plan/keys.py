@@ -202,6 +202,18 @@ class Income(Asked):
         "ratio", "Tokens sold fall as (own price over theirs) to minus this.", most=10.0, blank="0.5..1.5"
     )
     cost_decline: Uncertain | None = asked("fraction", "By which serving gets cheaper, by month.", blank="0")
+    unserved: Uncertain | None = asked(
+        "fraction", "Share of a further GPU-hour that demand turned away today would fill.", blank="0"
+    )
+    delay_elasticity: Uncertain | None = asked(
+        "ratio", "Tokens sold fall as (time per output token) to minus this.", most=10.0, blank="0.05..0.3"
+    )
+    value_per_nat: Uncertain | None = asked(
+        "ratio", "What a nat of loss takes off the logarithm of a token's price.", most=1000.0, blank="5..25"
+    )
+    rl_nats: Uncertain | None = asked(
+        "ratio", "Loss, in nats a token, that twice the RL would take off.", most=10.0, blank="0.005..0.03"
+    )
     discount_rate: Uncertain | None = asked("fraction", "Of the net present value, by year.", blank="10%")
     build_time: Uncertain | None = asked("s", "Between spending on training and release.", unit=None, blank="0 s")
     life: Uncertain | None = asked(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table, quantity_cell, share_cell
-from computeledger.questions.wording import interval_words, joined, percent, point, span, words
+from computeledger.questions.wording import PHASE_NAMES, interval_words, joined, percent, point, span, words
 
 #: Figures of an income in the order of their table: key, unit as words have it, what it is.
 _ROWS = (
@@ -27,7 +27,7 @@ _ROWS = (
 _NONE = {
     "margin_fraction": "no revenue", "payback_months": "not within the life", "irr_per_year": "none",
     "retire_months": "beyond ten years", "price_ratio_break_even": "none: no revenue",
-    "traffic_ratio_break_even": "none: serving itself loses",
+    "traffic_ratio_break_even": "none: serving itself loses", "over_price_ratio": "it is free",
 }  # fmt: skip
 _DRIVERS = 8
 
@@ -58,6 +58,14 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     ]
     note = "Sold at list price to the end of the life; staff, sales and taxes are left out."
     found = [Table("Income", ("", "median and 90 % interval #"), rows, "usd", note)]
+    hours: list[tuple[str | Cell, ...]] = [
+        (PHASE_NAMES[one["phase"]], one["how"], quantity_cell(one["usd_per_hour"], "USD/h"),
+         _shown(one["over_price_ratio"], "x", "over_price_ratio"))
+        for one in income["value_per_gpu_hour"]
+    ]  # fmt: skip
+    columns = ("ledger", "used for", "brings #", "over its price #")
+    said = "Before its own price. More users count as far as demand is turned away today (unserved)."
+    found.append(Table("What one more GPU-hour brings", columns, hours, "usd", said))
     drivers: list[tuple[str | Cell, ...]] = [
         (one["name"], span(one["low"], one["high"], one["unit"]), share_cell(abs(rho), f"{rho:+.2f}"))
         for one in income["drivers"][:_DRIVERS]

@@ -12,7 +12,7 @@ from typing import Any
 
 from computeledger.arrays import Range
 from computeledger.economics.plan.keys import REQUIRED_SECTIONS, SECTIONS, TOP
-from computeledger.economics.plan.read import Plan, read_plan
+from computeledger.economics.plan.read import INCOME, Plan, read_plan
 from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Field
 from computeledger.interfaces.web.controls import control_of
@@ -92,7 +92,8 @@ def boxes_of(name: str, controls: Sequence[Control]) -> Values:
 
 def _box(plan: Plan, control: Control) -> str:
     section, _, key = key_of(control.name)[0].rpartition(".")
-    value = (plan.sections[section] if section else plan.top).values.get(key, "")
+    own = plan.income if section == INCOME else plan.sections[section] if section else plan.top
+    value = "" if own is None else own.values.get(key, "")
     if key == "model":
         return load_model(str(value)).id
     if key == "system":
@@ -160,7 +161,7 @@ def _falls(dotted: str, changed: Mapping[str, str]) -> bool:
 def _put(tables: dict[str, Any], dotted: str, text: str) -> None:
     """Set a key, or take it away where the text is empty."""
     section, _, key = dotted.rpartition(".")
-    place = tables[section] if section else tables
+    place = tables.setdefault(section, {}) if section else tables
     if text:
         place[key] = text
     else:

@@ -236,6 +236,15 @@ def income_document(found: Returns) -> dict[str, Any]:
         "tokens_per_user_day": {
             name: _where_finite(value, "tokens") for name, value in found.users.daily_tokens.items()
         },
+        "value_per_gpu_hour": [
+            {
+                "phase": one.phase,
+                "how": one.how,
+                "usd_per_hour": quantity(one.usd, "USD/h"),
+                "over_price_ratio": _where_finite(one.over_price, ""),
+            }
+            for one in found.hours
+        ],
         "drivers": [
             {
                 "name": one.name,

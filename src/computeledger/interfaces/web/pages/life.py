@@ -45,6 +45,13 @@ _SCENARIO = (
     box("inference.backend", "Engine", kind="choice", choices=("", *BACKENDS), group="Inference",
         blank="as on Serve"),
     box("inference.occupancy", "Busy share", unit="fraction", log=False, group="Inference"),
+    box("income.input_price", "Input token", group="Income", blank="not sold"),
+    box("income.cached_price", "Cached input token", group="Income", blank="as input"),
+    box("income.output_price", "Output token", group="Income", blank="not sold"),
+    box("income.growth", "Growth by month", unit="fraction", log=False, group="Income", blank="none"),
+    box("income.price_decline", "Competitors' decline by month", unit="fraction", log=False, group="Income",
+        blank="17..26%"),
+    box("income.follow", "How far the price follows", unit="fraction", log=False, group="Income", blank="25..75%"),
 )  # fmt: skip
 _BOXES = {name: boxes_of(name, _SCENARIO) for name in PLANS}
 _CONTROLS = (
@@ -103,6 +110,11 @@ PAGE = Page(
         "A dense 405B, served for a year": {"plan": "llama-3.1-405b"},
         "RL as dear as pretraining": {"rl.steps": "200K", "rl.rollout": "8K", "rl.gpus": "2048"},
         "A model that few use": {"inference.rate": "50K..200K"},
+        "Sold at R1's prices": {
+            "income.input_price": "0.55",
+            "income.cached_price": "0.14",
+            "income.output_price": "2.19",
+        },
     },
     bases=_BOXES,
 )
