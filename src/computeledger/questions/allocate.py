@@ -31,14 +31,6 @@ class AllocateQuestion(Sampled):
         metavar="W/A/KV", aliases=("train_bits",),
     )  # fmt: skip
     budget: str | None = asked("text", "'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.", metavar="AMOUNT")
-    objective: str = asked(
-        "text", "Lowest loss, or highest value of the tokens served, whose number is then chosen too.", "loss",
-        choices=("loss", "value"),
-    )  # fmt: skip
-    value_per_nat: Uncertain | None = asked(
-        "ratio", "What a nat of loss takes off the logarithm of a token's price.", is_open=True, most=1000.0,
-        blank="5 to 25, an assumption",
-    )  # fmt: skip
     inference_tokens: Uncertain | None = asked("tokens", "Tokens served.", unit="tokens", metavar="N")
     rate: Uncertain | None = asked(
         "tokens_per_s", "Tokens served per second; with --life.", unit="tokens/s", metavar="N/s"
@@ -60,10 +52,7 @@ class AllocateQuestion(Sampled):
     )
     rl_exponent: Uncertain | None = asked("ratio", "Steepness of the sigmoid; 1 when left out.", metavar="B")
     elasticity: str = asked(
-        "text",
-        "Elasticity of demand: demand falls as price^-elasticity; a number, or 'published'. Of --objective "
-        "value above 1: selling more lowers the price.",
-        "0",
+        "text", "Elasticity of demand: demand falls as price^-elasticity; a number, or 'published'.", "0"
     )
     at_n_params: Uncertain | None = asked("count", "Model size to which the stated demand refers.", metavar="N")
     utilization_pretraining: Uncertain | None = asked(
@@ -104,18 +93,6 @@ class AllocateQuestion(Sampled):
         if self.n_params is not None and self.preset is None and self.tokens is None:
             raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
         self._check_pairs()
-        self._check_objective()
-
-    def _check_objective(self) -> None:
-        if self.objective == "loss":
-            if self.value_per_nat is not None:
-                raise InputError("--value-per-nat goes with --objective value")
-            return
-        for given, option in ((self.inference_tokens, "inference-tokens"), (self.rate, "rate")):
-            if given is not None:
-                raise InputError(f"--objective value chooses the tokens served: leave out --{option}")
-        if self.budget is None:
-            raise InputError("--objective value splits a --budget; ledgers that are given are judged by their loss")
 
     def _check_pairs(self) -> None:
         if (self.rate is None) != (self.life is None):

@@ -105,7 +105,6 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     is_rl_chosen = scenario.tokens_rl is None and scenario.rl_gain is None
     one = replace(
         _at_medians(scenario), budget=np.full(served.shape, whole), tokens_inference=served, demand_elasticity=0.0,
-        value_per_nat=None,
         tokens_rl=None if is_rl_chosen else median(found.ledgers.tokens_rl), rl_gain=None,
     )  # fmt: skip
     best = allocate(one)
@@ -180,7 +179,6 @@ def _at_medians(scenario: AllocationScenario) -> AllocationScenario:
     return replace(
         scenario, law=law, budget=median(scenario.budget), costs=costs, gpu_hours=hours, beta=median(scenario.beta),
         demand_elasticity=median(scenario.demand_elasticity), rl_gain=gain,
-        value_per_nat=None if scenario.value_per_nat is None else median(scenario.value_per_nat),
     )  # fmt: skip
 
 

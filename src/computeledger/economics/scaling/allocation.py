@@ -119,9 +119,6 @@ class AllocationScenario:
         Size at which the demand is ``tokens_inference`` [-].
     rl_gain : RLGain or None
         Sigmoid of RL; RL compute is then chosen too, and ``tokens_rl`` is not used.
-    value_per_nat : float, ndarray or None
-        Makes the value of the tokens served the objective, ``D_inf exp(-v L)``: what a nat of loss takes off the
-        logarithm of a token's price. Tokens served are then chosen too, and ``tokens_inference`` is None [-].
     """
 
     law: LossLaw
@@ -134,7 +131,6 @@ class AllocationScenario:
     demand_elasticity: Num = 0.0
     n_params_reference: Num = 1.0
     rl_gain: RLGain | None = None
-    value_per_nat: Num | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +166,9 @@ class Allocation:
     gpu_hours : dict of str to float or ndarray
         By phase [h].
     marginal_return : dict of str to float or ndarray
-        Loss that one more unit of the budget takes off in a ledger, or by which share it raises the value where
-        that is the objective; equal at the optimum.
+        Loss that one more unit of the budget takes off in a ledger; equal at the optimum.
     marginal_return_per_gpu_hour : dict of str to float or ndarray
-        The same of one more GPU-hour; equal where a GPU-hour of every phase costs the same.
+        Loss that one more GPU-hour takes off; equal where a GPU-hour of every phase costs the same.
     exponent_ratio : float or ndarray
         ``eN / eD`` [-].
     overtraining_ratio : float or ndarray
@@ -216,7 +211,7 @@ def phase_gpu_hours(peak_flop_per_s: Num, utilizations: PhaseCosts) -> PhaseCost
 
 
 def allocate(scenario: AllocationScenario) -> Allocation:
-    """Split a budget for the lowest loss, or for the highest value of the tokens served.
+    """Split a budget for the lowest loss.
 
     Parameters
     ----------
@@ -275,7 +270,6 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
     tokens_rl = 0.0 if scenario.tokens_rl is None or scenario.rl_gain is not None else scenario.tokens_rl
     per_param_rl = scenario.beta * tokens_rl * cost.rl
     whole = budget - rl_flop * cost.rl
-    value = scenario.value_per_nat
 
     def spent_on_demand(n: NDArray[np.float64]) -> tuple[Num, Num]:
         """Cost of RL and of inference that the scenario demands."""
@@ -290,7 +284,6 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
         n = np.exp(mid)
         rl, inference = spent_on_demand(n)
         left = (whole - rl - inference) / equal
-        left = left if value is None else _trained_for_value(scenario, value, whole - rl, n)
         tokens = np.maximum(left / (TRAINING_FLOP_PER_PARAM * n * cost.pretraining), 1e-200)
         grows = whole - inference * scenario.demand_elasticity
         size = law.alpha * law.A * np.exp(-law.alpha * mid) * np.maximum(left, 0.0)
@@ -302,37 +295,16 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
         low, high = np.where(larger, mid, low), np.where(larger, high, mid)
     n = np.exp(0.5 * (low + high))
     rl, inference = spent_on_demand(n)
-    left = (whole - rl - inference) / equal if value is None else _trained_for_value(scenario, value, whole - rl, n)
+    left = (whole - rl - inference) / equal
     if np.any(left <= 0) or np.any(n < 2):
         raise InputError("the demand for tokens costs more than the budget, whatever the model: lower it or spend more")
     tokens = left / (TRAINING_FLOP_PER_PARAM * n * cost.pretraining)
-    on_serving = left if value is None else whole - rl - left
-    served = _demand(scenario, n) if scenario.tokens_inference is not None else on_serving / (
+    served = _demand(scenario, n) if scenario.tokens_inference is not None else left / (
         FORWARD_FLOP_PER_PARAM * n * cost.inference)  # fmt: skip
     trained = tokens_rl if scenario.tokens_rl is not None else left / (scenario.beta * n * cost.rl)
     if scenario.rl_gain is not None:
         trained = rl_flop / (scenario.beta * n)
     return Ledgers(n, tokens, trained + np.zeros(shape), served + np.zeros(shape))
-
-
-def _trained_for_value(
-    scenario: AllocationScenario, value_per_nat: Num, whole: Num, n: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """What pretraining takes of what RL leaves, where serving one per cent more and a better model are worth alike.
-
-    ``C_pre (1 + 1 / (v eD)) = C_pre + C_inf``, by bisection over ``ln C_pre``.
-    """
-    law = scenario.law
-    most = np.log(np.maximum(whole, 1e-200))
-    low, high = most - 60.0, most
-    for _ in range(_STEPS):
-        mid = 0.5 * (low + high)
-        tokens = np.exp(mid) / (TRAINING_FLOP_PER_PARAM * n * scenario.costs.pretraining)
-        worth, slope = worth_of_tokens(tokens, law.unique_tokens)
-        serving = 1 / np.maximum(value_per_nat * law.beta * law.B * worth**-law.beta * slope, 1e-200)
-        less = mid + np.log1p(serving) > most
-        low, high = np.where(less, low, mid), np.where(less, mid, high)
-    return np.where(np.asarray(whole) > 0, np.exp(0.5 * (low + high)), 0.0)
 
 
 def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
@@ -355,8 +327,6 @@ def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
     grid = shares(least, most, 41)
     found = _solve(scenario, scenario.budget, spent(grid))
     loss = pretraining_loss(found.n_params_active, found.tokens_pretraining, law) - gain.gain(spent(grid))
-    if scenario.value_per_nat is not None:
-        loss = loss - np.log(found.tokens_inference) / scenario.value_per_nat
     best = np.take_along_axis(grid, np.argmin(loss, axis=0)[None], 0)[0]
     step = (most - least) / 40
     low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, most)
@@ -428,20 +398,4 @@ def _returns(
     tokens = data / hours["pretraining"]
     # where nothing follows the size, larger and longer are one choice: the return is that of tokens
     carried = np.where(follows != 0, (size - data) / np.where(follows != 0, follows, 1.0), tokens)
-    if scenario.value_per_nat is not None:
-        return _value_returns(scenario.value_per_nat, slopes, hours, own_rl)
     return {"pretraining": tokens, "rl": carried if own_rl is None else own_rl, "inference": carried}
-
-
-def _value_returns(
-    value_per_nat: Num, slopes: tuple[Num, Num], spent: dict[str, Num], own_rl: Num | None
-) -> dict[str, Num]:
-    """Share by which one more unit raises the value: serving more, longer training, RL or the larger model with it."""
-    size, data = slopes
-    tokens = value_per_nat * data / spent["pretraining"]
-    if own_rl is None:
-        larger = value_per_nat * (size - data) - 1
-        rl: Num = np.where(spent["rl"] > 0, larger / np.where(spent["rl"] > 0, spent["rl"], 1.0), tokens)
-    else:
-        rl = value_per_nat * own_rl
-    return {"pretraining": tokens, "rl": rl, "inference": 1 / spent["inference"]}

@@ -83,9 +83,7 @@ def _ledgers(document: Mapping[str, Any]) -> Table:
             f"{point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
         ])  # fmt: skip
     columns = ("", "tokens #", "FLOP #", "GPU-hours #", "of FLOP", "of GPU-time", "return #")
-    raised = "share by which one more GPU-hour of the ledger raises the value of the tokens served"
-    note = raised if "value_per_nat" in document else "loss that one more GPU-hour of the ledger takes off"
-    return Table("The three ledgers", columns, rows, note=f"return: {note}")
+    return Table("The three ledgers", columns, rows, note="return: loss that one more GPU-hour of the ledger takes off")
 
 
 def _curve(document: Mapping[str, Any]) -> Table:

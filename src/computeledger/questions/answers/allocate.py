@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median, sample
-from computeledger.economics.income.months import VALUE_PER_NAT
 from computeledger.economics.plan.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
 from computeledger.economics.scaling.allocation import (
     PHASES,
@@ -168,10 +167,9 @@ def answer_allocate(question: AllocateQuestion) -> AllocateAnswer:
         tokens_inference=_served(draws),
         tokens_rl=draws.get("tokens_rl"),
         beta=rl_beta(draws["samples_per_kept"]) if "samples_per_kept" in draws else draws["beta"],
-        demand_elasticity=draws["elasticity"] if question.objective == "loss" else 0.0,
+        demand_elasticity=draws["elasticity"],
         n_params_reference=draws.get("n_params_reference", 1.0),
         rl_gain=_rl_gain(draws, question.rl_recipe),
-        value_per_nat=_value_per_nat(draws),
     )
     asked = _given_ledgers(draws, scenario)
     return AllocateAnswer(
@@ -201,8 +199,6 @@ def _inputs(question: AllocateQuestion) -> tuple[dict[str, Uncertain], str]:
     elasticity = _elasticity(question.elasticity, question.unverified)
     beta = BETA_FLOP if question.beta_flop is None else question.beta_flop
     inputs: dict[str, Uncertain] = {"beta": beta, "elasticity": elasticity}
-    if question.objective == "value":
-        inputs["value_per_nat"] = VALUE_PER_NAT if question.value_per_nat is None else question.value_per_nat
     if question.samples_per_kept is not None:
         inputs["samples_per_kept"] = question.samples_per_kept
     unit = "gpu_hours"  # ledgers that are judged have no budget, and are judged by the GPU-hour
@@ -211,12 +207,7 @@ def _inputs(question: AllocateQuestion) -> tuple[dict[str, Uncertain], str]:
     for phase in PHASES:
         given = _given_utilization(phase, question)
         inputs[f"utilization_{phase}"] = _utilization(phase, question)[0] if given is None else given
-    if elasticity and question.objective == "value":
-        if (elasticity.low if isinstance(elasticity, Range) else elasticity) <= 1:
-            raise InputError(
-                "--elasticity of --objective value must be greater than 1: below, selling nothing earns most"
-            )
-    elif elasticity and question.at_n_params is None:
+    if elasticity and question.at_n_params is None:
         raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
     if question.sparsity_ratio is not None and question.sparsity_multiplier is None:
         inputs["sparsity_multiplier"] = sparsity_multiplier(question.sparsity_ratio, question.unverified)
@@ -251,14 +242,6 @@ def _served(draws: Mapping[str, Num]) -> Num | None:
     if "rate" in draws:
         return lifetime_tokens(draws["rate"], draws["life"])
     return draws.get("tokens_inference")
-
-
-def _value_per_nat(draws: Mapping[str, Num]) -> Num | None:
-    """What a nat is worth against serving one e-fold more, whose price falls as tokens^(-1 / elasticity)."""
-    if "value_per_nat" not in draws:
-        return None
-    elastic = np.asarray(draws["elasticity"])
-    return draws["value_per_nat"] / np.where(elastic > 0, 1 - 1 / np.where(elastic > 0, elastic, 1.0), 1.0)
 
 
 def _rl_gain(draws: Mapping[str, Num], recipe: str | None) -> RLGain | None:
@@ -344,11 +327,10 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
         kind: quantities({p: (of[p] / sum(of.values()), "") for p in PHASES})
         for kind, of in (("flop", found.flop), ("gpu_time", found.gpu_hours))
     }
-    returns = "loss" if scenario.value_per_nat is None else "value fraction"
     units = {
         "n_params_active": "params",
-        "marginal_return": f"{returns}/{_CURRENCIES[unit]}",
-        "marginal_return_per_gpu_hour": f"{returns}/GPU-hour",
+        "marginal_return": f"loss/{_CURRENCIES[unit]}",
+        "marginal_return_per_gpu_hour": "loss/GPU-hour",
     }
     per_param = tokens_per_param_at_optimum(found.flop["pretraining"], law)
     return {
@@ -365,7 +347,6 @@ def allocation_document(found: Allocation, scenario: AllocationScenario, unit: s
             "inference_over_pretraining_tokens_ratio": (ledgers.tokens_inference / ledgers.tokens_pretraining, ""),
         }),
         **picked(found, "loss", "flop", "gpu_hours"),
-        **({} if scenario.value_per_nat is None else quantities({"value_per_nat": (scenario.value_per_nat, "")})),
         "law": _law_document(law, ledgers),
         "budget": {"value": quantities({"v": (scenario.budget, _CURRENCIES[unit])})["v"], "unit": _CURRENCIES[unit]},
     }  # fmt: skip
@@ -405,13 +386,7 @@ def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: Loss
     if question.beta_flop is None and question.samples_per_kept is None:
         parts = "6 to train, 2 to sample, 0 to 4 to score"
         out.append(f"beta of {_ends(BETA_FLOP, format_si)} FLOP per parameter and RL token: {parts}")
-    if question.objective == "value":
-        value = draws["value_per_nat"]
-        ends = " to ".join(format_si(float(one)) for one in np.quantile(value, (0.05, 0.95)))
-        out.append(f"a nat of loss takes {ends} off the logarithm of a token's price")
-        falls = "at a price that falls as tokens^(-1 / elasticity)" if np.any(draws["elasticity"]) else "at one price"
-        out.append(f"all that is served is sold, {falls}")
-    elif _served(draws) is None and question.n_params is None:
+    if _served(draws) is None and question.n_params is None:
         out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
     if question.rl_tokens is None and question.rl_gain is None and question.n_params is None:
         out.append("no RL tokens given: as many as make RL cost what pretraining does, a choice and no law")
@@ -427,6 +402,6 @@ def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: Loss
     if question.train_precision is not None:
         out.append("a FLOP in few bits takes the GPU-time that --utilization-pretraining says, of the bf16 peak")
         out.append("what few bits cost was fitted on models of 30M to 220M parameters")
-    if question.objective == "loss" and np.any(np.asarray(draws["elasticity"]) > 1):
+    if np.any(np.asarray(draws["elasticity"]) > 1):
         out.append("demand is more than elastic: a larger model is served less in all; what it earns does not count")
     return out
