@@ -14,7 +14,7 @@ import pytest
 from computeledger.arrays import median
 from computeledger.economics.income.months import Market, Sales, months_of
 from computeledger.economics.income.returns import internal_rate, last_month, monthly, payback_of, value_of_months
-from computeledger.economics.plan.gpu_hour import LAW, speed_for_cost
+from computeledger.economics.plan.gpu_hour import DEMAND_LAW, speed_for_cost
 from computeledger.economics.plan.income import Returns
 from computeledger.economics.plan.ledger import estimate_ledger
 from computeledger.economics.plan.read import load_plan, read_plan
@@ -191,8 +191,8 @@ def test_an_hour_of_pretraining_is_worth_what_a_little_more_of_it_sells() -> Non
     found = returns(
         {**_PLAIN, "discount_rate": "0%", "demand_elasticity": 1.5, "value_per_nat": 20, "unserved": "100%"}
     )
-    hours = {one.how: median(one.usd) for one in found.hours}
-    law = load_loss_law(LAW)
+    hours = {one.how: median(one.usd) for one in found.worth}
+    law = load_loss_law(DEMAND_LAW)
     more = 15e12 * (1 + 1e-4)
     nats = float(pretraining_loss(8e9, 15e12, law) - pretraining_loss(8e9, more, law))
     margin = median(found.revenue_usd - found.cost_usd)

@@ -141,6 +141,18 @@ def _superchips() -> Mapping[str, Accelerator]:
     return {chip.short_name.lower(): chip for chip in chips if chip.packages_per_superchip > 1}
 
 
+def meant_chip(word: str) -> str:
+    """Id of the accelerator that a word of a description names, be it the name of a superchip.
+
+    Examples
+    --------
+    >>> meant_chip("GB200"), meant_chip("h100-sxm5-80gb")
+    ('gb200-gpu', 'h100-sxm5-80gb')
+    """
+    chip = _superchips().get(word.lower().removesuffix("s"))
+    return _accelerator(word) if chip is None else chip.id
+
+
 def _both_readings(text: str, count: float, word: str) -> str:
     if not word:
         return f"{shown(text)}: says of what nowhere; write for example '{text.strip()} chips of gb200-gpu'"
@@ -151,7 +163,7 @@ def _both_readings(text: str, count: float, word: str) -> str:
         f"{shown(text)}: {chip.short_name} means a chip or a superchip of {chip.packages_per_superchip}. As chips: "
         f"{format_si(count)} chips, {one} "
         f"H100-equivalents (bf16); as superchips: {format_si(chip.packages_per_superchip * count)} chips, {two}. Write "
-        f"'{format_si(count)} chips of {chip.id}' or '{format_si(count)} superchips of {chip.id}'"
+        f"'{format_si(count)} chips of {chip.id}' or '{format_si(count)} superchips of {chip.id}', or add the power"
     )
 
 

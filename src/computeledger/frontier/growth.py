@@ -276,7 +276,7 @@ def shipped_scenarios() -> Mapping[str, Scenario]:
     Examples
     --------
     >>> list(shipped_scenarios())
-    ['trend', 'flat-funding', 'one-more-doubling', 'power-limited', 'fab-limited', 'memory-limited']
+    ['trend', 'flat-funding', 'one-more-doubling', 'power-limited', 'chip-limited', 'memory-limited']
     """
     return _read(read_file(shipped_file("frontier", "scenarios.toml"), shipped=True))
 
@@ -348,12 +348,17 @@ class Projection:
         Over today's [-].
     bounds : tuple of str
         What binds in each year: ``funding``, ``power`` or ``chips``.
+    usd_ratio, w_ratio, chips_ratio : ndarray
+        Capital, power and chips (at a steady price of a chip) that this compute takes, over today's [-].
     """
 
     scenario: Scenario
     years: Floats
     compute_ratio: Floats
     bounds: tuple[str, ...]
+    usd_ratio: Floats
+    w_ratio: Floats
+    chips_ratio: Floats
 
 
 def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Projection:
@@ -362,7 +367,8 @@ def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Pr
     ``money: min(g_f^t, cap) x dollar(t)``, ``power: g_w^t x (H100e per W)^t``, ``chips: g_c^t x dollar(t)`` at a
     steady price per chip, the last two only where the scenario bounds them. With HBM a share ``s`` of the cost and its
     price growing by ``p``, a dollar buys ``g_d^t / (1 - s + s (p g_d)^t)``: the rest follows the fitted
-    price-performance.
+    price-performance. What this compute takes: capital ``C / dollar(t)``, power ``C / (H100e per W)^t``, chips
+    ``C / g_d^t``.
 
     Parameters
     ----------
@@ -392,7 +398,7 @@ def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Pr
     for name in ("site_usd", "h100e_per_usd", "h100e_per_w"):
         if name not in fits:
             raise FactError(f"growth of {name} was not fitted")
-    dollar = grown(1.0, fits["h100e_per_usd"].ratio, years)
+    per_chip = dollar = grown(1.0, fits["h100e_per_usd"].ratio, years)
     price = scenario.hbm_price or 1 / fits["h100e_per_usd"].ratio
     share = scenario.hbm_capex_fraction or (hbm_share().with_margin_fraction if scenario.hbm_price else 0.0)
     dollar = dollar / (1 - share + share * grown(1.0, price * fits["h100e_per_usd"].ratio, years))
@@ -405,4 +411,6 @@ def project(scenario: Scenario, fits: Mapping[str, Growth], years: Floats) -> Pr
         limits["chips"] = grown(1.0, scenario.chips * fits["h100e_per_usd"].ratio, years)
     stacked = np.array([np.asarray(one, float) for one in limits.values()])
     names = list(limits)
-    return Projection(scenario, years, stacked.min(axis=0), tuple(names[row] for row in stacked.argmin(axis=0)))
+    compute, bounds = stacked.min(axis=0), tuple(names[row] for row in stacked.argmin(axis=0))
+    w_ratio = compute / grown(1.0, fits["h100e_per_w"].ratio, years)
+    return Projection(scenario, years, compute, bounds, compute / dollar, w_ratio, compute / per_chip)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from computeledger.arrays import Num
+from computeledger.economics.scaling.laws import load_loss_law
+from computeledger.economics.scaling.worth import price_of_local_steps
 from computeledger.errors import ComputeLedgerError, InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.reading import read_facts
 from computeledger.facts.schema import Fact, System
-from computeledger.frontier.steps import best_step
+from computeledger.frontier.steps import best_step, job_goodput_fraction
 from computeledger.frontier.text import frontier_document
 from computeledger.physics.blackboard.network import gradient_exchange_bytes
 
@@ -21,6 +23,8 @@ FIBRE_METRES_PER_S = 299_792_458.0 / 1.468
 #: What the levers change (assumptions): a model so many times as large, and a step so many times as short; local steps,
 #: of which DiLoCo took 500; bytes of a gradient at 4 bits, as Streaming DiLoCo exchanged them.
 LARGER, SHORTER, LOCAL_STEPS, COMPRESSED_BYTES = 4.0, 2.0, 100.0, 0.5
+#: Law that turns a loss into tokens.
+LOSS_LAW = "besiroglu_2024"
 #: GPUs in a scale-up domain that a step is tried on (what-if: 8, a rack of today, a rack of the next generation).
 DOMAINS = (8, 72, 576)
 
@@ -172,3 +176,46 @@ def steps_by_domain(
         result = estimate_spread(replace(spread, step_s=step_s), step_s * share)
         out.append(DomainStep(size, str(found.option.layout), step_s, found.option.mfu_fraction, result))
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class SitesPrice:
+    """What a way to join the sites costs in loss and in stops."""
+
+    local_steps: float
+    tokens_worth_fraction: float
+    loss: float
+    goodput_fraction: float | None
+    worth_fraction: float
+    why: str
+
+
+def prices_of_sites(spread: Spread, tokens: float, gpus_per_site: int | None) -> list[SitesPrice]:
+    """Exchanging in every step against local steps: tokens for the same loss, and the time that stops leave.
+
+    With an exchange in every step a failure anywhere stops all sites. With local steps it stops its own site and the
+    others go on (assumption), at the published loss of local steps. The product of both is what a GPU-hour is worth.
+
+    References
+    ----------
+    charles-2025-diloco.
+
+    Examples
+    --------
+    >>> every, local = prices_of_sites(Spread(8e12, 20.0), 1.6e14, 250_000)
+    >>> every.tokens_worth_fraction, local.goodput_fraction > every.goodput_fraction
+    (1.0, True)
+    """
+    n_params = float(np.median(spread.n_params))
+    seldom = float(np.max(spread.local_steps))
+    seldom = seldom if seldom > 1 else LOCAL_STEPS
+    law = load_loss_law(LOSS_LAW)
+    price = price_of_local_steps(law, tokens, spread.n_sites, round(seldom), n_params)
+    whole, own = (
+        None if gpus_per_site is None else job_goodput_fraction(gpus_per_site * n) for n in (spread.n_sites, 1)
+    )
+    worth = float(price.worth_fraction)
+    return [
+        SitesPrice(1.0, 1.0, 0.0, whole, 1.0 if whole is None else whole, "a failure anywhere stops all sites"),
+        SitesPrice(seldom, worth, float(price.loss), own, worth * (1.0 if own is None else own), price.why),
+    ]

@@ -226,8 +226,29 @@ def _part(model: Model, generation: Generation, batch_tokens: float) -> Generati
         step_s=option.step_s,
         mfu_fraction=option.mfu_fraction,
         memory_bytes=option.memory_bytes,
-        goodput_fraction=float(median(goodput(_reliability(), found.n_gpus).goodput_fraction)),
+        goodput_fraction=job_goodput_fraction(found.n_gpus),
     )
+
+
+def job_goodput_fraction(n_gpus: int) -> float:
+    """Share of the time in which a job advances whose every failure stops it whole, at published rates.
+
+    Parameters
+    ----------
+    n_gpus : int
+        Of the job [-].
+
+    Returns
+    -------
+    float
+        With checkpoints and restarts taken off; rates were measured up to 16K GPUs [-].
+
+    Examples
+    --------
+    >>> job_goodput_fraction(131_072) < job_goodput_fraction(16_384) < 1
+    True
+    """
+    return float(median(goodput(_reliability(), n_gpus).goodput_fraction))
 
 
 def run_step(model: Model, generations: Sequence[Generation], tokens: float, batch: tuple[float, float]) -> RunStep:

@@ -17,7 +17,7 @@ from computeledger.workloads.serving.search import PriceOfSpeed, ServingOption
 
 Floats = NDArray[np.float64]
 #: The law that says what more tokens take off the loss.
-LAW = "besiroglu_2024"
+DEMAND_LAW = "besiroglu_2024"
 #: Gain in speed over cost beyond which speed counts as free.
 _FREE = 10.0
 
@@ -80,7 +80,7 @@ def hour_values(
     ]
     if "pretraining" in phases:
         longer = phases["pretraining"]
-        nats = nats_of_tokens(longer.tokens, load_loss_law(LAW))
+        nats = nats_of_tokens(longer.tokens, load_loss_law(DEMAND_LAW))
         found.append(("pretraining", "more tokens, a better model", better * nats / longer.gpu_hours))
     if "rl" in phases:
         nats = draws[f"{INCOME}.rl_nats"] / math.log(2)
@@ -111,7 +111,7 @@ def nats_of_tokens(tokens: Num, law: LossLaw) -> Num:
 
     Examples
     --------
-    >>> round(float(nats_of_tokens(14.8e12, load_loss_law(LAW))), 4)
+    >>> round(float(nats_of_tokens(14.8e12, load_loss_law(DEMAND_LAW))), 4)
     0.0116
     """
     return law.beta * law.B * np.asarray(tokens) ** -law.beta

@@ -86,7 +86,7 @@ class Returns:
         All traffic over the plan's at which it is; infinite where serving itself loses [-].
     users : Users
         What free ones cost, what all read and write.
-    hours : tuple of HourValue
+    worth : tuple of HourValue
         What one more GPU-hour brings in each ledger.
     schedule : Months
         Sales and costs by month.
@@ -109,7 +109,7 @@ class Returns:
     price_ratio_break_even: Floats
     traffic_ratio_break_even: Floats
     users: Users
-    hours: tuple[HourValue, ...]
+    worth: tuple[HourValue, ...]
     schedule: Months
     figures: tuple[Figure, ...]
     assumptions: tuple[Term, ...]
@@ -167,7 +167,7 @@ def estimate_income(
         price_ratio_break_even=price_ratio,
         traffic_ratio_break_even=traffic_ratio,
         users=_users(months, phases["inference"].carried, ways, draws[f"{INCOME}.conversion"]),
-        hours=hour_values(phases, draws, paid, earned * (1 + rate) ** delay, (npv + capital) * (1 + rate) ** delay),
+        worth=hour_values(phases, draws, paid, earned * (1 + rate) ** delay, (npv + capital) * (1 + rate) ** delay),
         schedule=months,
         figures=_figures((capital, revenue, cost, margin, npv), sales),
         assumptions=_assumptions(section, draws),

@@ -196,8 +196,22 @@ def _systems(document: Document) -> View:
         ),
         tables=(_rl(document), _served(document), *_system_tables(document, document["trains"]),
                 quantity_table("FLOP of a month", months, "dense.flop")),
+        notes=_clue(document),
         grounds=(f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else (),
     )  # fmt: skip
+
+
+def _clue(document: Document) -> tuple[str, ...]:
+    """Which reading of a count the power allows."""
+    clue = document.get("power_clue")
+    if clue is None:
+        return ()
+    said = [
+        f"{one['unit']} {'fit' if one['fits'] else 'do not fit'} ({span(one['low_w'], one['high_w'], 'W')} "
+        f"{'IT' if one['boundary'] == 'it' else one['boundary']})"
+        for one in clue["readings"]
+    ]
+    return (f"{words(clue['given_w'], 'W')} tells {clue['taken']['unit']}: {', '.join(said)}",)
 
 
 def _system_tiles(document: Document) -> tuple[Tile, ...]:
@@ -347,7 +361,7 @@ def _growth(document: Document) -> View:
         headline=f"If funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower.",
         tiles=tiles,
         plots=tuple(figures),
-        tables=(_fits(rows), _scenarios(document["scenarios"])),
+        tables=(_fits(rows), _scenarios(document["scenarios"]), *_taken(document), _supply(document)),
         notes=(f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it",),
     )
 
@@ -370,6 +384,41 @@ def _scenarios(rows: list[Document]) -> Table:
     ]
     columns = ("scenario", "assumes", *(f"+{n} years #" for n in years), "binds at the end")
     return Table("Compute of the largest system, over today's", columns, cells, "growth.run_flop")
+
+
+_TAKEN = (("usd_by_year", "Capital of the largest system", "USD"), ("facility_w_by_year", "Its facility power", "W"),
+          ("n_chips_by_year", "Its chips", ""))  # fmt: skip
+
+
+def _taken(document: Document) -> list[Table]:
+    """Dollars, watts and chips by scenario and year."""
+    today, out = document["largest_system"], []
+    note = f"today: {today['site']}, {today['date']}; chips in packages of {today['accelerator_id']} at a steady price"
+    for key, title, unit in _TAKEN:
+        rows = [[one["scenario"], *(words(value, unit) for value in one[key])] for one in document["scenarios"]]
+        columns = ("scenario", *(f"+{n} years #" for n in range(len(rows[0]) - 1)))
+        out.append(Table(title, columns, rows, "growth.run_flop", note if unit == "" else ""))
+    return out
+
+
+def _supply(document: Document) -> Table:
+    """What the chips of the last year are made of, beside what is made."""
+    cells = [
+        [one["scenario"], format_si(one["n_cowos_wafers_by_year"][-1]), percent(one["cowos_year_fraction_by_year"][-1]),
+         words(one["hbm_bytes_by_year"][-1], "B"), percent(one["hbm_year_fraction_by_year"][-1])]
+        for one in document["scenarios"]
+    ]  # fmt: skip
+    facts = document["supply"]
+    wafers, least, memory = (facts[name]["value"] for name in (
+        "n_cowos_wafers_per_month_2026", "n_cowos_wafers_per_month_2025", "hbm_bytes_2026"))  # fmt: skip
+    note = (
+        f"supply as analysts report it: {format_si(wafers)} CoWoS wafers a month at the end of 2026 "
+        f"({format_si(least)} a year before), {words(memory, 'B')} of HBM in 2026; "
+        f"{facts['n_packages_per_wafer']['value']:g} packages on a wafer (unverified)"
+    )
+    last = len(document["scenarios"][0]["n_cowos_wafers_by_year"]) - 1
+    columns = ("scenario", "CoWoS wafers #", "of a year's #", "HBM #", "of a year's HBM #")
+    return Table(f"What the chips of +{last} years are made of", columns, cells, "growth.run_flop", note)
 
 
 def _backtest(document: Document) -> View:

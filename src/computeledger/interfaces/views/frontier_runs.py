@@ -47,6 +47,7 @@ def _spread(answer: SpreadAnswer) -> View:
     if answer.domains:
         facts.append(("Batch of a step, over all sites", words(answer.batch_tokens, "tokens")))
         tables.append(_domains(answer))
+    tables.append(_prices(answer))
     least = _rate(links.least_bytes_per_s)
     rates = {name: float(one.bytes_per_s) * BITS_PER_BYTE for name, one in answer.changed.items()}
     low, high = (_rate(end) for end in (pair.low, pair.high))
@@ -93,6 +94,20 @@ def _domains(answer: SpreadAnswer) -> Table:
         rows.append([str(one.n_scale_up), *cells])
     title = "By size of the scale-up domain, from the operation model; an exchange takes a sixth of the step"
     return Table(title, _DOMAINS, rows, "domains")
+
+
+def _prices(answer: SpreadAnswer) -> Table:
+    """What joining the sites costs in loss and stops."""
+    rows = [
+        ["in every step" if one.local_steps == 1 else f"every {one.local_steps:g} steps",
+         percent(one.tokens_worth_fraction), "" if one.goodput_fraction is None else percent(one.goodput_fraction),
+         percent(one.worth_fraction), one.why]
+        for one in answer.prices
+    ]  # fmt: skip
+    note = "tokens for the same loss, of the compute-optimal run; time that failures leave, at rates of up to 16K GPUs"
+    said = note if answer.question.gpus is not None else f"{note}: give --system and --gpus"
+    columns = ("exchange", "tokens worth #", "time left #", "GPU-hour worth #", "why")
+    return Table("What several sites cost in loss and stops", columns, rows, "prices", said)
 
 
 def _flop_sheet(answer: FlopSheetAnswer) -> View:

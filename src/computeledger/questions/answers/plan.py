@@ -243,7 +243,7 @@ def income_document(found: Returns) -> dict[str, Any]:
                 "usd_per_hour": quantity(one.usd, "USD/h"),
                 "over_price_ratio": _where_finite(one.over_price, ""),
             }
-            for one in found.hours
+            for one in found.worth
         ],
         "drivers": [
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from computeledger.frontier.needs import Needed
 from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.steps import RunStep
+from computeledger.frontier.supply import Largest, taken
 from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of, year_of
 from computeledger.questions.document import document, picked
@@ -175,13 +177,15 @@ def growth_document(one: Growth, dated: Sequence[tuple[str, float]]) -> dict[str
     return document(one) | {"points": [list(pair) for pair in points], "line": line}
 
 
-def projection_document(one: Projection) -> dict[str, Any]:
-    """A scenario."""
+def projection_document(one: Projection, today: Largest) -> dict[str, Any]:
+    """A scenario: the largest system's compute by year, and what it takes."""
+    by_year = {f"{name}_by_year": values.tolist() for name, values in asdict(taken(one, today)).items()}
     return {
         "scenario": one.scenario.name,
         "note": one.scenario.note,
         "compute_ratio_by_year": one.compute_ratio.tolist(),
         "binds_by_year": list(one.bounds),
+        **by_year,
     }
 
 

@@ -30,6 +30,7 @@ from computeledger.frontier.growth import (
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import Needed, needed_system
 from computeledger.frontier.steps import RunStep, run_steps
+from computeledger.frontier.supply import Largest, largest_today, supply_facts
 from computeledger.frontier.trends import Predicted, Series
 from computeledger.frontier.working import growth_figures, reached_figures, run_figures, system_figures
 from computeledger.physics.calibration.efficiency import median_of
@@ -38,7 +39,7 @@ from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.frontier import document as documents
 from computeledger.questions.document import document
 from computeledger.questions.frontier import BacktestQuestion, ForecastQuestion, GrowthQuestion
-from computeledger.questions.grounds import figure_document
+from computeledger.questions.grounds import fact_document, figure_document
 
 #: Last quarter that the plots of a forecast show.
 _UNTIL = "2030-12-31"
@@ -100,6 +101,7 @@ class GrowthAnswer(Answer):
     fits: Mapping[str, Growth]
     dated: Mapping[str, Any]
     projections: Sequence[Projection]
+    largest: Largest
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier growth --json`` prints it."""
@@ -109,7 +111,9 @@ class GrowthAnswer(Answer):
             "growth": [documents.growth_document(one, self.dated[one.name]) for one in fits.values()],
             "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
             "hbm_capex_fraction": document(hbm_share()),
-            "scenarios": [documents.projection_document(one) for one in self.projections],
+            "scenarios": [documents.projection_document(one, self.largest) for one in self.projections],
+            "largest_system": document(self.largest),
+            "supply": {name: fact_document(one) for name, one in supply_facts().items()},
             "credit": CREDIT,
         }
 
@@ -150,7 +154,7 @@ def answer_growth(question: GrowthQuestion) -> GrowthAnswer:
     fits = fitted_growth(first, last, sites)
     years = np.arange(question.years + 1.0)
     projections = [project(one, fits, years) for one in load_scenarios(question.scenario).values()]
-    return GrowthAnswer(question, fits, dated_quantities(sites), projections)
+    return GrowthAnswer(question, fits, dated_quantities(sites), projections, largest_today(sites))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,13 @@ from computeledger.frontier.sheets import (
 )
 from computeledger.frontier.spread import (
     DomainStep,
+    SitesPrice,
     Spread,
     SpreadResult,
     estimate_spread,
     fibre,
     levers,
+    prices_of_sites,
     steps_by_domain,
 )
 from computeledger.physics.calibration.efficiency import median_of
@@ -53,6 +55,7 @@ class SpreadAnswer(Answer):
     changed: Mapping[str, SpreadResult]
     domains: Sequence[DomainStep]
     batch_tokens: float
+    prices: Sequence[SitesPrice]
 
     @property
     def links(self) -> SpreadResult:
@@ -73,6 +76,7 @@ class SpreadAnswer(Answer):
             "levers": [{"change": name} | document(one) for name, one in self.changed.items()],
             "domains": [_domain_document(one) for one in self.domains],
             "batch_tokens": self.batch_tokens,
+            "prices": [document(one) for one in self.prices],
         }
 
 
@@ -139,7 +143,8 @@ def answer_spread(question: SpreadQuestion) -> SpreadAnswer:
             raise InputError(f"--system {question.system}: {own.problem}")
         run = replace(run, step_s=own.step_s)
     exchange = float(run.step_s) * EXCHANGE_SHARE if question.exchange is None else median_of(question.exchange)
-    return SpreadAnswer(question, run, levers(run, exchange), domains, batch_tokens)
+    prices = prices_of_sites(run, optimal_tokens(params), question.gpus)
+    return SpreadAnswer(question, run, levers(run, exchange), domains, batch_tokens, prices)
 
 
 def _scale_up(system: str) -> int:

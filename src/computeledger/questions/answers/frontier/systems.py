@@ -22,6 +22,7 @@ from computeledger.frontier.decoding import (
     serves,
 )
 from computeledger.frontier.fits import MODELS, SYSTEMS, Fit, weights_fractions
+from computeledger.frontier.power_clue import PowerClue, read_clue
 from computeledger.frontier.steps import SEQUENCE_TOKENS, RunStep, run_model, run_steps
 from computeledger.frontier.systems import TrainingSystem, described_system, flop_per_month
 from computeledger.frontier.text import text_facts
@@ -54,6 +55,7 @@ class SystemsAnswer(Answer):
     rl: Sequence[Reinforces]
     served: Sequence[Serves]
     fits: Sequence[Fit]
+    clue: PowerClue | None = None
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier systems --json`` prints it."""
@@ -70,6 +72,8 @@ class SystemsAnswer(Answer):
         found["text"] = {"stock_tokens": tokens, "low": stock.low, "high": stock.high}
         found["fits"] = [document(one) for one in self.fits]
         found["assumptions"] = _assumed(utilization)
+        if self.clue is not None:
+            found["power_clue"] = document(self.clue)
         if working:
             steps = {name: found["trains"][name]["step_s"] for name in runs}
             own = len(system.generations)
@@ -114,7 +118,8 @@ def systems(question: SystemsQuestion | None = None, /, **given: Given) -> Syste
 
 def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
     """Answer ``computeledger frontier systems``."""
-    system = described_system(question.spec, question.samples, question.seed)
+    clue = read_clue(question.spec)
+    system = described_system(question.spec if clue is None else clue.spec, question.samples, question.seed)
     if median(system.chips) < 1:
         raise InputError(f"{shown(question.spec)}: that is less than one chip")
     runs = trains(system, median_of(question.duration), median_of(question.utilization))
@@ -128,6 +133,7 @@ def answer_systems(question: SystemsQuestion) -> SystemsAnswer:
         rl=[reinforces(model, one) for model in models for one in system.generations],
         served=[serves(model, one) for model in models for one in system.generations],
         fits=weights_fractions([*MODELS, *models[1:]], list(dict.fromkeys([*names, *SYSTEMS]))),
+        clue=clue,
     )
 
 
