@@ -51,7 +51,7 @@ def headroom(fraction: float | None) -> str:
     Examples
     --------
     >>> headroom(0.1), headroom(0.0)
-    ('it holds up to 10 % more load', 'more load breaks it')
+    ('it holds up to 10\xa0% more load', 'more load breaks it')
     """
     if fraction is None:
         return "twice the load would not break it"

@@ -110,7 +110,7 @@ def boxes_of_question(question: Record) -> dict[str, str]:
     --------
     >>> from computeledger.workloads.questions.serve import ServeQuestion
     >>> boxes_of_question(ServeQuestion(model="qwen3-8b", system="h100-nvl8", tpot="50ms", eager=True))
-    {'model': 'qwen3-8b', 'system': 'h100-nvl8', 'tpot': '0.05s', 'eager': 'on'}
+    {'model': 'qwen3-8b', 'system': 'h100-nvl8', 'eager': 'on', 'tpot': '0.05s'}
     """
     said = {}
     for one in fields_of(type(question)).values():

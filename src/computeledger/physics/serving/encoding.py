@@ -74,7 +74,7 @@ def image_work(images: Images) -> ImageWork:
     >>> model = load_model("qwen2.5-vl-7b-instruct")
     >>> one = count_image(model, (1024, 768))
     >>> round(image_work(Images(1, one.patches, one.tokens, model.vision)).flop / 1e12, 1)
-    5.9
+    5.5
     """
     one, patches = images.encoder, images.patches
     merged = patches / one.merged_side**2

@@ -129,7 +129,7 @@ def sheet(question: SheetQuestion | None = None, /, **given: Given) -> ClosedMod
     --------
     >>> answer = sheet(price="0.27/1.1", date="2024-12-26", usd="$5.6M", accelerator="h800-sxm5-80gb")
     >>> answer.conflicts, sheet(answer.question, flop="1e27").conflicts
-    ((), ('training cost', 'training FLOP'))
+    ((), ('training FLOP',))
     """
     return from_python(SheetQuestion, answer_sheet, question, given)
 
