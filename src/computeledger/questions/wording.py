@@ -46,7 +46,7 @@ _SPACE = "\u00a0"
 
 
 def headroom(fraction: float | None) -> str:
-    """How much more load keeps a promise that every smaller simulated load keeps.
+    r"""How much more load keeps a promise that every smaller simulated load keeps.
 
     Examples
     --------
