@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from computeledger.frontier.forecast import backtest, forecast_series, run_serie
 from computeledger.frontier.growth import largest_systems
 from computeledger.frontier.trends import year_of
 from computeledger.interfaces.cli import cli
+from computeledger.questions.answers.guide import GuideEntry, guide_entries
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
 from rntp.interfaces.tables.study import grid, markdown, seeds_of
@@ -173,6 +175,41 @@ def _help(group: click.Group, top: click.Context) -> list[str]:
     for context in commands(group, top):
         lines += [f"## {context.command_path}", "", "```text", context.get_help().rstrip(), "```", ""]
     return lines
+
+
+def questions_page() -> str:
+    """Every question of the guide by subject, above what answers it."""
+    said = (
+        "Questions of the field in its own words, by subject. Below each stands the command to copy and to change to "
+        "your case, or the page that has the answer; *open* is what is not answered, *out of scope* why it never is. "
+        "On a terminal `computeledger guide WORDS` finds the same: `computeledger guide cached prefix`."
+    )
+    lines = ["# What you can ask, and where it is answered", "", GENERATED, "", said, ""]
+    for subject, entries in groupby(guide_entries(), lambda one: one.subject):
+        lines += [f"## {subject}", ""]
+        for one in entries:
+            lines += ["<br>\n  ".join([f"- **{one.ask}**", *_answered(one)]), ""]
+    return "\n".join(lines)
+
+
+def _answered(entry: GuideEntry) -> Iterator[str]:
+    """What answers a question, a line each."""
+    if entry.command:
+        yield f"`{entry.command}`"
+    if entry.page:
+        yield f"[{_heading(entry.page)}]({entry.page})"
+    if entry.scope:
+        yield f"*Out of scope:* {entry.scope}"
+    if entry.limit:
+        yield f"*Open:* {entry.limit}"
+
+
+def _heading(page: str) -> str:
+    """Title of a page, and the heading that an anchor names."""
+    name, _, anchor = page.partition("#")
+    headings = re.findall(r"^#+ (.+)$", (DOCS / name).read_text("utf-8"), re.MULTILINE)
+    named = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-"): one for one in headings}
+    return f"{headings[0]}: {named[anchor]}" if anchor else headings[0]
 
 
 def described(path: Path) -> str:
@@ -407,10 +444,11 @@ def _curves(left: float, title: str, rows: Sequence[Mapping[str, Any]]) -> Itera
         yield f'<polyline points="{" ".join(points)}" fill="none" stroke="{color}" stroke-width="2"/>'
 
 
-PAGES = {"sources.md": sources_page, "cli.md": cli_page, "architecture.md": architecture_page,
-         "rntp_experiments.md": experiments_page, "images/rntp-curves.svg": curves_image,
-         "images/backtest.svg": backtest_image, "images/frontier-trends.svg": trends_image,
-         "images/frontier-sites.svg": sites_image, "images/what-fits-where.svg": fits_image}  # fmt: skip
+PAGES = {"sources.md": sources_page, "cli.md": cli_page, "questions.md": questions_page,
+         "architecture.md": architecture_page, "rntp_experiments.md": experiments_page,
+         "images/rntp-curves.svg": curves_image, "images/backtest.svg": backtest_image,
+         "images/frontier-trends.svg": trends_image, "images/frontier-sites.svg": sites_image,
+         "images/what-fits-where.svg": fits_image}  # fmt: skip
 
 
 def main() -> None:

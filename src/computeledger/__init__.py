@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.frontier.runs import flop_sheet, schedule, spread
     from computeledger.questions.answers.frontier.sites import sites
     from computeledger.questions.answers.frontier.systems import systems
+    from computeledger.questions.answers.guide import guide
     from computeledger.questions.answers.plan import plan, plan_document
     from computeledger.questions.answers.pretraining.answer import pretrain
     from computeledger.questions.answers.prices.invert import invert
@@ -134,6 +135,7 @@ _HOMES = {
     "questions.answers.allocate": ("allocate",),
     "questions.answers.fit": ("fit",),
     "questions.answers.facts": ("diff_facts", "search_facts"),
+    "questions.answers.guide": ("guide",),
     "questions.fit": ("FitQuestion",),
     "questions.answers.frontier.forecast": ("backtest", "forecast", "growth"),
     "questions.answers.frontier.labs": ("labs", "training_runs"),
@@ -268,6 +270,7 @@ __all__ = [
     "flop_sheet",
     "forecast",
     "growth",
+    "guide",
     "ideal_serving",
     "invert",
     "labs",

@@ -23,6 +23,7 @@ COMMANDS = {
     "rl": (f"{_HOME}.rl:rl", "An RL run: generation, training, weight sync, beta"),
     "simulate": (f"{_HOME}.simulate:simulate", "Serving and RL through time: queues, tails, idle GPUs"),
     "facts": (f"{_HOME}.facts:facts", "Look facts up, with source, date and locator"),
+    "guide": (f"{_HOME}.facts:guide", "What you can ask: the command or page that answers it"),
     "cost": (f"{_HOME}.facts:cost", "A GPU-hour rented, reserved and owned, by component"),
     "cite": (f"{_HOME}.facts:cite", "BibTeX of the sources that an answer rests on"),
     "claims": (f"{_HOME}.validate:claims", "The claims of the source documents, recomputed"),
@@ -43,7 +44,12 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Commands, homes=COMMANDS, context_settings=CONTEXT, invoke_without_command=True)
+#: Stands below the commands: the way from a question to its command.
+_EPILOG = """Which command answers your question? `computeledger guide WORDS` says, such as
+`computeledger guide cached prefix`; docs/questions.md lists all questions by subject."""
+
+
+@click.group(cls=Commands, homes=COMMANDS, context_settings=CONTEXT, invoke_without_command=True, epilog=_EPILOG)
 @click.version_option(package_name="computeledger", message="%(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:

@@ -1,4 +1,4 @@
-"""The commands ``facts``, ``cost`` and ``cite``."""
+"""The commands ``facts``, ``guide``, ``cost`` and ``cite``."""
 
 from __future__ import annotations
 
@@ -69,6 +69,19 @@ def facts_diff(first: str, second: str, **options: Any) -> None:
     from computeledger.questions.answers.facts import diff_facts
 
     show_answer(diff_facts(first, second), options)
+
+
+@click.command()
+@click.argument("query", nargs=-1, metavar="[WORDS]...")
+@json_option
+def guide(query: tuple[str, ...], **options: Any) -> None:
+    """What you can ask, in the words of the field, and the command or page that answers it.
+
+    WORDS, or their beginnings, narrow the list: `computeledger guide cached prefix`.
+    """
+    from computeledger.questions.answers import guide as answers
+
+    show_answer(answers.guide(" ".join(query)), options)
 
 
 @click.command()

@@ -31,6 +31,7 @@ _MODULES = {
     "FlopSheetAnswer": "frontier_runs",
     "ForecastAnswer": "frontier",
     "GrowthAnswer": "frontier",
+    "GuideAnswer": "guide",
     "InvertAnswer": "invert",
     "LabAnswer": "frontier",
     "LabsAnswer": "frontier_runs",
