@@ -41,11 +41,14 @@ def parsed(line: str) -> click.Context:
     """A command line as its parser reads it, not run."""
     name, *arguments = shlex.split(line)
     command: click.Command = GROUPS[name]
+    context = click.Context(command, info_name=name, **command.context_settings)
     while isinstance(command, click.Group):
-        _, found, arguments = command.resolve_command(click.Context(command), arguments)
-        assert found is not None, line
+        said, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None and said is not None, line
         command = found
-    return command.make_context(command.name, arguments)
+        if isinstance(command, click.Group):
+            context = click.Context(command, parent=context, info_name=said, **command.context_settings)
+    return command.make_context(command.name, arguments, parent=context)
 
 
 def test_every_command_parses_and_its_files_exist() -> None:
@@ -73,7 +76,7 @@ def test_a_command_answers(line: str, tmp_path: Path) -> None:
 
 def test_two_steps_lead_to_every_question() -> None:
     """From the help to the guide, from both indices to the page."""
-    assert "computeledger guide" in cli.get_help(click.Context(cli, info_name="computeledger"))
+    assert "computeledger guide" in cli.get_help(click.Context(cli, info_name="computeledger", **cli.context_settings))
     for page, link in (("index.md", "(questions.md)"), ("book/index.md", "(../questions.md)")):
         assert link in (ROOT / "docs" / page).read_text("utf-8")
     assert len(guide().found) == len(guide_entries())
