@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from computeledger.arrays import Range
 from computeledger.economics.prices.points import open_models
 from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_model
+from computeledger.frontier.capability import FLOP_0, fitted_capability, index_of
 from computeledger.frontier.closed_models import (
     Scraps,
     clues_of,
@@ -25,6 +27,7 @@ from computeledger.frontier.closed_models import (
     trained_models,
 )
 from computeledger.frontier.clues import WRONG, WRONG_RATIO, learn
+from computeledger.frontier.narrowing import narrowings
 from computeledger.frontier.trials import family, trials
 from computeledger.interfaces.cli import main
 from computeledger.sources import load_sources
@@ -104,6 +107,49 @@ def test_open_models_treated_as_closed() -> None:
         assert np.median([one.error_ratio for one in found]) <= 1.5
 
 
+def test_scores_say_flop_and_little_of_parameters() -> None:
+    """Measured 2026-11-24, date alone: FLOP x931 from end to end, with an index x80; active parameters x143 and x91."""
+    known = {one.name: one.tokens for one in trained_models()}
+    widths = {}
+    for keep in (("release date",), ("release date", "benchmark scores")):
+        found = [one for one in trials(family, keep) if known[one.name]]
+        ends = [one.found["training_flop"] for one in found]
+        truth = [6.0 * one.n_params_active * float(known[one.name] or 0.0) for one in found]
+        held = sum(end[0] <= true <= end[4] for end, true in zip(ends, truth, strict=True))
+        assert held >= 0.8 * len(found)
+        widths[keep] = float(np.median([end[4] / end[0] for end in ends]))
+    assert widths["release date", "benchmark scores"] < 0.2 * widths[("release date",)]
+    law = fitted_capability()
+    index = law.constant + law.per_log_flop * math.log(3e24 / FLOP_0)
+    flop = infer(Scraps(scores={"eci": index}, release_date="2025-01-01")).quantiles["training_flop"]
+    assert flop[0] < 3e24 < flop[4]
+    ladder = [infer(Scraps(scores={"eci": one})).quantiles["training_flop"][2] for one in (90.0, 120.0, 150.0)]
+    assert ladder == sorted(ladder)
+
+
+def test_the_projects_own_ability_is_epochs_index() -> None:
+    """Scores as Epoch ran them (evaluations.csv), and the index that Epoch gives the same versions."""
+    for scores, index in (
+        ({"gpqa-diamond": 0.862, "otis-mock-aime": 0.914, "frontiermath": 0.324}, 150.0),  # GPT-5 (high)
+        ({"gpqa-diamond": 0.442, "math-level-5": 0.367, "otis-mock-aime": 0.036}, 125.42),  # Llama 3.1 70B
+    ):
+        found, error = index_of(scores)
+        assert abs(found - index) < 2.0 * error < 8.0
+
+
+def test_a_clue_is_worth_what_it_does_when_it_comes() -> None:
+    known = Scraps(usd_per_mtok=(0.6, 2.4), release_date="2025-03-01")
+    before = infer(known).quantiles
+    expected = {one.clue: one for one in narrowings(known)}
+    hours = expected["GPU-hours"].training_flop_width_ratio
+    came = infer(replace(known, gpu_hours=float(before["gpu_hours"][2]))).quantiles["training_flop"]
+    assert came[4] / came[0] == pytest.approx(hours, rel=0.25)
+    assert "price" not in expected and "release date" not in expected
+    narrow = [one.n_params_active_width_ratio for one in narrowings(known)]
+    assert narrow == sorted(narrow)
+    assert min(narrow) < before["n_params_active"][4] / before["n_params_active"][0]
+
+
 def test_the_table_says_what_the_catalog_says() -> None:
     known = open_models()
     assert {one.source for one in trained_models()} <= set(load_sources())
@@ -135,6 +181,9 @@ def test_the_command_and_python_say_the_same(tmp_path: Path) -> None:
         ({}, "no clue is given"),
         ({"price": "3"}, "INPUT/OUTPUT"),
         ({"tokens": 1}, "at least"),
+        ({"score": "gpqa=59%"}, "gpqa-diamond"),
+        ({"score": "gpqa-diamond=59"}, "0 to 100%"),
+        ({"score": "eci=133,gpqa-diamond=59%"}, "already joins"),
         ({"price": "0/nan"}, "each must lie"),
         ({"chips": 1000}, "duration is missing"),
         ({"flop": 1e24, "duration": "3 months"}, "says nothing alone"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from computeledger.economics.prices.points import (
 )
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.load import load_accelerator
+from computeledger.frontier.capability import FLOP_0, INDEX, CapabilityLaw, fitted_capability, index_of
 from computeledger.frontier.clues import WRONG, Clue, Mixture, learn, surprise
 from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.frontier.trends import year_of
@@ -99,11 +100,14 @@ class Laws:
         Of the state, before any clue.
     price, speed : tuple of ndarray
         Constants, coefficients on active parameters and sparsity, covariance of the rest [-].
+    capability : CapabilityLaw
+        Index of benchmarks by FLOP and date.
     """
 
     prior: Mixture
     price: tuple[Floats, Floats, Floats]
     speed: tuple[Floats, Floats, Floats]
+    capability: CapabilityLaw
 
 
 @functools.cache
@@ -118,7 +122,7 @@ def fitted_laws(without: frozenset[str] = frozenset()) -> Laws:
     Returns
     -------
     Laws
-        Prior, price and speed.
+        Prior, price, speed and capability.
 
     Examples
     --------
@@ -126,7 +130,8 @@ def fitted_laws(without: frozenset[str] = frozenset()) -> Laws:
     >>> laws.price[1][:, 0].round(2).tolist()
     [0.74, 0.65]
     """
-    return Laws(_prior(without), _price_law(without_models(shipped_points(), sorted(without))), _speed_law(without))
+    price = _price_law(without_models(shipped_points(), sorted(without)))
+    return Laws(_prior(without), price, _speed_law(without), fitted_capability(without))
 
 
 def _sizes(without: frozenset[str]) -> Floats:
@@ -270,6 +275,8 @@ class Scraps:
         Output speed that one user sees [token/s].
     release_date : str or None
         ISO.
+    scores : mapping of str to float, or None
+        Shares of right answers by benchmark, or Epoch's index as ``eci`` [-].
     training_usd, gpu_hours, flop, tokens, n_params_total : float, Range or None
         Cost [USD], hours [GPU-hour], FLOP, pretraining tokens [token] and stored parameters as leaked or claimed.
     chips, duration_s : float, Range or None
@@ -286,6 +293,7 @@ class Scraps:
     premium_ratio: Uncertain = 1.0
     tokens_per_s: Uncertain | None = None
     release_date: str | None = None
+    scores: Mapping[str, float] | None = None
     training_usd: Uncertain | None = None
     gpu_hours: Uncertain | None = None
     chips: Uncertain | None = None
@@ -381,7 +389,7 @@ def _for_days(duration_s: Uncertain | None) -> str:
 
 
 def _market_clues(scraps: Scraps, laws: Laws) -> list[Clue]:
-    """Prices and speed, by their laws."""
+    """Prices, speed and scores, by their laws."""
     out = []
     if scraps.usd_per_mtok is not None:
         constant, slopes, noise = laws.price
@@ -398,7 +406,18 @@ def _market_clues(scraps: Scraps, laws: Laws) -> list[Clue]:
         matrix[:, [ACTIVE, SPARSITY]] = slopes
         said = _figure(scraps.tokens_per_s, "tokens/s")
         out.append(Clue("output speed", said, matrix, mean - constant, noise + spread))
+    if scraps.scores:
+        out.append(_score_clue(scraps.scores, laws.capability))
     return out
+
+
+def _score_clue(scores: Mapping[str, float], law: CapabilityLaw) -> Clue:
+    """Benchmarks: an index that follows FLOP, which is active parameters times tokens, and the date."""
+    index, error = index_of(scores)
+    row = _row(active=law.per_log_flop, tokens=law.per_log_flop, year=law.per_year)
+    value = index - law.constant - law.per_log_flop * (_LOG_6 - math.log(FLOP_0))
+    said = ", ".join(f"{name} {one:g}" if name == INDEX else f"{name} {one:.0%}" for name, one in scores.items())
+    return Clue("benchmark scores", said, row[None], np.array([value]), np.full((1, 1), law.spread**2 + error**2))
 
 
 def prior_of(scraps: Scraps, laws: Laws) -> Mixture:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.economics.prices.points import PricePoints, shipped_points
+from computeledger.frontier.capability import INDEX, rated_index
 from computeledger.frontier.closed_models import (
     Scraps,
     Trained,
@@ -63,17 +64,19 @@ def median_sheet(points: PricePoints, name: str) -> tuple[float, float] | None:
 
 
 def scraps_of(one: Trained) -> Scraps:
-    """What would be known of an open model if it were closed: a price sheet, its speed, its date and its GPU-hours.
+    """What would be known of an open model if it were closed: a price sheet, speed, date, capability index, GPU-hours.
 
     Examples
     --------
     >>> scraps_of(trained_models()[0]).gpu_hours
     2664000.0
     """
+    index = rated_index(one.name)
     return Scraps(
         usd_per_mtok=median_sheet(shipped_points(), one.name),
         tokens_per_s=served_speed(one.name),
         release_date=date_of(one.year),
+        scores=None if index is None else {INDEX: index},
         gpu_hours=one.gpu_hours,
         accelerator_id=one.accelerator_id,
     )

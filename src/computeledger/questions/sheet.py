@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 #: Fields of which any one is a clue.
 CLUES = (
-    "price", "speed", "date", "usd", "gpu_hours", "chips", "power", "flop", "tokens", "total",
+    "price", "speed", "date", "score", "usd", "gpu_hours", "chips", "power", "flop", "tokens", "total",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class SheetQuestion(Asked):
-    """What a price sheet, a speed, a leaked cost, chips and months, power and a date say of a model together."""
+    """What a price sheet, speed, scores, a leaked cost, chips and months, power and a date say of a model together."""
 
     price: str | None = asked(
         "text", "List prices of input and output in USD per million tokens, such as 3/15.", metavar="IN/OUT"
@@ -32,6 +32,11 @@ class SheetQuestion(Asked):
         "tokens_per_s", "Output speed that one user sees.", unit="tokens/s", least=0.1, most=1e5, metavar="R"
     )
     date: str | None = asked("text", "Day of release.", metavar="YYYY-MM-DD")
+    score: str | None = asked(
+        "text",
+        "Benchmark scores, such as gpqa-diamond=59%,otis-mock-aime=16%, or Epoch's Capabilities Index, eci=133.",
+        metavar="NAME=V,...",
+    )
     usd: Uncertain | None = asked("usd", "Cost of the final training run.", unit="$", least=100.0, metavar="$")
     gpu_hours: Uncertain | None = asked(
         "gpu_hours", "GPU-hours of pretraining.", unit="GPU-hours", least=1.0, metavar="H"

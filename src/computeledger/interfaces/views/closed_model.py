@@ -44,7 +44,7 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         tiles=tuple(_tile(found, key) for key in _NAMES),
         plots=(Plot("active", "Active parameters", caption, bars_figure(bars, "params", PHASE_COLORS["pretraining"]),
                     "clues"),),
-        tables=(_clues(found),),
+        tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
                ("Chip of the run", found["accelerator"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
@@ -62,6 +62,20 @@ def _clues(found: Mapping[str, Any]) -> Table:
         "at least as far off is, given the others (a conflict below 5 %)"
     )
     return Table("What each clue does", _COLUMNS, [_row(one) for one in found["clues"]], "clues", note)
+
+
+def _narrowing(found: Mapping[str, Any]) -> Table:
+    active, flop = (_width(found[key]) for key in ("n_params_active", "training_flop"))
+    note = "the 90 % interval, end over end, if the clue came as the others expect it and were right; the best first"
+    now = [["as it is", f"x{active:.3g}", f"x{flop:.3g}"]]
+    keys = ("n_params_active_width_ratio", "training_flop_width_ratio")
+    rows = [[one["clue"], *(f"x{one[key]:.3g}" for key in keys)] for one in found["would_narrow"]]
+    columns = ("with", "active parameters #", "pretraining FLOP #")
+    return Table("What another clue would narrow", columns, now + rows, "narrowing", note)
+
+
+def _width(interval: Mapping[str, float]) -> float:
+    return interval["p95"] / interval["p05"]
 
 
 def _row(one: Mapping[str, Any]) -> list[str | Cell]:

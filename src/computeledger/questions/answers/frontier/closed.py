@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,11 @@ from computeledger.arrays import Range, Uncertain
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
 from computeledger.fields import Given
+from computeledger.frontier.capability import fitted_capability, read_scores
 from computeledger.frontier.closed_models import ClosedModel, Floats, Pull, Scraps, infer
 from computeledger.frontier.clues import WRONG, WRONG_RATIO
 from computeledger.frontier.epoch_files import checked_day
+from computeledger.frontier.narrowing import Narrowing, narrowings
 from computeledger.frontier.systems import system_of_accelerator
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
@@ -27,6 +30,8 @@ UNITS = {
 _CHEAPEST, _DEAREST = 1e-5, 1e5
 _FIRST_DAY, _LAST_DAY = "2022-01-01", "2027-12-31"
 
+LN_10 = math.log(10.0)
+
 _WRONG_WORDS = (
     f"each clue but the date is wrong with a probability of {WRONG:.0%}, and then off by a factor of about "
     f"{WRONG_RATIO:g}"
@@ -40,6 +45,7 @@ class ClosedModelAnswer(Answer):
     question: SheetQuestion
     scraps: Scraps
     result: ClosedModel
+    narrowings: tuple[Narrowing, ...]
 
     @property
     def n_params_active(self) -> Quantity:
@@ -66,6 +72,7 @@ class ClosedModelAnswer(Answer):
             "n_params_active_before": document(_quantity(found.before, "")),
             "clues": [self._clue(one) for one in found.pulls],
             "conflicts": list(self.conflicts),
+            "would_narrow": [document(one) for one in self.narrowings],
             "assumptions": self._assumptions(),
         }
 
@@ -93,6 +100,13 @@ class ClosedModelAnswer(Answer):
             out.append(f"it is sold at {_plain(asked.premium)} times the open market's price")
         if asked.speed is not None:
             out.append("it is served as nine open models were benchmarked: 8 to 128 requests in flight")
+        if asked.score is not None:
+            law = fitted_capability()
+            out.append(
+                f"its scores follow FLOP and date as {law.n_models} open models of {law.n_developers} developers do: "
+                f"the index rises {law.per_log_flop * LN_10:.1f} for ten times the FLOP and {law.per_year:.1f} a year; "
+                f"developers left out lie {law.spread:.1f} off (data: Epoch AI, CC BY)"
+            )
         return out
 
 
@@ -106,7 +120,7 @@ def _quantity(values: Floats, unit: str) -> Quantity:
 
 
 def sheet(question: SheetQuestion | None = None, /, **given: Given) -> ClosedModelAnswer:
-    """What scraps say of a closed model: price, speed, cost, chips and months, power, date, claims, joined.
+    """What scraps say of a closed model: price, speed, scores, cost, chips and months, power, date, claims, joined.
 
     Parameters
     ----------
@@ -142,6 +156,7 @@ def answer_sheet(question: SheetQuestion) -> ClosedModelAnswer:
         premium_ratio=question.premium,
         tokens_per_s=question.speed,
         release_date=None if question.date is None else _day(question.date),
+        scores=None if question.score is None else read_scores(question.score),
         training_usd=question.usd,
         gpu_hours=question.gpu_hours,
         chips=question.chips,
@@ -155,7 +170,7 @@ def answer_sheet(question: SheetQuestion) -> ClosedModelAnswer:
         utilization_fraction=question.utilization,
         usd_per_gpu_hour=question.gpu_price,
     )
-    return ClosedModelAnswer(question, scraps, infer(scraps))
+    return ClosedModelAnswer(question, scraps, infer(scraps), narrowings(scraps))
 
 
 def read_prices(text: str) -> tuple[float, float]:
