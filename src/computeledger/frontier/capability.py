@@ -67,7 +67,7 @@ def rated_models() -> tuple[Rated, ...]:
     Examples
     --------
     >>> [(one.version, one.index) for one in rated_models() if one.name == "GPT-4 (Mar 2023)"]
-    [('gpt-4-0314', 125.79)]
+    [('gpt-4-0314', 125.82)]
     """
     rows = csv.DictReader(shipped_file("frontier", "capabilities.csv").read_text("utf-8").splitlines())
     return tuple(
