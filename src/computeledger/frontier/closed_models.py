@@ -26,7 +26,7 @@ from computeledger.economics.prices.points import (
 )
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.load import load_accelerator
-from computeledger.frontier.capability import FLOP_0, INDEX, CapabilityLaw, fitted_capability, index_of
+from computeledger.frontier.capability import FLOP_0, INDEX, YEAR_0, CapabilityLaw, fitted_capability, index_of
 from computeledger.frontier.clues import WRONG, Clue, Mixture, learn, surprise
 from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.frontier.trends import year_of
@@ -37,8 +37,6 @@ Floats = NDArray[np.float64]
 #: Places in the state.
 ACTIVE, SPARSITY, TOKENS, YEAR, USED, RENT = range(6)
 _N = 6
-#: Years are counted from here.
-YEAR_0 = 2025.0
 #: A mixture of experts stores at least so many times its active parameters; those that store less count as dense.
 _LEAST_SPARSITY = 1.2
 #: First year of the runs that the prior is fitted on (before it, tokens followed another rule).

@@ -30,7 +30,7 @@ UNITS = {
 _CHEAPEST, _DEAREST = 1e-5, 1e5
 _FIRST_DAY, _LAST_DAY = "2022-01-01", "2027-12-31"
 
-LN_10 = math.log(10.0)
+_LN_10 = math.log(10.0)
 
 _WRONG_WORDS = (
     f"each clue but the date is wrong with a probability of {WRONG:.0%}, and then off by a factor of about "
@@ -104,7 +104,7 @@ class ClosedModelAnswer(Answer):
             law = fitted_capability()
             out.append(
                 f"its scores follow FLOP and date as {law.n_models} open models of {law.n_developers} developers do: "
-                f"the index rises {law.per_log_flop * LN_10:.1f} for ten times the FLOP and {law.per_year:.1f} a year; "
+                f"the index rises {law.per_log_flop * _LN_10:.1f} for ten times the FLOP and {law.per_year:.1f} a year; "
                 f"developers left out lie {law.spread:.1f} off (data: Epoch AI, CC BY)"
             )
         return out
