@@ -104,8 +104,8 @@ class ClosedModelAnswer(Answer):
             law = fitted_capability()
             out.append(
                 f"its scores follow FLOP and date as {law.n_models} open models of {law.n_developers} developers do: "
-                f"the index rises {law.per_log_flop * _LN_10:.1f} for ten times the FLOP and {law.per_year:.1f} a year; "
-                f"developers left out lie {law.spread:.1f} off (data: Epoch AI, CC BY)"
+                f"the index rises {law.per_log_flop * _LN_10:.1f} for ten times the FLOP and {law.per_year:.1f} a "
+                f"year; developers left out lie {law.spread:.1f} off (data: Epoch AI, CC BY)"
             )
         return out
 
