@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from computeledger.economics.plan.keys import Income
 from computeledger.errors import InputError
-from computeledger.fields import asked
+from computeledger.fields import asked, shared
 from computeledger.workloads.questions.setup import OF_PEAK, Sampled
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ class AllocateQuestion(Sampled):
         metavar="W/A/KV", aliases=("train_bits",),
     )  # fmt: skip
     budget: str | None = asked("text", "'5.76e23 FLOP', '2.7M GPU-hours' or '$50M'.", metavar="AMOUNT")
+    objective: str = asked(
+        "text", "Lowest loss for the tokens served, or value: highest income, which chooses them too.", "loss",
+        choices=("loss", "value"),
+    )  # fmt: skip
+    token_price: Uncertain | None = asked(
+        "usd_per_mtok", "Price of a token served, all kinds, for --objective value.", unit="USD/Mtok", is_open=True,
+        blank="that at which the lowest loss earns its cost",
+    )  # fmt: skip
+    value_per_nat: Uncertain | None = shared(Income, "value_per_nat", is_open=True, metavar="V")
+    rl_nats: Uncertain | None = shared(Income, "rl_nats", metavar="LOSS")
     inference_tokens: Uncertain | None = asked("tokens", "Tokens served.", unit="tokens", metavar="N")
     rate: Uncertain | None = asked(
         "tokens_per_s", "Tokens served per second; with --life.", unit="tokens/s", metavar="N/s"
@@ -51,9 +62,10 @@ class AllocateQuestion(Sampled):
         "text", "ScaleRL's sigmoid instead of --rl-mid: scalerl, 32k, scout, ...", metavar="NAME"
     )
     rl_exponent: Uncertain | None = asked("ratio", "Steepness of the sigmoid; 1 when left out.", metavar="B")
-    elasticity: str = asked(
-        "text", "Elasticity of demand: demand falls as price^-elasticity; a number, or 'published'.", "0"
-    )
+    elasticity: str | None = asked(
+        "text", "Elasticity of demand: demand falls as price^-elasticity; a number, or 'published'.",
+        blank="0, of --objective value 0.5..1.5",
+    )  # fmt: skip
     at_n_params: Uncertain | None = asked("count", "Model size to which the stated demand refers.", metavar="N")
     utilization_pretraining: Uncertain | None = asked(
         "fraction",
@@ -93,6 +105,21 @@ class AllocateQuestion(Sampled):
         if self.n_params is not None and self.preset is None and self.tokens is None:
             raise InputError("--n-params judges ledgers that are given: with --tokens, and without --budget")
         self._check_pairs()
+        self._check_objective()
+
+    def _check_objective(self) -> None:
+        """Refuse what only the other objective reads."""
+        given = [name for name in ("token_price", "value_per_nat", "rl_nats") if getattr(self, name) is not None]
+        if self.objective == "loss":
+            if given:
+                raise InputError(f"--{given[0].replace('_', '-')} goes with --objective value")
+            return
+        if self.budget is None:
+            raise InputError("--objective value splits a --budget: ledgers that are given are judged by their loss")
+        if self.at_n_params is not None:
+            raise InputError("--at-n-params goes with --objective loss: in value, demand answers to its price")
+        if self.rl_nats is not None and (self.rl_tokens is not None or self.rl_gain is not None):
+            raise InputError("--rl-nats says what twice the RL gains: leave out --rl-tokens and --rl-gain")
 
     def _check_pairs(self) -> None:
         if (self.rate is None) != (self.life is None):

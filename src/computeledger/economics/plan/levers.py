@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from computeledger.economics.scaling.allocation import (
     allocate,
     judge_ledgers,
 )
+from computeledger.economics.scaling.earnings import RLDoubling
 from computeledger.economics.scaling.forms import kept_params_kumar_2024
 from computeledger.economics.scaling.sparsity import sparsity_multiplier
 from computeledger.facts.architecture import Model
@@ -174,8 +175,8 @@ def _at_medians(scenario: AllocationScenario) -> AllocationScenario:
         PhaseCosts(*(median(getattr(one, phase)) for phase in PHASES)) for one in (scenario.gpu_hours, scenario.costs)
     )
     gain = scenario.rl_gain
-    if gain is not None:
-        gain = RLGain(median(gain.most_ratio), median(gain.mid_flop), median(gain.exponent))
+    if isinstance(gain, (RLGain, RLDoubling)):
+        gain = replace(gain, **{one.name: median(getattr(gain, one.name)) for one in fields(gain)})
     return replace(
         scenario, law=law, budget=median(scenario.budget), costs=costs, gpu_hours=hours, beta=median(scenario.beta),
         demand_elasticity=median(scenario.demand_elasticity), rl_gain=gain,

@@ -9,6 +9,7 @@ no RL and no inference. Nothing says that the three ledgers are then equal.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,16 @@ class PhaseCosts:
     pretraining: Num = 1.0
     rl: Num = 1.0
     inference: Num = 1.0
+
+
+class RLCurve(Protocol):
+    """Loss that RL takes off, as a function of its compute alone."""
+
+    def gain(self, flop: Num) -> Num:
+        """Loss taken off."""
+
+    def slope_per_flop(self, flop: Num) -> Num:
+        """What one more FLOP takes off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +128,11 @@ class AllocationScenario:
         larger model costs less to serve in all [-].
     n_params_reference : float or ndarray
         Size at which the demand is ``tokens_inference`` [-].
-    rl_gain : RLGain or None
-        Sigmoid of RL; RL compute is then chosen too, and ``tokens_rl`` is not used.
+    rl_gain : RLCurve or None
+        What RL adds; its compute is then chosen too, and ``tokens_rl`` is not used.
+    served_worth : float, ndarray or None
+        Loss that an e-fold more tokens served is worth, ``w`` in ``L - w ln D_inf``; the tokens served are then chosen
+        too, and ``tokens_inference`` is not used. Needs ``tokens_rl`` or ``rl_gain`` [-].
     """
 
     law: LossLaw
@@ -130,7 +144,8 @@ class AllocationScenario:
     beta: Num = MEDIAN_BETA_FLOP
     demand_elasticity: Num = 0.0
     n_params_reference: Num = 1.0
-    rl_gain: RLGain | None = None
+    rl_gain: RLCurve | None = None
+    served_worth: Num | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +269,8 @@ def _check(scenario: AllocationScenario) -> None:
         raise InputError(f"elasticity {elasticity.max():g}: 0..{_MOST_ELASTIC:g}, tokens fall as price^-elasticity")
     if np.any(np.asarray(scenario.law.unique_tokens) <= 0):
         raise InputError("unique tokens must be greater than 0")
+    if scenario.served_worth is not None and scenario.tokens_rl is None and scenario.rl_gain is None:
+        raise InputError("where the tokens served are chosen, give tokens_rl, or what RL gains")
 
 
 def _demand(scenario: AllocationScenario, n_params: NDArray[np.float64]) -> Num:
@@ -264,6 +281,8 @@ def _demand(scenario: AllocationScenario, n_params: NDArray[np.float64]) -> Num:
 
 def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float64]) -> Ledgers:
     """Bisection of the first-order condition over ``ln N``; ``rl_flop`` is RL compute that does not grow with N."""
+    if scenario.served_worth is not None:
+        return _solve_served(scenario, scenario.served_worth, budget, rl_flop)
     law, cost = scenario.law, scenario.costs
     equal = 1.0 + (scenario.tokens_inference is None)
     equal += scenario.tokens_rl is None and scenario.rl_gain is None
@@ -307,11 +326,48 @@ def _solve(scenario: AllocationScenario, budget: Num, rl_flop: NDArray[np.float6
     return Ledgers(n, tokens, trained + np.zeros(shape), served + np.zeros(shape))
 
 
-def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
+def _solve_served(scenario: AllocationScenario, worth: Num, budget: Num, rl_flop: NDArray[np.float64]) -> Ledgers:
+    """Bisection of the budget over ``ln D``, from which equal returns give all else.
+
+    ``C_inf / C_pre = w / eD`` and ``eN = eD (C_pre + C_rl + C_inf) / C_pre``, where ``C_rl`` is RL that grows with N.
+    """
+    law, cost = scenario.law, scenario.costs
+    whole = np.asarray(budget - rl_flop * cost.rl)
+    tokens_rl: Num = 0.0
+    if scenario.rl_gain is None and scenario.tokens_rl is not None:
+        tokens_rl = scenario.tokens_rl
+
+    def at(ln_tokens: NDArray[np.float64]) -> tuple[NDArray[np.float64], Num, Num]:
+        """Size, cost of pretraining and all three costs over it."""
+        tokens = np.exp(ln_tokens)
+        fresh, slope = worth_of_tokens(tokens, law.unique_tokens)
+        data = np.maximum(law.beta * law.B * fresh**-law.beta * slope, 1e-200)
+        rl = scenario.beta * tokens_rl * cost.rl / (TRAINING_FLOP_PER_PARAM * tokens * cost.pretraining)
+        over = 1 + worth / data + rl
+        n = np.asarray((law.alpha * law.A / (data * over)) ** (1 / law.alpha))
+        return n, TRAINING_FLOP_PER_PARAM * n * tokens * cost.pretraining, over
+
+    shape = np.broadcast(whole, worth, at(np.zeros(()))[1], tokens_rl).shape
+    low, high = np.zeros(shape), np.full(shape, 120.0)
+    for _ in range(_STEPS):
+        mid = 0.5 * (low + high)
+        _, trained, over = at(mid)
+        more = trained * over < whole
+        low, high = np.where(more, mid, low), np.where(more, high, mid)
+    mid = 0.5 * (low + high)
+    n, trained, over = at(mid)
+    grown = scenario.beta * tokens_rl * cost.rl * n
+    served = np.maximum(trained * (over - 1) - grown, 0.0)
+    trained_rl = tokens_rl if scenario.rl_gain is None else rl_flop / (scenario.beta * n)
+    return Ledgers(n, np.exp(mid), trained_rl + np.zeros(shape), served / (FORWARD_FLOP_PER_PARAM * n * cost.inference))
+
+
+def _solve_with_rl(scenario: AllocationScenario, gain: RLCurve) -> Ledgers:
     """RL compute as one more choice: the best of a grid of shares of the budget, then equal returns."""
     costs, law = scenario.costs, scenario.law
     size = np.broadcast(
-        scenario.budget, gain.most_ratio, gain.mid_flop, gain.exponent, costs.rl, costs.pretraining, costs.inference,
+        scenario.budget, gain.slope_per_flop(1.0), 0.0 if scenario.served_worth is None else scenario.served_worth,
+        costs.rl, costs.pretraining, costs.inference,
         scenario.beta, _demand(scenario, np.ones(())), law.A, law.unique_tokens,
     ).shape  # fmt: skip
 
@@ -327,6 +383,8 @@ def _solve_with_rl(scenario: AllocationScenario, gain: RLGain) -> Ledgers:
     grid = shares(least, most, 41)
     found = _solve(scenario, scenario.budget, spent(grid))
     loss = pretraining_loss(found.n_params_active, found.tokens_pretraining, law) - gain.gain(spent(grid))
+    if scenario.served_worth is not None:
+        loss = loss - scenario.served_worth * np.log(np.maximum(found.tokens_inference, 1e-300))
     best = np.take_along_axis(grid, np.argmin(loss, axis=0)[None], 0)[0]
     step = (most - least) / 40
     low, high = np.maximum(best - step, np.log(1e-12)), np.minimum(best + step, most)

@@ -31,6 +31,8 @@ def _split(document: Mapping[str, Any]) -> View:
     )
     if "diagnosis" in document:
         headline += f" {document['diagnosis']['reading']}: {document['diagnosis']['better']}."
+    if "value" in document:
+        headline += f" {_value_sentence(document['value'])}"
     return View(
         title=said,
         asked=(
@@ -40,7 +42,7 @@ def _split(document: Mapping[str, Any]) -> View:
         headline=headline,
         tiles=_tiles(document),
         plots=_plots(document),
-        tables=(_ledgers(document), _curve(document), *_levers(document), *_sparsities(document)),
+        tables=(_ledgers(document), *_value(document), _curve(document), *_levers(document), *_sparsities(document)),
         notes=(f"warning: {document['warning']}",) if document["warning"] else (),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         overline="allocate",
@@ -84,6 +86,54 @@ def _ledgers(document: Mapping[str, Any]) -> Table:
         ])  # fmt: skip
     columns = ("", "tokens #", "FLOP #", "GPU-hours #", "of FLOP", "of GPU-time", "return #")
     return Table("The three ledgers", columns, rows, note="return: loss that one more GPU-hour of the ledger takes off")
+
+
+#: What a split for income runs up against.
+_BINDS = {
+    "demand": "the demand binds: all of it is served, and a lower price would not pay",
+    "budget": "the budget binds: some of the demand is turned away",
+    "price": "the price gives way: beyond the demand at the market's price, more is sold below it",
+}
+
+
+def _value_sentence(value: Mapping[str, Any]) -> str:
+    """What a split for income earns beside the one of the lowest loss, and what binds."""
+    own, other = point(value["revenue_usd"]), point(value["lowest_loss"]["revenue_usd"])
+    name, share = max(value["binds"].items(), key=lambda pair: float(pair[1]))
+    often = "" if share == 1 else f" (in {percent(share)} of the samples)"
+    return f"It earns {words(own, 'USD')}, the split of the lowest loss {words(other, 'USD')}; {_BINDS[name]}{often}."
+
+
+def _value(document: Mapping[str, Any]) -> list[Table]:
+    """What each ledger's next GPU-hour brings, and the split of the lowest loss beside this one."""
+    if "value" not in document:
+        return []
+    value, least = document["value"], document["value"]["lowest_loss"]
+    hours: list[list[str | Cell]] = [
+        [PHASE_NAMES[one["phase"]], one["how"], quantity_cell(one["usd_per_hour"], "USD/h"),
+         quantity_cell(one["over_price_ratio"], "x")]
+        for one in value["value_per_gpu_hour"]
+    ]  # fmt: skip
+    rows: list[list[str | Cell]] = [
+        [name, quantity_cell(document[key], unit), quantity_cell(least[key], unit)]
+        for name, key, unit in (
+            ("active parameters", "n_params_active", ""), ("pretraining tokens", "tokens_pretraining", ""),
+            ("RL tokens", "tokens_rl", ""), ("tokens served", "tokens_inference", ""),
+        )
+    ]  # fmt: skip
+    rows += [
+        [f"GPU-time of {PHASE_NAMES[phase]}", quantity_cell(document["shares"]["gpu_time"][phase], "fraction"),
+         quantity_cell(least["shares"]["gpu_time"][phase], "fraction")]
+        for phase in PHASES
+    ]  # fmt: skip
+    rows.append(["loss", *(f"{point(one['loss']):.4f}" for one in (document, least))])
+    rows.append(["income of the life", *(quantity_cell(one["revenue_usd"], "USD") for one in (value, least))])
+    note = "more users: 0 where all demand is served and a lower price does not pay"
+    return [
+        Table("What one more GPU-hour brings", ("ledger", "used for", "brings #", "over its price #"), hours, "usd",
+              note),
+        Table("Against the lowest loss", ("", "highest income #", "lowest loss #"), rows),
+    ]  # fmt: skip
 
 
 def _curve(document: Mapping[str, Any]) -> Table:

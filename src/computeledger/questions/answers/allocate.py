@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median, sample
+from computeledger.economics.income.months import behaviour
 from computeledger.economics.plan.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
 from computeledger.economics.scaling.allocation import (
     PHASES,
@@ -23,6 +24,7 @@ from computeledger.economics.scaling.allocation import (
 )
 from computeledger.economics.scaling.allocation import allocate as split_budget
 from computeledger.economics.scaling.confidence import beyond_fit, sampled_law
+from computeledger.economics.scaling.earnings import Buyers, Earnings, allocate_for_income
 from computeledger.economics.scaling.forms import load_constants, rl_recipe, with_precision
 from computeledger.economics.scaling.laws import LossLaw, load_loss_law, read_law, tokens_per_param_at_optimum
 from computeledger.economics.scaling.sparsity import sparsity_multiplier, sparsity_table, with_sparsity
@@ -40,9 +42,9 @@ from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.answers.setup import check_positive, price_of
 from computeledger.questions.document import picked
-from computeledger.units import format_percent, format_si, format_times, parse_quantity
+from computeledger.units import TOKENS_PER_MTOK, format_percent, format_si, format_times, parse_quantity
 from computeledger.validation.rl.beta import published_utilization
-from computeledger.workloads.result import quantities
+from computeledger.workloads.result import quantities, quantity
 
 #: Inputs that may be left out, as they are sampled: the field of the question that gives each.
 _OPTIONAL = {
@@ -53,6 +55,8 @@ _OPTIONAL = {
 }  # fmt: skip
 #: Whose GPU-hours ScaleRL's sigmoids count.
 _SCALERL_SYSTEM = "gb200-nvl72"
+#: What buyers do, as a plan's income has it.
+_BUYERS = ("value_per_nat", "rl_nats")
 _CURRENCIES = {"flop": "FLOP", "gpu_hours": "GPU-hours", "usd": "USD"}
 
 
@@ -79,6 +83,7 @@ class AllocateAnswer(Answer):
     budget_unit: str
     draws: Mapping[str, Num]
     is_judged: bool
+    earnings: Earnings | None = None
 
     @property
     def n_params_active(self) -> Quantity:
@@ -114,6 +119,8 @@ class AllocateAnswer(Answer):
             document["diagnosis"] = judge_feeding(found)
         if question.levers:
             document["levers"] = ledger_levers(question.levers, question.system)
+        if self.earnings is not None:
+            document["value"] = value_document(self.earnings, self.draws["price"])
         document["curve"] = demand_curve(scenario, found)
         document["return_curves"] = return_curves(scenario, found)
         return document
@@ -167,19 +174,28 @@ def answer_allocate(question: AllocateQuestion) -> AllocateAnswer:
         tokens_inference=_served(draws),
         tokens_rl=draws.get("tokens_rl"),
         beta=rl_beta(draws["samples_per_kept"]) if "samples_per_kept" in draws else draws["beta"],
-        demand_elasticity=draws["elasticity"],
+        demand_elasticity=draws["elasticity"] if question.objective == "loss" else 0.0,
         n_params_reference=draws.get("n_params_reference", 1.0),
         rl_gain=_rl_gain(draws, question.rl_recipe),
     )
     asked = _given_ledgers(draws, scenario)
+    earnings = None
+    if question.objective == "value":
+        per_token = draws["token_price"] / TOKENS_PER_MTOK if "token_price" in draws else None
+        buyers = Buyers(draws["value_per_nat"], draws["elasticity"], per_token, draws["rl_nats"])
+        earnings = allocate_for_income(scenario, buyers, 1.0 if budget_unit == "usd" else draws["price"])
+        scenario, found = earnings.scenario, earnings.allocation
+    else:
+        found = split_budget(scenario) if asked is None else judge_ledgers(scenario, asked)
     return AllocateAnswer(
         question=question,
         scenario=scenario,
-        allocation=split_budget(scenario) if asked is None else judge_ledgers(scenario, asked),
+        allocation=found,
         law=published,
         budget_unit=budget_unit,
         draws=draws,
         is_judged=asked is not None,
+        earnings=earnings,
     )
 
 
@@ -196,7 +212,9 @@ def _with_preset(question: AllocateQuestion) -> AllocateQuestion:
 
 def _inputs(question: AllocateQuestion) -> tuple[dict[str, Uncertain], str]:
     """What is sampled, by name, and the currency of the budget."""
-    elasticity = _elasticity(question.elasticity, question.unverified)
+    elasticity: Uncertain = 0.0 if question.objective == "loss" else behaviour()["demand_elasticity"][0]
+    if question.elasticity is not None:
+        elasticity = _elasticity(question.elasticity, question.unverified)
     beta = BETA_FLOP if question.beta_flop is None else question.beta_flop
     inputs: dict[str, Uncertain] = {"beta": beta, "elasticity": elasticity}
     if question.samples_per_kept is not None:
@@ -207,15 +225,26 @@ def _inputs(question: AllocateQuestion) -> tuple[dict[str, Uncertain], str]:
     for phase in PHASES:
         given = _given_utilization(phase, question)
         inputs[f"utilization_{phase}"] = _utilization(phase, question)[0] if given is None else given
-    if elasticity and question.at_n_params is None:
+    if question.objective == "value":
+        inputs |= _buyers(question)
+    elif elasticity and question.at_n_params is None:
         raise InputError("--elasticity needs --at-n-params, the size at which the demand is --inference-tokens")
     if question.sparsity_ratio is not None and question.sparsity_multiplier is None:
         inputs["sparsity_multiplier"] = sparsity_multiplier(question.sparsity_ratio, question.unverified)
     optional = {name: getattr(question, key) for name, key in _OPTIONAL.items()}
     inputs |= {name: value for name, value in optional.items() if value is not None}
-    if unit == "usd" or question.price is not None:
+    if unit == "flop" and question.objective == "value":
+        raise InputError("--objective value pays for GPU-hours: give --budget in GPU-hours or USD")
+    if unit == "usd" or question.price is not None or question.objective == "value":
         inputs["price"] = price_of(load_system(question.system), question.price)[0]
     return inputs, unit
+
+
+def _buyers(question: AllocateQuestion) -> dict[str, Uncertain]:
+    """What buyers do, by the assumptions of a plan's income where the question is silent."""
+    given = {name: getattr(question, name) for name in _BUYERS}
+    found = {name: behaviour()[name][0] if value is None else value for name, value in given.items()}
+    return found if question.token_price is None else found | {"token_price": question.token_price}
 
 
 def _given_utilization(phase: str, question: AllocateQuestion) -> Uncertain | None:
@@ -388,7 +417,9 @@ def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: Loss
         out.append(f"beta of {_ends(BETA_FLOP, format_si)} FLOP per parameter and RL token: {parts}")
     if _served(draws) is None and question.n_params is None:
         out.append("no demand given: the one at which inference costs what pretraining does, a choice and no law")
-    if question.rl_tokens is None and question.rl_gain is None and question.n_params is None:
+    if question.objective == "value":
+        out += _buyers_words(question, draws)
+    elif question.rl_tokens is None and question.rl_gain is None and question.n_params is None:
         out.append("no RL tokens given: as many as make RL cost what pretraining does, a choice and no law")
     if question.preset is not None:
         out.append(f"the lab {question.preset} is assumed, and no report of a real one")
@@ -402,6 +433,60 @@ def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: Loss
     if question.train_precision is not None:
         out.append("a FLOP in few bits takes the GPU-time that --utilization-pretraining says, of the bf16 peak")
         out.append("what few bits cost was fitted on models of 30M to 220M parameters")
-    if np.any(np.asarray(draws["elasticity"]) > 1):
+    if question.objective == "loss" and np.any(np.asarray(draws["elasticity"]) > 1):
         out.append("demand is more than elastic: a larger model is served less in all; what it earns does not count")
     return out
+
+
+def _buyers_words(question: AllocateQuestion, draws: Mapping[str, Num]) -> list[str]:
+    """What is assumed of buyers, where the question is silent."""
+    used = [*_BUYERS[:1], *(_BUYERS[1:] if question.rl_tokens is None and question.rl_gain is None else ())]
+    used += ["demand_elasticity"] if question.elasticity is None else []
+    out = [
+        f"{name} of {_range_words(behaviour()[name][0])}: {behaviour()[name][1].removeprefix('assumption: ')}"
+        for name in used
+        if getattr(question, name, None) is None
+    ]
+    if question.token_price is None:
+        out.append("no token price given: that at which the split of the lowest loss earns what it costs")
+    out.append("the demand is that at the market's price for the model's quality: nobody buys above it")
+    if np.any(np.asarray(draws["elasticity"]) > 1):
+        out.append("a lower price sells more, up to any number of tokens, where the elasticity is above 1")
+    return [*out, "income of the whole life at one price: decline, churn and interest are a plan's ([income])"]
+
+
+def _range_words(value: Uncertain) -> str:
+    return f"{value.low:.3g} to {value.high:.3g}" if isinstance(value, Range) else f"{value:.3g}"
+
+
+_HOW = {
+    "pretraining": "more tokens, a better model", "rl": "more RL, a better model",
+    "inference": "a larger model for the same users",
+}  # fmt: skip
+
+
+def value_document(found: Earnings, price: Num) -> dict[str, Any]:
+    """Income of a split as JSON: what each ledger's next GPU-hour brings, what binds, and the split of least loss."""
+    hours = [(phase, how, found.usd_per_gpu_hour[phase]) for phase, how in _HOW.items()]
+    hours.append(("inference", "more users", found.more_users_usd_per_gpu_hour))
+    least = found.lowest_loss
+    of_time = {phase: (least.gpu_hours[phase] / sum(least.gpu_hours.values()), "") for phase in PHASES}
+    return {
+        **quantities({
+            "revenue_usd": (found.revenue_usd, "USD"),
+            "usd_per_mtok": (found.usd_per_token * TOKENS_PER_MTOK, "USD/Mtok"),
+            "served_over_demand_ratio": (found.served_ratio, ""),
+        }),
+        "value_per_gpu_hour": [
+            {"phase": phase, "how": how, "usd_per_hour": quantity(usd, "USD/h"),
+             "over_price_ratio": quantity(usd / price, "")}
+            for phase, how, usd in hours
+        ],
+        "binds": found.binds,
+        "lowest_loss": {
+            **picked(least.ledgers, "n_params_active", "tokens_pretraining", "tokens_rl", "tokens_inference",
+                     units={"n_params_active": "params"}),
+            "shares": {"gpu_time": quantities(of_time)},
+            **quantities({"loss": (least.loss, ""), "revenue_usd": (found.lowest_loss_revenue_usd, "USD")}),
+        },
+    }  # fmt: skip
