@@ -186,7 +186,8 @@ def allocate_for_income(scenario: AllocationScenario, buyers: Buyers, usd_per_un
 
 def _margin_of_more(elasticity: Num) -> Num:
     """By how many per cent one per cent more tokens raises the revenue, at a lower price: ``1 - 1/e``, not below 0."""
-    return np.maximum(1 - 1 / np.maximum(np.asarray(elasticity, float), 1.0), 0.0)
+    margin: Num = np.maximum(1 - 1 / np.maximum(np.asarray(elasticity, float), 1.0), 0.0)
+    return margin
 
 
 def _worth_serving(scenario: AllocationScenario, worth: Num) -> Num:
