@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -175,8 +175,10 @@ def _at_medians(scenario: AllocationScenario) -> AllocationScenario:
         PhaseCosts(*(median(getattr(one, phase)) for phase in PHASES)) for one in (scenario.gpu_hours, scenario.costs)
     )
     gain = scenario.rl_gain
-    if isinstance(gain, (RLGain, RLDoubling)):
-        gain = replace(gain, **{one.name: median(getattr(gain, one.name)) for one in fields(gain)})
+    if isinstance(gain, RLGain):
+        gain = RLGain(median(gain.most_ratio), median(gain.mid_flop), median(gain.exponent))
+    elif isinstance(gain, RLDoubling):
+        gain = RLDoubling(median(gain.nats), median(gain.reference_flop))
     return replace(
         scenario, law=law, budget=median(scenario.budget), costs=costs, gpu_hours=hours, beta=median(scenario.beta),
         demand_elasticity=median(scenario.demand_elasticity), rl_gain=gain,
