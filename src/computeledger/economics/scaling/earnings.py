@@ -106,7 +106,7 @@ class Earnings:
     binds: dict[str, float]
 
 
-def allocate_for_income(scenario: AllocationScenario, buyers: Buyers, usd_per_unit: Num) -> Earnings:
+def allocate_for_income(scenario: AllocationScenario, buyers: Buyers, unit_price_usd: Num) -> Earnings:
     """Split a budget for the highest income of the tokens served.
 
     With ``s`` the tokens served over the demand ``D``, revenue is ``p D s`` up to ``s = 1`` and ``p D s^(1 - 1/e)``
@@ -120,7 +120,7 @@ def allocate_for_income(scenario: AllocationScenario, buyers: Buyers, usd_per_un
         Budget, law, demand at the market's price; its own elasticity must be 0.
     buyers : Buyers
         Of its tokens.
-    usd_per_unit : float or ndarray
+    unit_price_usd : float or ndarray
         Price of a unit of the budget [USD].
 
     Returns
@@ -160,7 +160,7 @@ def allocate_for_income(scenario: AllocationScenario, buyers: Buyers, usd_per_un
     chosen = replace(scenario, tokens_inference=served)
     best = allocate(chosen)
     spent = sum((lowest.flop[phase] * getattr(scenario.costs, phase) for phase in PHASES), start=np.zeros(()))
-    price = spent * usd_per_unit / demanded if buyers.usd_per_token is None else buyers.usd_per_token
+    price = spent * unit_price_usd / demanded if buyers.usd_per_token is None else buyers.usd_per_token
     ratio = np.asarray(served / demanded)
     over = np.where(ratio > 1, ratio ** (margin - 1), 1.0)
     own_price = price * over * np.exp(-buyers.value_per_nat * (best.loss - lowest.loss))
