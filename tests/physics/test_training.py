@@ -152,6 +152,9 @@ def test_residual_streams_cross_stages() -> None:
     one, four = (operation(with_stack(residual_streams=n), layout, "pipeline hops") for n in (1.0, 4.0))
     assert float(four.network_s) == pytest.approx(4 * float(one.network_s))
     assert seconds(with_stack(residual_streams=4.0), layout) > seconds(BATCH, layout)
+    own = replace(LLAMA, residual_streams=4)  # as a configuration states them, for training and for serving alike
+    assert seconds(BATCH, layout, model=own) == pytest.approx(seconds(with_stack(residual_streams=4.0), layout))
+    assert load_model("deepseek-ai/DeepSeek-V4-Pro").residual_streams == 4
 
 
 def test_long_context_is_attention() -> None:

@@ -248,6 +248,8 @@ class Model:
         Mix of a GGUF file that the name states, such as ``q4_k_m``; empty where it states none.
     n_mtp_layers : int
         Multi-token-prediction modules; excluded from parameter counts of the model proper.
+    residual_streams : int
+        Residual streams that layers read and write, such as with hyper-connections; a stage hands all of them on [-].
     norm_params_per_layer : int
         Norm weights, biases and the like of one layer: stored, but multiplied with nothing wider than a vector.
     vision : VisionEncoder or None
@@ -284,6 +286,7 @@ class Model:
     stored: WeightBytes | None = None
     gguf_mix: str = ""
     n_mtp_layers: int = 0
+    residual_streams: int = 1
     norm_params_per_layer: int = 0
     vision: VisionEncoder | None = None
     published: Mapping[str, Fact] = field(default_factory=dict)

@@ -91,6 +91,7 @@ def parse_config(config: Mapping[str, Any], model_id: str) -> Model:
         head_precision=precision.head,
         embedding_precision=precision.head,
         n_mtp_layers=n_mtp,
+        residual_streams=shape.residual_streams,
         norm_params_per_layer=shape.norm_params_per_layer,
         vision=read_vision(config, hidden),
         notes=(*precision.notes, *_id_notes(config, text, model_id)),

@@ -88,7 +88,7 @@ def _deepseek_v4(f: Fields) -> Shape:
     by_ratio = {ratio: _compressed_mixer(f, ratio, mix) for ratio in sorted(set(f.integers("compress_ratios", n)))}
     mixers = [by_ratio[ratio] for ratio in f.integers("compress_ratios", n)]
     norms = 2 * d + f.integer("q_lora_rank") + f.integer("head_dim") + f.integer("num_attention_heads")
-    return Shape(mixers, [moe] * n, norms)
+    return Shape(mixers, [moe] * n, norms, residual_streams=streams)
 
 
 def _compressed_mixer(f: Fields, ratio: int, mix: int) -> Attention:

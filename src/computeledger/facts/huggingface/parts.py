@@ -22,6 +22,7 @@ class Shape:
     norm_params_per_layer: int
     tied_embeddings: bool = False
     default_vocab_size: int | None = None
+    residual_streams: int = 1
 
     def groups(self) -> tuple[LayerGroup, ...]:
         """Layers of one shape together."""

@@ -139,6 +139,7 @@ def _how_words(one: Mapping[str, Any]) -> str:
         f"busiest experts {one.get('expert_imbalance', 1.0):.3g} x the mean": one.get("expert_imbalance", 1.0) > 1,
         f"capacity factor {one.get('capacity_factor', 0.0):g}": "capacity_factor" in one,
         f"MTP modules {one['mtp_layers']}": one["mtp_layers"] > 0,
+        f"{one['residual_streams']:g} residual streams": one["residual_streams"] > 1,
         _sites_words(one.get("sites")): "sites" in one,
     }
     return ", ".join(text for text, holds in said.items() if holds)
@@ -181,6 +182,11 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     if document["recompute"] == REVERSIBLE:
         out.append(
             f"reversible layers are another architecture: {model_words(document['model'])} has none as published"
+        )
+    if document["residual_streams"] > 1:
+        out.append(
+            f"{document['residual_streams']:g} residual streams: elementwise kernels move and stages send that many; "
+            "what the backward pass keeps of them is counted once"
         )
     if "problem" in document.get("step", {}).get("timeline", {}):
         out.append(document["step"]["timeline"]["problem"])

@@ -401,11 +401,11 @@ def _network(model: Model, step: Step, cut: _Cut, layout: Layout, machine: Machi
             network_bytes=away * sent,
             network_s=away * (once + latency),
         )
-    hops = layout.pp - 1
+    hops, handed = layout.pp - 1, residual * model.residual_streams
     yield Operation(
         Kind.PIPELINE_HOPS,
-        network_bytes=hops * residual,
-        network_s=hops * collectives.hop_s(residual / layout.tp, layout.n_gpus_per_stage, machine),
+        network_bytes=hops * handed,
+        network_s=hops * collectives.hop_s(handed / layout.tp, layout.n_gpus_per_stage, machine),
     )
 
 

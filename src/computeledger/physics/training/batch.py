@@ -107,7 +107,7 @@ class Stack:
     bucket_bytes : float
         Buffers that gradients and weights are flattened into for their exchange [byte].
     residual_streams : float or ndarray
-        Residual streams that layers read and hand to the next stage: 1, or more with connections across layers [-].
+        Residual streams that layers read and hand to the next stage, where they are more than the model's own [-].
     imbalance : float or ndarray
         Busiest rank's routed tokens over the mean [-].
     time_ratio : float

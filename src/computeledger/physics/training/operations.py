@@ -216,12 +216,17 @@ def _unfused(work: _Work, softmax_flop: Num, again: float) -> Operation:
     )
 
 
+def _streams(work: _Work) -> Num:
+    """Residual streams that layers read and stages hand on: the model's own, or more where that is asked."""
+    return np.maximum(work.batch.stack.residual_streams, work.model.residual_streams)
+
+
 def _elementwise(work: _Work, precision: Precision) -> Operation:
     counts, layout, eff, stack = work.counts, work.layout, work.machine.training, work.batch.stack
     again = work.batch.forward_again
     # sequence parallelism cuts the residual stream over TP as well; without it each GPU moves all of it
     whole = 1.0 if stack.sequence_parallel else layout.tp
-    residual = counts.residual_values * stack.residual_streams * whole
+    residual = counts.residual_values * _streams(work) * whole
     values = eff.training_activation_passes * (residual + counts.mixer_values)
     routed = counts.permuted_values + (0.0 if stack.fused_experts else counts.expert_values)
     values = values + eff.training_expert_passes * routed
@@ -275,7 +280,7 @@ def _network(work: _Work, computing_s: Num) -> Iterator[Operation]:
             exchange = overlapped_s(exchange, computing_s) - computing_s
         yield Operation(Kind.ALL_TO_ALL, network_s=exchange)
     link = np.where(layout.n_gpus_per_stage * 2 <= domain, up, _hop_bytes_per_s(layout, machine))
-    sent = residual / layout.tp * stack.residual_streams / link * work.batch.virtual_stages
+    sent = residual / layout.tp * _streams(work) / link * work.batch.virtual_stages
     yield Operation(Kind.PIPELINE_HOPS, network_s=np.where(np.asarray(layout.pp) > 1, 4 * sent * HOP_EXPOSED, 0.0))
 
 

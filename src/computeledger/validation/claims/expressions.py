@@ -23,6 +23,7 @@ from computeledger.facts.architecture import Model
 from computeledger.facts.load import accelerator_ids, load_accelerator, load_model, load_system, system_ids
 from computeledger.facts.reading import Document, dimension_of, read_file, read_provenance
 from computeledger.facts.schema import Fact
+from computeledger.facts.traffic import chatgpt_usage
 from computeledger.physics import transformer
 from computeledger.physics.blackboard import context as blackboard_context
 from computeledger.physics.blackboard import estimates as blackboard_estimates
@@ -157,6 +158,8 @@ def _reference(reference: str) -> Evaluated:
         raise FactError(f"reference {reference!r} must read ID:FIELD")
     if record == "observed":
         found: Any = _of_mapping(load_observations(), field, reference)
+    elif record == "chatgpt":
+        found = getattr(chatgpt_usage(), field, None)
     elif record in accelerator_ids() or record in system_ids():
         load = load_accelerator if record in accelerator_ids() else load_system
         name, _, key = field.partition(".")

@@ -297,7 +297,6 @@ def _stack(row: Mapping[str, str], notes: str, what: tuple[Model, System], frame
         hidden_tensor_parallel="async tp" in notes.lower().replace("asynctp", "async tp"),
         trained_fraction=0.01 if adapters or fine_tuned else 1.0,
         mtp_layers=model.n_mtp_layers if "Megatron-Bridge" in source and "w/o mtp" not in row["model"].lower() else 0,
-        residual_streams=4.0 if "DeepSeek-V4" in model.id else 1.0,
         gradient_bytes=_gradient_bytes(source, notes, framework),
         imbalance=_capacity(f"{notes}; {row.get('note') or ''}"),
         time_ratio=framework_ratio(framework.id),

@@ -96,6 +96,8 @@ def _missing(framework: str, scenario: PretrainingScenario) -> Iterator[str]:
     stack, lora = scenario.batch.stack, scenario.lora
     if stack.activation_precision != "bf16":
         yield f"kept activations in {stack.activation_precision}, beside those that 8-bit products keep anyway"
+    if median(stack.residual_streams) > 1:
+        yield f"{median(stack.residual_streams):g} residual streams: they are the model's own"
     if scenario.sites is not None:
         yield f"{scenario.sites.n} sites and their exchange"
     if lora is not None and not (framework == "megatron-bridge" and _has_bridge_targets(scenario)):

@@ -62,6 +62,7 @@ def read_training(question: PretrainQuestion, model: Model) -> PretrainingScenar
             activation_precision=question.activation_precision,
             moment_precision=question.moment_precision,
             optimizer=question.optimizer,
+            residual_streams=question.residual_streams or model.residual_streams,
             imbalance=busiest(question),
             offload="" if question.offload is None else parse_offload(question.offload),
             sharded_gradients=_sharding(question) == "zero-2",
@@ -77,6 +78,9 @@ def _check_model(question: PretrainQuestion, model: Model) -> None:
     for name in ("expert_imbalance", "capacity_factor"):
         if not model.is_moe and getattr(question, name) not in (None, 1.0):
             raise InputError(f"--{name.replace('_', '-')}: {model.id} has no routed experts")
+    streams = question.residual_streams
+    if streams is not None and streams < model.residual_streams:
+        raise InputError(f"--residual-streams {streams:g}: {model.id} has {model.residual_streams}")
     if question.lora is not None:
         check_lora(model, question.lora)
     batch, sequence = median_of(question.global_batch_tokens), median_of(question.sequence_tokens)

@@ -133,6 +133,11 @@ class PretrainQuestion(MayAdapt, OnSystem):
         "whole", "Multi-token-prediction modules trained with the model.", least=1, metavar="N",
         label="Multi-token-prediction modules", group="How", blank="none",
     )  # fmt: skip
+    residual_streams: float | None = asked(
+        "ratio", "Residual streams that layers read and hand to the next stage: more than one with hyper-connections, "
+        "or where layers read blocks before the last.", least=1.0, most=256.0, is_single=True, metavar="N",
+        label="Residual streams", group="How", blank="one",
+    )  # fmt: skip
     lora_rank: int | None = asked(
         "whole", "Train LoRA adapters of this rank; the model is frozen.", least=1, metavar="R", blank="the whole model"
     )

@@ -61,6 +61,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
         "optimizer": batch.stack.optimizer,
         "offload": batch.stack.offload,
         "mtp_layers": batch.stack.mtp_layers,
+        "residual_streams": max(median(batch.stack.residual_streams), scenario.model.residual_streams),
         "recipe": batch.stack.recipe,
         "precision": scenario.precision.name,
         "sequence_tokens": median(batch.sequence_tokens),

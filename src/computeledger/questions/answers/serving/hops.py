@@ -30,9 +30,11 @@ def pipeline_remarks(result: ServingResult) -> list[str]:
     seen = load_observations()
     one, two = (seen[f"{name}_output_tokens_per_s"] for name in ("tp8", "tp8_pp2"))
     added = words(1 / two.value - 1 / one.value, "s")
-    sent = words(ACTIVATION_BYTES * scenario.model.hidden_size, "B")
+    streams = scenario.model.residual_streams
+    sent = words(streams * ACTIVATION_BYTES * scenario.model.hidden_size, "B")
+    which = "its residual stream" if streams == 1 else f"its {streams} residual streams"
     said = (
-        f"between two stages a token sends {sent}, its residual stream: {words(hop_s, 's')} a hop and step on the "
+        f"between two stages a token sends {sent}, {which}: {words(hop_s, 's')} a hop and step on the "
         "network. Layers that read the outputs of earlier ones would send those too. An engine's host may add far "
         f"more: vLLM 0.17 under Ray took {added} longer a token in two stages on two nodes than in one ({two.source})"
     )
