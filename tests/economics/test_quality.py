@@ -63,6 +63,14 @@ def test_declines_are_the_published_ones(case: str) -> None:
     assert np.log(mine) == pytest.approx(np.log(published), rel=0.015)
 
 
+def test_half_a_year_of_records_gives_no_yearly_rate() -> None:
+    """86 times within 5.7 months was 25,000 times a year (50 to 13 million)."""
+    found = cl.price_quality(at=0.48, benchmark="math-level-5")
+    assert found.decline is None and len(found.records) > 4
+    prices = [one.usd_per_mtok for one in found.records]
+    assert found.fall.ratio == prices[0] / prices[-1] and found.fall.span_years < 1
+
+
 def test_our_records_decline_as_the_published_ones() -> None:
     """The shipped scores and prices, read elsewhere, agree with Epoch's 42 times a year (90 %: 4.4 to 401)."""
     found = cl.price_quality(at=0.33, no_reasoning=True)

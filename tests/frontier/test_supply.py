@@ -11,7 +11,7 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.frontier.growth import fitted_growth, project, shipped_scenarios
 from computeledger.frontier.power_clue import read_clue
-from computeledger.frontier.spread import Spread, prices_of_sites
+from computeledger.frontier.spread import Spread, levers, prices_of_sites
 from computeledger.frontier.supply import largest_today, packaging_growth, supply_facts, taken
 
 YEARS = np.arange(4.0)
@@ -80,3 +80,8 @@ def test_power_that_tells_nothing_is_refused() -> None:
     answer = cl.systems(spec="72 GB200 at 150 kW", samples=16)
     assert answer.to_dict()["power_clue"]["taken"]["unit"] == "chips"
     assert "tells chips: chips fit" in answer.view().notes[0]
+
+
+def test_a_lever_names_the_local_steps_that_it_takes() -> None:
+    found = levers(Spread(405e9, 6.0, n_sites=3, local_steps=100.0), 1.0)
+    assert "10,000 local steps (DiLoCo)" in found and "100 local steps (DiLoCo)" not in found

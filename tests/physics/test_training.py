@@ -140,6 +140,9 @@ def test_reversible_layers_trade_memory_for_time() -> None:
     assert held["reversible"] == pytest.approx(alone + halves, rel=0.01)
     assert held["reversible"] < held["full"] / 2 < held["none"] / 8
     assert times["reversible"] == times["full"] > times["none"]
+    # at the logits that layer is gone; both halves of the last output are not
+    at_logits = training_memory(LLAMA, replace(BATCH, recompute="reversible"), Layout(tp=2))
+    assert at_logits.logits_bytes > alone and float(at_logits.activations_bytes) == pytest.approx(halves)
     deep = replace(LLAMA, layers=(replace(LLAMA.layers[0], count=64),))
     batch, one = replace(BATCH, recompute="reversible"), Layout(tp=2, dp=4)
     shallow = training_memory(LLAMA, batch, one).activations_bytes

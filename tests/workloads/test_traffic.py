@@ -109,7 +109,11 @@ def test_the_cache_of_a_wanted_context_is_the_answer_s_own_spread_over_more_toke
     assert found["bytes_per_token"] == pytest.approx(own * here / 1e6) and found["bound"] == "reading"
     assert found["own_read_fraction"] == pytest.approx(here / 1e6)
     at_home = cache_design_document(answer.result, here)
-    assert at_home["entries"][0]["n_layers"] == {"16": 32, "8": 64, "4": 128}  # the model's own: 32 layers of 8 heads
+    assert at_home["entries"][0]["n_layers"] == {"16": 32, "8": 32, "4": 32}  # the model's own: 32 layers of 8 heads
+    twice = cache_design_document(answer.result, 2 * here)["entries"][0]["n_layers"]
+    assert twice == {"16": 16, "8": 32, "4": 32}  # no more layers than the model has
+    with pytest.raises(InputError, match="a request of the answer has 768 tokens"):
+        cl.serve(**ASKED, wanted_context=512).to_dict()
 
 
 def test_two_pools_have_no_cache_design_and_one_pool_prints_it(tmp_path: Path) -> None:

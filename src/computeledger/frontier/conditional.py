@@ -74,7 +74,7 @@ def pace_of(scenario: Scenario, fits: Mapping[str, Growth]) -> Pace:
     """Pace of a scenario: the logarithm of its compute over the trend's growth per year.
 
     ``tau(t) = ln C_scenario(t) / ln C_trend(1)`` of :func:`computeledger.frontier.growth.project`, never falling: flat
-    funding grows ``ln 2.87 / ln 1.37`` times slower, and what the trend does in a year takes it as many.
+    funding grows ``ln 2.85 / ln 1.37`` times slower, and what the trend does in a year takes it as many.
 
     Parameters
     ----------

@@ -28,6 +28,8 @@ GROWTH_WORDS = {
 }
 #: Fewest points of a fit.
 MIN_POINTS = 4
+#: Shortest window that a yearly growth is fitted on [year].
+MIN_YEARS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def fit_growth(name: str, dated: Sequence[tuple[str, float]], first: str, last: 
     Raises
     ------
     InputError
-        A window that ends before it begins, or with too few points.
+        A window that ends before it begins, of less than a year, or with too few points.
 
     Examples
     --------
@@ -92,6 +94,8 @@ def fit_growth(name: str, dated: Sequence[tuple[str, float]], first: str, last: 
     kept = [(year_of(date), np.log10(value)) for date, value in dated if first <= date <= last and value > 0]
     if len(kept) < MIN_POINTS:
         raise InputError(f"window {first}..{last}: {len(kept)} points of the {words}, at least {MIN_POINTS} are needed")
+    if year_of(last) - year_of(first) < MIN_YEARS - 0.01:
+        raise InputError(f"window {first}..{last}: shorter than a year: no growth per year is drawn from it")
     x, y = np.array(kept).T
     if np.ptp(x) == 0:
         raise InputError(f"window {first}..{last}: all points of the {words} have one date")
@@ -206,20 +210,30 @@ def fitted_growth(
     return {name: fit_growth(name, dated, first, last) for name, dated in dated_quantities(sites).items()}
 
 
-def flat_funding_slowdown(system: Growth, price_performance: Growth) -> float:
-    """How much slower compute grows once funding stays flat, ``ln g_compute / ln g_price``.
+def trend_growth(fits: Mapping[str, Growth]) -> float:
+    """Compute of the largest system per year if capital and price-performance go on: the trend of the scenarios [-].
+
+    Examples
+    --------
+    >>> fits = fitted_growth()
+    >>> trend_growth(fits) == fits["site_usd"].ratio * fits["h100e_per_usd"].ratio
+    True
+    """
+    return fits["site_usd"].ratio * fits["h100e_per_usd"].ratio
+
+
+def flat_funding_slowdown(fits: Mapping[str, Growth]) -> float:
+    """How many times as long compute takes to grow as much once funding stays flat, ``ln (g_f g_d) / ln g_d``.
 
     Parameters
     ----------
-    system : Growth
-        Compute of the largest system.
-    price_performance : Growth
-        Of a dollar.
+    fits : mapping of str to Growth
+        Of :func:`fitted_growth`: capital of the largest site, and what a dollar buys.
 
     Returns
     -------
     float
-        Ratio of the two speeds; infinite where a dollar buys no more each year [-].
+        Ratio of the two speeds, as the table of scenarios has them; infinite where a dollar buys no more each year [-].
 
     References
     ----------
@@ -227,13 +241,13 @@ def flat_funding_slowdown(system: Growth, price_performance: Growth) -> float:
 
     Examples
     --------
-    >>> one, two = (Growth("x", ratio, ratio, ratio, 9, "", "", 0.0) for ratio in (14.0**0.5, 2.2**0.5))
-    >>> round(flat_funding_slowdown(one, two), 2)
-    3.35
+    >>> one, two = (Growth("x", ratio, ratio, ratio, 9, "", "", 0.0) for ratio in (7.0**0.5, 2.0**0.5))
+    >>> round(flat_funding_slowdown({"site_usd": one, "h100e_per_usd": two}), 2)
+    3.81
     """
-    if price_performance.ratio <= 1:
+    if fits["h100e_per_usd"].ratio <= 1:
         return float("inf")
-    return float(growth_periods(system.ratio, price_performance.ratio))
+    return float(growth_periods(trend_growth(fits), fits["h100e_per_usd"].ratio))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +333,8 @@ def load_scenarios(given: str | None = None) -> Mapping[str, Scenario]:
 def _read(document: Document) -> dict[str, Scenario]:
     allowed = [one.name for one in fields(Scenario) if one.name != "name"]
     out = {}
+    if not document.table:
+        raise document.error("", "no scenario in it; a table such as [flat] with funding = 1.0 is one")
     for name, table in document.table.items():
         if not isinstance(table, dict):
             raise document.error(name, "expected a table of one scenario")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from computeledger.arrays import Num, median, sample
+from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model
 from computeledger.frontier.abilities import MIXTURE, Trainable, trainable
 from computeledger.frontier.decoding import REFERENCE_MODEL, reinforces, serves
@@ -22,7 +23,7 @@ from computeledger.physics.blackboard.ledgers import (
 from computeledger.physics.blackboard.training import cluster_time_s, mfu_fraction
 from computeledger.physics.transformer import n_params_active
 from computeledger.progress import stage
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_si
 
 #: Share of RL's FLOP that generates: 2 N of 10 N a token, beside 2 N of log-probabilities and 6 N of the update
 #: (assumption: every rollout is trained on once, no critic).
@@ -140,6 +141,11 @@ def needed_system(flop: float, accelerator_id: str, duration_s: float, utilizati
     Needed
         Chips, power, cost, model, text, GPU-time.
 
+    Raises
+    ------
+    InputError
+        For a run that one chip does in less than the time.
+
     Examples
     --------
     >>> found = needed_system(3.12e26, "h100-sxm5-80gb", 7889400.0, 0.4)
@@ -149,6 +155,11 @@ def needed_system(flop: float, accelerator_id: str, duration_s: float, utilizati
     stage("the system that a run needs")
     chip = load_accelerator(accelerator_id)
     chips = float(cluster_time_s(flop, 1.0, chip.peak("bf16"), utilization_fraction)) / duration_s
+    if chips < 1:
+        least = format_si(flop / chips, "FLOP")
+        raise InputError(
+            f"{format_si(flop, 'FLOP')} is less than one {chip.id} does in the time: at least {least}, or a shorter run"
+        )
     system = described_system(f"{chips:f} chips of {chip.id}")
     runs = {"dense": trainable(flop, duration_s), "moe": trainable(flop, duration_s, MIXTURE)}
     used = decode_utilization(system.generations[0], utilization_fraction)

@@ -43,13 +43,13 @@ def shaped_model(name: str, n_params_active: float, n_params_total: float | None
     else:
         inactive = EXPERTS - EXPERTS_ACTIVE
         each = max(round((n_params_total - n_params_active) / (3 * width * layers * inactive)), 1)
-        shared = rest / (3 * width) - EXPERTS_ACTIVE * each - EXPERTS / 3
+        shared = max(round(rest / (3 * width) - EXPERTS_ACTIVE * each - EXPERTS / 3), 0)
         feed_forward = FeedForward(
             n_experts=EXPERTS,
             n_experts_active=EXPERTS_ACTIVE,
             expert_width=each,
-            n_shared_experts=1,
-            shared_width=max(round(shared), 0),
+            n_shared_experts=int(shared > 0),
+            shared_width=shared,
         )
     return Model(name, width, VOCABULARY, (LayerGroup(block.count, block.attention, feed_forward),))
 

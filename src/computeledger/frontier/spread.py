@@ -130,7 +130,7 @@ def levers(spread: Spread, exchange_s: float) -> Mapping[str, SpreadResult]:
             exchange_s * LARGER,
         ),
         "half the step": (replace(spread, step_s=spread.step_s / SHORTER), exchange_s / SHORTER),
-        f"{LOCAL_STEPS:g} local steps (DiLoCo)": (replace(spread, local_steps=local), exchange_s * LOCAL_STEPS),
+        f"{local:,.0f} local steps (DiLoCo)": (replace(spread, local_steps=local), exchange_s * LOCAL_STEPS),
         "4-bit gradients": (replace(spread, bytes_per_gradient=small), exchange_s),
         "both": (replace(spread, local_steps=local, bytes_per_gradient=small), exchange_s * LOCAL_STEPS),
     }

@@ -121,7 +121,7 @@ class SpreadQuestion(Asked):
     exchange: Uncertain | None = asked(
         "s", "Time allowed for an exchange.", unit=None, metavar="T", blank="a sixth of --step"
     )
-    sites: int = asked("whole", "Sites.", 2, metavar="N")
+    sites: int = asked("whole", "Sites.", 2, least=2, metavar="N")
     distance_km: float = asked(
         "count", "Length of fibre between the two sites furthest apart.", 0.0, is_single=True, metavar="KM"
     )

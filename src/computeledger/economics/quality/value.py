@@ -16,6 +16,8 @@ from computeledger.units import DAY_S, YEAR_S
 
 #: Fewest price records that a line is drawn through: two of them are free.
 LEAST_RECORDS = 4
+#: Shortest span of records whose line is given as a yearly rate: less would be drawn on beyond them [year].
+LEAST_SPAN_YEARS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,14 @@ class PriceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Fall:
+    """How many times cheaper the last record is than the first, and the years between them."""
+
+    ratio: float
+    span_years: float
+
+
+@dataclass(frozen=True, slots=True)
 class Decline:
     """How many times cheaper a quality gets in a year, with the 90 % interval of the line's slope."""
 
@@ -191,6 +201,19 @@ def cheapest_so_far(offers: Sequence[PriceRecord]) -> list[PriceRecord]:
         if not kept or one.usd_per_mtok < kept[-1].usd_per_mtok:
             kept.append(one)
     return kept
+
+
+def fall_of(records: Sequence[PriceRecord]) -> Fall:
+    """First price over last, as observed: nothing is drawn on beyond the records.
+
+    Examples
+    --------
+    >>> rows = [PriceRecord(day, "x", 0.5, usd, "", "") for day, usd in (("2024-01-01", 4.0), ("2024-07-01", 1.0))]
+    >>> fall_of(rows).ratio, round(fall_of(rows).span_years, 1)
+    (4.0, 0.5)
+    """
+    first, last = records[0], records[-1]
+    return Fall(first.usd_per_mtok / last.usd_per_mtok, years_between(first.date, last.date))
 
 
 def fit_decline(dates: Sequence[str], prices: Sequence[float] | Floats) -> Decline | None:

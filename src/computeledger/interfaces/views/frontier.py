@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -92,8 +93,7 @@ _FITS = "8-bit weights over the memory of a scale-up domain, in percent, or a mu
 
 
 def _forecast(document: Document) -> View:
-    date, target = document["date"], format_si(document["target"], "FLOP")
-    reached = f"90 % interval {date['p05']} to {date['p95']}" if date["p05"] != date["p95"] else "reached already"
+    target = format_si(document["target"], "FLOP")
     plots_ = (
         Plot("runs", "Training compute", "The largest training run known at the end of each quarter, and its forecast.",
              plots.ahead_figure(document["ahead"], document["target"]), "growth_per_year"),
@@ -105,12 +105,20 @@ def _forecast(document: Document) -> View:
     )  # fmt: skip
     return View(
         title=f"A run of {target}",
-        headline=f"{_subject(document)} {target} on {date['p50']}, {reached}.{_stopped(document)}",
+        headline=f"{_reached(document, target)}{_stopped(document)}",
         tiles=_forecast_tiles(document),
         plots=plots_,
         tables=(_slices(document), *_system_tables(document["needs"], document["trains"]), _hours(document)),
         notes=tuple(_forecast_notes(document)),
     )
+
+
+def _reached(document: Document, target: str) -> str:
+    """When the run is possible, or that one as large is known; a record is known by quarter."""
+    date = document["date"]
+    if document["largest_known"] >= document["target"]:
+        return f"A run of {target} is known: the largest one had reached that by the end of the quarter, {date['p50']}."
+    return f"{_subject(document)} {target} on {date['p50']}, 90 % interval {date['p05']} to {date['p95']}."
 
 
 def _subject(document: Document) -> str:
@@ -160,7 +168,9 @@ def _slices(document: Document) -> Table:
 
 def _forecast_notes(document: Document) -> list[str]:
     powered = document["largest_site_has_the_power"]["date"]
-    ends = f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "reached already"
+    ends = (
+        f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "already, end of the quarter"
+    )
     own = "" if document["scenario"] == TREND else ", on its own trend"
     out = [f"the largest site has that power{own}: {powered['p50']} ({ends})"]
     for name, one in document["repetition"].items():
@@ -358,12 +368,20 @@ def _growth(document: Document) -> View:
     cost, margin = (percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
     return View(
         title="Growth",
-        headline=f"If funding stays flat, compute grows {document['flat_funding_slowdown']:.1f} times slower.",
+        headline=_flat_words(document),
         tiles=tiles,
         plots=tuple(figures),
         tables=(_fits(rows), _scenarios(document["scenarios"]), *_taken(document), _supply(document)),
         notes=(f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it",),
     )
+
+
+def _flat_words(document: Document) -> str:
+    """Growth under flat funding against the trend's, as the table of scenarios has both."""
+    trend, flat = document["trend_ratio_per_year"], document["flat_ratio_per_year"]
+    slower = document["flat_funding_slowdown"]
+    longer = f"and takes {slower:.1f} times as long to grow as much" if math.isfinite(slower) else "and does not grow"
+    return f"If funding stays flat, compute grows {flat:.3g}x a year instead of {trend:.3g}x {longer}."
 
 
 def _fits(rows: list[Document]) -> Table:

@@ -196,7 +196,7 @@ def _runs(answer: RunsAnswer) -> View:
         for one in found["runs"]
     ]  # fmt: skip
     largest = max(found["runs"], key=lambda one: one["training_flop"], default=None)
-    headline = f"No run of those known until {found['known_until']} is meant."
+    headline = f"No run known until {found['known_until']} meets these conditions."
     if largest is not None:
         headline = (
             f"{len(rows)} runs, the largest {largest['name']} with {words(largest['training_flop'], 'FLOP')}; "
@@ -205,7 +205,7 @@ def _runs(answer: RunsAnswer) -> View:
     return View(
         title="Training runs",
         headline=headline,
-        tables=(Table("By date of release", _RUNS, rows, "training_flop"),),
+        tables=(Table("By date of release", _RUNS, rows, "training_flop"),) if rows else (),
         grounds=(found["credit"],),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from computeledger.economics.quality.value import LEAST_RECORDS, Offer
+from computeledger.economics.quality.value import LEAST_RECORDS, LEAST_SPAN_YEARS, Offer
 from computeledger.interfaces.plots.quality import offers_figure, records_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answer import Answer
@@ -78,10 +78,16 @@ def _price(answer: QualityPriceAnswer) -> View:
     asked = f"{100 * answer.score_fraction:g} % on {answer.benchmark}"
     prices = [f"{format_usd(one.usd_per_mtok)}/Mtok" for one in (first, last)]
     said = f"{asked} cost {prices[0]} at first ({first.name}), {prices[1]} at last ({last.name})."
+    months = 12 * answer.fall.span_years
+    few = len(records) < LEAST_RECORDS
+    why = f"{len(records)} price records, fewer than {LEAST_RECORDS}" if few else (
+        f"the records span {months:.2g} months, less than {12 * LEAST_SPAN_YEARS:g}"
+    )  # fmt: skip
+    notes: tuple[str, ...] = (f"{why}: no yearly rate is drawn from them",)
     tiles: tuple[Tile, ...] = ()
-    notes: tuple[str, ...] = (
-        f"{len(records)} price records, fewer than {LEAST_RECORDS}: no line is drawn through them",
-    )
+    if len(records) > 1:
+        tiles = (Tile(f"Cheaper within {months:.2g} months", f"{_times(answer.fall.ratio)} ×", "as observed",
+                      answer.fall.ratio, "fall.ratio"),)  # fmt: skip
     if decline is not None:
         low, high = map(_times, (decline.p05_ratio_per_year, decline.p95_ratio_per_year))
         tiles = (

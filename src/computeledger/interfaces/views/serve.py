@@ -317,6 +317,10 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
     return out + (tier_tables(document["kv_tiers"]) if "kv_tiers" in document else [])
 
 
+#: Why a table and the figures above it may differ in the third digit.
+_AT_MEDIANS = "figures at the median of every input; those above are medians of the outcomes, a few percent off"
+
+
 def _alternatives(document: Mapping[str, Any]) -> list[Table]:
     """The answer and what else meets the limits, all at the medians of the inputs, the cheapest request first."""
     margins = document.get("margins")
@@ -332,7 +336,7 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
     columns = ("layout", "batch #", "TPOT #", "TTFT #", "tok/s/GPU #", "output #", "input #", "cost of a request #",
                "chance to be better")  # fmt: skip
     title = "The answer and the layouts next to it (medians of all inputs; USD per Mtok)"
-    return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(0,))]
+    return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,))]
 
 
 def _alternative(one: Mapping[str, Any], name: str) -> list[str | Cell]:

@@ -54,9 +54,11 @@ def design_table(document: Mapping[str, Any]) -> list[Table]:
     one = document.get("cache_design")
     if one is None:
         return []
-    rows = [[row["entry"], *(f"{n:,}" for n in row["n_layers"].values())] for row in one["entries"]]
+    most = one["n_layers"]
+    rows = [[row["entry"], *("all" if n == most else f"{n:,}" for n in row["n_layers"].values())]
+            for row in one["entries"]]  # fmt: skip
     context = words(one["context_tokens"], "tokens")
-    title = f"A cache for {context} at this price and speed: layers that may keep one, of {one['n_layers']}"
+    title = f"A cache for {context} at this price and speed: layers that may keep one, of {most}"
     shares = {"read": one["own_read_fraction"], "held": one["own_held_fraction"]}
     said = [f"{percent(share)} of it could be {how}" for how, share in shares.items() if share is not None]
     own = f"The model's own is {words(one['own_bytes_per_token'], 'B')} a token, copies included; at that context "

@@ -10,7 +10,7 @@ from computeledger.arrays import Num
 from computeledger.facts.architecture import Model
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import ACTIVATION_BYTES
-from computeledger.physics.training.batch import GRADIENT_BYTES, Batch, Stack
+from computeledger.physics.training.batch import GRADIENT_BYTES, REVERSIBLE, Batch, Stack
 from computeledger.physics.training.counts import layer_counts, trained_layers
 from computeledger.physics.training.host import STAYING_LAYERS, Copies
 from computeledger.physics.training.kept import kept_by
@@ -178,8 +178,8 @@ def stage_memory(model: Model, batch: Batch, layout: Layout, load: StageLoad) ->
     streams = tokens * model.hidden_size * ACTIVATION_BYTES / (layout.tp if stack.sequence_parallel else 1.0)
     outputs = streams * load.outputs if stack.keeps_stage_outputs else 0.0
     moments = state_values(model, batch, local) * MOMENT_BYTES[stack.moment_precision]
-    # a layer is computed again when the logits are gone
-    again = np.maximum(again - logits, 0.0)
+    # a layer is computed again when the logits are gone; both halves of a reversible stage's output stay meanwhile
+    again = np.maximum(again - logits, 2.0 * streams if batch.recompute == REVERSIBLE else 0.0)
     activations = tokens * (plain * load.plain_alive + routed * load.routed_alive) + outputs + again
     loose = _loose(model, batch, layout, streams)
     update = _update_bytes(batch, local, activations + logits + loose + gathered)

@@ -26,6 +26,7 @@ from computeledger.frontier.growth import (
     load_scenarios,
     project,
     shipped_scenarios,
+    trend_growth,
 )
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import Needed, needed_system
@@ -109,7 +110,9 @@ class GrowthAnswer(Answer):
         return {
             **({"working": [figure_document(one) for one in growth_figures(fits)]} if working else {}),
             "growth": [documents.growth_document(one, self.dated[one.name]) for one in fits.values()],
-            "flat_funding_slowdown": flat_funding_slowdown(fits["site_h100e"], fits["h100e_per_usd"]),
+            "flat_funding_slowdown": flat_funding_slowdown(fits),
+            "trend_ratio_per_year": trend_growth(fits),
+            "flat_ratio_per_year": fits["h100e_per_usd"].ratio,
             "hbm_capex_fraction": document(hbm_share()),
             "scenarios": [documents.projection_document(one, self.largest) for one in self.projections],
             "largest_system": document(self.largest),

@@ -17,10 +17,13 @@ from computeledger.economics.quality.evaluations import (
 )
 from computeledger.economics.quality.size import SizeByAbility, shipped_sizes_by_ability
 from computeledger.economics.quality.value import (
+    LEAST_SPAN_YEARS,
     Decline,
+    Fall,
     Offer,
     PriceRecord,
     Trend,
+    fall_of,
     fit_decline,
     judged,
     price_records,
@@ -65,6 +68,7 @@ class QualityPriceAnswer(Answer):
     benchmark: str
     score_fraction: float
     records: tuple[PriceRecord, ...]
+    fall: Fall
     decline: Decline | None
     assumptions: tuple[str, ...]
 
@@ -165,8 +169,10 @@ def _price_of(question: QualityQuestion, blend: str) -> QualityPriceAnswer:
             f"--at {at:g}: no model that has a price reaches it on {question.benchmark}; the best score is {best:g}"
         )
     assumptions = (blend, "a list price holds from the release on, where its source dates no change")
-    decline = fit_decline([one.date for one in records], [one.usd_per_mtok for one in records])
-    return QualityPriceAnswer(question, question.benchmark, at, tuple(records), decline, assumptions)
+    fall, decline = fall_of(records), None
+    if fall.span_years >= LEAST_SPAN_YEARS:
+        decline = fit_decline([one.date for one in records], [one.usd_per_mtok for one in records])
+    return QualityPriceAnswer(question, question.benchmark, at, tuple(records), fall, decline, assumptions)
 
 
 def _size_of(question: QualityQuestion, version: str, blend: str) -> QualitySizeAnswer:

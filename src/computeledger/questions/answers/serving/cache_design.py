@@ -50,7 +50,10 @@ def cache_design_document(result: ServingResult, context_tokens: float) -> dict[
             "entry": name,
             "values": values,
             "n_layers": {
-                str(bits): math.floor(layers_with_cache(budget * stages, values, bits / 8, min(shares, layout.tp)))
+                str(bits): min(
+                    math.floor(layers_with_cache(budget * stages, values, bits / 8, min(shares, layout.tp))),
+                    model.n_layers,
+                )
                 for bits in BITS
             },
         }

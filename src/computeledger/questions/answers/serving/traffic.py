@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num
+from computeledger.arrays import Num, median
+from computeledger.errors import InputError
 from computeledger.facts.schema import Accelerator
 from computeledger.facts.traffic import chatgpt_usage
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.context import crossover_context_tokens
 from computeledger.questions.answers.serving.cache_design import cache_design_document
 from computeledger.questions.grounds import fact_document
-from computeledger.units import DAY_S
+from computeledger.units import DAY_S, format_si
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import quantities
 from computeledger.workloads.serving.estimate import ServingResult
@@ -27,6 +28,12 @@ def context_and_traffic(
     scenario = result.scenario if isinstance(result, ServingResult) else result
     out = {} if requests_per_s is None else {"traffic": traffic_document(question, scenario, requests_per_s)}
     if question.wanted_context is not None and isinstance(result, ServingResult):
+        whole = median(scenario.cached_tokens + scenario.input_tokens + scenario.output_tokens)
+        if question.wanted_context < whole:
+            given = format_si(question.wanted_context)
+            raise InputError(
+                f"--wanted-context {given}: a request of the answer has {format_si(whole)} tokens; at least as many"
+            )
         out["cache_design"] = cache_design_document(result, question.wanted_context)
     return out | {"cache_against_compute": crossover_document(scenario, chip)}
 
