@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Num, Range, Uncertain, centred_ranks
+from computeledger.economics.income.breakeven import (
+    FACTORS,
+    RATES,
+    BreakEven,
+    Cash,
+    CurvePoint,
+    best_replacement,
+    fewer,
+    moved_by_factor,
+    rate_break_even,
+    rate_curve,
+)
 from computeledger.economics.income.months import (
     MOST_MONTHS,
     SOLD,
@@ -29,6 +41,8 @@ from computeledger.workloads.result import Figure, Term
 Floats = NDArray[np.float64]
 #: Rank correlation below which an input is no driver.
 WEAKEST_DRIVER = 0.05
+#: Input that says which share of the GPU-hours paid for is busy.
+OCCUPANCY = "inference.occupancy"
 _MARKET = ("growth", "churn", "conversion", "price_decline", "follow", "demand_elasticity", "cost_decline")
 
 
@@ -80,12 +94,19 @@ class Returns:
         Rate at which that is zero [-].
     retirement : ndarray
         After which serving earns nothing more; infinite where that lies beyond ten years [month].
+    next_release : ndarray
+        When the next model of the same cost and income is best released; infinite beyond ten years, or where none
+        pays [month].
     price_ratio_break_even : ndarray
         All prices over the plan's at which the net present value is zero [-].
     traffic_ratio_break_even : ndarray
         All traffic over the plan's at which it is; infinite where serving itself loses [-].
     users : Users
         What free ones cost, what all read and write.
+    break_even : tuple of BreakEven
+        Of each driver: where the net present value is zero.
+    curves : mapping of str to list of CurvePoint
+        Margin, payback and value along each driver.
     worth : tuple of HourValue
         What one more GPU-hour brings in each ledger.
     schedule : Months
@@ -106,9 +127,12 @@ class Returns:
     npv_usd: Floats
     irr_per_year: Floats
     retirement: Floats
+    next_release: Floats
     price_ratio_break_even: Floats
     traffic_ratio_break_even: Floats
     users: Users
+    break_even: tuple[BreakEven, ...]
+    curves: Mapping[str, list[CurvePoint]]
     worth: tuple[HourValue, ...]
     schedule: Months
     figures: tuple[Figure, ...]
@@ -139,12 +163,15 @@ def estimate_income(
     streams = {one.name: one for one in inference.traffic or (inference,)}
     ways = {one.key: way_of_paying(streams[one.key], section) for one in phases["inference"].carried}
     sales = _sales(section, phases["inference"], ways, draws, [*streams.values()])
-    months = months_of(sales, Market(**{name: draws[f"{INCOME}.{name}"] for name in _MARKET}))
+    market = Market(**{name: draws[f"{INCOME}.{name}"] for name in _MARKET})
+    months = months_of(sales, market)
     capital = np.atleast_1d(np.asarray(sum(one.usd for name, one in phases.items() if name != "inference"), float))
     capital, revenue, cost = np.broadcast_arrays(
         capital, months.over_life(months.revenue_usd), months.over_life(months.revenue_usd - months.margin_usd)
     )
     rate, delay = monthly(draws[f"{INCOME}.discount_rate"]), draws[f"{INCOME}.build_time"] / MONTH_S
+    money = Cash(sales, market, months, capital, rate, delay)
+    few = fewer(money)
     cash = months.margin_usd * months.served
     earned = value_of_months(months.revenue_usd * months.served, rate, delay)
     npv = value_of_months(cash, rate, delay) - capital
@@ -164,15 +191,73 @@ def estimate_income(
         npv_usd=npv,
         irr_per_year=internal_rate(capital, cash, delay),
         retirement=last_month(months.margin_usd),
+        next_release=best_replacement(money),
         price_ratio_break_even=price_ratio,
         traffic_ratio_break_even=traffic_ratio,
         users=_users(months, phases["inference"].carried, ways, draws[f"{INCOME}.conversion"]),
+        break_even=(
+            *_of_prices(money, phases["inference"], ways, price_ratio),
+            *_of_use(
+                money,
+                phases["inference"],
+                traffic_ratio,
+                (earned - capital) / np.maximum(spent - capital, 1e-300),
+                None if {"gpu_hours", "utilization"} & set(inference.values) else draws.get(OCCUPANCY, 1.0),
+            ),
+            *(rate_break_even(few, name) for name in _moving(money)),
+        ),
+        curves=_curves(few),
         worth=hour_values(phases, draws, paid, earned * (1 + rate) ** delay, (npv + capital) * (1 + rate) ** delay),
         schedule=months,
         figures=_figures((capital, revenue, cost, margin, npv), sales),
         assumptions=_assumptions(section, draws),
         drivers=_drivers(inputs, draws, npv),
     )
+
+
+def _of_prices(money: Cash, inference: Phase, ways: Mapping[str, str], ratio: Floats) -> Iterator[BreakEven]:
+    """Prices at which the net present value is zero, all of them together, in the first month."""
+    sold = sum((_tokens(one) for one in inference.carried if ways[one.key] == "tokens"), start=np.zeros(()))
+    if np.any(np.asarray(money.sales.token_usd) > 0):
+        per_mtok = money.sales.token_usd / np.maximum(sold, 1e-300) * TOKENS_PER_MTOK
+        yield BreakEven("token_price", per_mtok, per_mtok * ratio, True, (0.0, np.inf), "USD/Mtok")
+    if np.any(np.asarray(money.sales.subscription_usd) > 0):
+        monthly_usd = money.sales.subscription_usd
+        yield BreakEven("subscription_price", monthly_usd, monthly_usd * ratio, True, (0.0, np.inf), "USD")
+
+
+def _of_use(
+    money: Cash, inference: Phase, traffic_ratio: Floats, cost_ratio: Floats, occupancy: Num | None
+) -> Iterator[BreakEven]:
+    """Traffic, and use of the GPUs that serve it, at which the net present value is zero."""
+    tokens = sum((_tokens(one) for one in inference.carried), start=np.zeros(()))
+    per_day = tokens / (money.sales.life * MONTH_S / DAY_S)
+    yield BreakEven("traffic", per_day, per_day * traffic_ratio, True, (0.0, np.inf), "tokens/day")
+    if occupancy is not None:
+        needed = np.where(cost_ratio > 0, occupancy / np.where(cost_ratio > 0, cost_ratio, 1.0), np.inf)
+        yield BreakEven("occupancy", occupancy, needed, True, (0.0, 1.0), "fraction")
+
+
+def _tokens(one: Carried) -> Num:
+    return one.prefilled_tokens + one.cached_tokens + one.output_tokens
+
+
+def _moving(money: Cash) -> list[str]:
+    """Rates of the market that move this income."""
+    of = money.sales
+    sold, paying, free = (bool(np.any(np.asarray(one) > 0)) for one in (of.token_usd, of.paying_users, of.free_users))
+    pays = bool(np.any(np.asarray(of.subscription_usd) > 0))
+    used = {"price_decline": sold, "churn": paying, "conversion": free and pays, "growth": True}
+    return [name for name in RATES if used[name]]
+
+
+def _curves(few: Cash) -> dict[str, list[CurvePoint]]:
+    """Margin, payback and value along each driver."""
+    scaled = {
+        driver: [moved_by_factor(few, driver, factor) for factor in FACTORS]
+        for driver in ("price", "traffic", "serving_cost")
+    }
+    return scaled | {name: rate_curve(few, name) for name in _moving(few)}
 
 
 def _sales(
@@ -217,7 +302,7 @@ def _users(months: Months, carried: tuple[Carried, ...], ways: Mapping[str, str]
         own = [one for one in carried if ways[one.key] == way]
         if not own or not np.all(user_months > 0):
             continue
-        tokens = sum(one.prefilled_tokens + one.cached_tokens + one.output_tokens for one in own)
+        tokens = sum(_tokens(one) for one in own)
         per_day[name] = np.asarray(tokens / user_months / (MONTH_S / DAY_S))
         if name == "free":
             cost = months.over_life(months.cost_usd[way])

@@ -110,3 +110,24 @@ def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:
     down = [max(0.0, 100 * (at - low)) for low, at in zip(ends[0], median, strict=True)]
     return {"type": "data", "symmetric": False, "array": rounded(up), "arrayminus": rounded(down),
             "color": parts.faint(color, 0.45), "thickness": 1.2, "width": 0}  # fmt: skip
+
+
+def value_figure(curves: Mapping[str, Any], names: Mapping[str, str], is_rate: bool) -> Spec:
+    """Net present value of an income as one driver moves; where a line crosses zero its driver breaks even."""
+    data: list[Spec] = []
+    scale = 100.0 if is_rate else 1.0
+    for index, (name, points) in enumerate(curves.items()):
+        color = SERIES[index % len(SERIES)]
+        data.append({
+            "type": "scatter", "mode": "lines+markers", "name": names[name],
+            "x": rounded(scale * one["value"] for one in points),
+            "y": rounded(point(one["npv_usd"]) / 1e6 for one in points),
+            "line": {"color": color, "width": 2.2},
+            "marker": {"size": 6, "color": color, "symbol": parts.MARKS[index % len(parts.MARKS)]},
+            "hovertemplate": f"{names[name]} %{{x}}{' %' if is_rate else ' x'}: $%{{y}}M<extra></extra>",
+        })  # fmt: skip
+    spec = _axes(320, "% by month" if is_rate else "times the plan's", "net present value, $M", "linear")
+    if not is_rate:
+        spec["xaxis"] |= parts.log_axis((x for one in data for x in one["x"]), "{:g}".format, 0.0)
+    spec["yaxis"] |= {"zeroline": True, "zerolinewidth": 2, "zerolinecolor": parts.NEUTRAL}
+    return {"data": data, "layout": spec}

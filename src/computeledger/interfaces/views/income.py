@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.view import Cell, Table, quantity_cell, share_cell
+from computeledger.interfaces.plots.money import value_figure
+from computeledger.interfaces.view import Cell, Plot, Table, quantity_cell, share_cell
 from computeledger.questions.wording import PHASE_NAMES, interval_words, joined, percent, point, span, words
 
 #: Figures of an income in the order of their table: key, unit as words have it, what it is.
@@ -18,6 +19,7 @@ _ROWS = (
     ("irr_per_year", "fraction", "internal rate of return, by year"),
     ("npv_usd", "USD", "net present value"),
     ("retire_months", "months", "month after which serving no longer covers its cost"),
+    ("next_release_months", "months", "month in which the next model, as dear and as well sold, is best released"),
     ("price_ratio_break_even", "x", "all prices at which the net present value is zero, over the plan's"),
     ("traffic_ratio_break_even", "x", "all traffic at which it is zero, over the plan's"),
     ("usd_per_free_user_month", "USD", "cost of a free user and month"),
@@ -26,9 +28,21 @@ _ROWS = (
 #: What a figure that does not exist means.
 _NONE = {
     "margin_fraction": "no revenue", "payback_months": "not within the life", "irr_per_year": "none",
-    "retire_months": "beyond ten years", "price_ratio_break_even": "none: no revenue",
+    "retire_months": "beyond ten years",
+    "next_release_months": "beyond ten years, or none pays", "price_ratio_break_even": "none: no revenue",
     "traffic_ratio_break_even": "none: serving itself loses", "over_price_ratio": "it is free",
 }  # fmt: skip
+#: Drivers of an income in words; what they are in the plan stands beside.
+DRIVER_WORDS = {
+    "token_price": "price of a token, all prices moving together", "subscription_price": "subscription, likewise",
+    "traffic": "tokens a day, all kinds", "occupancy": "busy share of the GPU-hours paid for",
+    "price_decline": "competitors' decline of prices, by month", "churn": "paying users lost, by month",
+    "conversion": "free users who start to pay, by month", "growth": "growth, by month",
+    "price": "all prices", "serving_cost": "cost of serving",
+}  # fmt: skip
+_MUST = {"stay_above": "above", "stay_below": "below"}
+_MULTIPLES = ("price", "traffic", "serving_cost")
+_SHOWN_FACTORS = (0.35, 0.5, 0.71, 1.0, 1.41, 2.0)
 _DRIVERS = 8
 
 
@@ -58,6 +72,7 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     ]
     note = "Sold at list price to the end of the life; staff, sales and taxes are left out."
     found = [Table("Income", ("", "median and 90 % interval #"), rows, "usd", note)]
+    found += [_break_even(income), _moved(income)]
     hours: list[tuple[str | Cell, ...]] = [
         (PHASE_NAMES[one["phase"]], one["how"], quantity_cell(one["usd_per_hour"], "USD/h"),
          _shown(one["over_price_ratio"], "x", "over_price_ratio"))
@@ -75,6 +90,72 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
         title = "What drives the net present value (rank correlation)"
         found.append(Table(title, ("input", "90 % interval", "of value"), drivers, "usd"))
     return tuple(found)
+
+
+def income_plots(income: Mapping[str, Any]) -> tuple[Plot, ...]:
+    """Net present value along each driver: multiples of the plan's, and rates by month."""
+    multiples = {name: of for name, of in income["curves"].items() if name in _MULTIPLES}
+    rates = {name: of for name, of in income["curves"].items() if name not in _MULTIPLES}
+    said = "Median, one driver moving; where a line crosses zero the training is just paid back."
+    return (
+        Plot("break_even", "Break-even: prices, traffic, cost of serving", said,
+             value_figure(multiples, DRIVER_WORDS, False), "usd"),
+        Plot("break_even_rates", "Break-even: rates by month", said, value_figure(rates, DRIVER_WORDS, True), "usd"),
+    )  # fmt: skip
+
+
+def _break_even(income: Mapping[str, Any]) -> Table:
+    """How far each driver may move."""
+    rows: list[tuple[str | Cell, ...]] = [
+        (DRIVER_WORDS[one["name"]], _MUST[one["must"]], quantity_cell(one["planned"], _unit(one)), _limit(one))
+        for one in income["break_even"]
+    ]
+    note = (
+        "One driver moves, all else stays as planned; tokens sold do not answer to the price here. "
+        "any: within what was looked at, no value loses the training's cost; none: no value pays it back."
+    )
+    return Table("Where the net present value is zero", ("driver", "must stay", "planned #", "break-even #"), rows,
+                 "usd", note)  # fmt: skip
+
+
+def _unit(one: Mapping[str, Any]) -> str:
+    """As it is printed: tokens a day are a bare number, their name says what."""
+    return "" if one["name"] == "traffic" else str(one["unit"])
+
+
+def _limit(one: Mapping[str, Any]) -> Cell:
+    """A break-even with its interval; an end of what was looked at is no break-even."""
+    is_floor, (low, high) = one["must"] == "stay_above", one["bounds"]
+
+    def said(value: float | None) -> str:
+        if value is None or (high is not None and value >= high):
+            return "none" if is_floor else "any"
+        if value <= low:
+            return "any" if is_floor else "none"
+        return words(value, _unit(one))
+
+    value = one["value"]
+    ends = [said(value[end]) if isinstance(value, Mapping) else said(value) for end in ("p05", "p50", "p95")]
+    return Cell(ends[1], below="" if ends[0] == ends[2] else f"{ends[0]} – {ends[2]}")
+
+
+def _moved(income: Mapping[str, Any]) -> Table:
+    """Margin and payback along the drivers that are multiples of the plan's; traffic leaves the margin as it is."""
+
+    def said(one: Mapping[str, Any], key: str, unit: str) -> str:
+        return _cell(one[key], unit, key)[0].replace(_NONE["payback_months"], "never")
+
+    margin, payback = ("margin_fraction", "fraction"), ("payback_months", "months")
+    shown = (("price", margin), ("price", payback), ("traffic", payback), ("serving_cost", margin),
+             ("serving_cost", payback))  # fmt: skip
+    curves = {name: {one["value"]: one for one in income["curves"][name]} for name in _MULTIPLES}
+    rows = [
+        (f"{factor:g} x", *(said(curves[name][factor], *what) for name, what in shown)) for factor in _SHOWN_FACTORS
+    ]
+    columns = ("times the plan's", "prices: margin #", "prices: payback #", "traffic: payback #",
+               "serving cost: margin #", "serving cost: payback #")  # fmt: skip
+    note = "Medians; never: not within the life. A report (--html) draws the net present value along every driver."
+    return Table("Margin and payback as one driver moves", columns, rows, "usd", note)
 
 
 def _shown(value: Any, unit: str, key: str) -> Cell:

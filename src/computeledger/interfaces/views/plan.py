@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell
-from computeledger.interfaces.views.income import income_sentence, income_tables
+from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.document import operations_document
 from computeledger.questions.wording import (
@@ -255,6 +255,8 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
         found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
                           plots.speed_figure(ledger), "busy_gpu_hours"))  # fmt: skip
+    if "income" in document:
+        found += income_plots(document["income"])
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from computeledger.actuals.plan_calibration import calibrated, read_calibration
 from computeledger.arrays import QUANTILES, Num
+from computeledger.economics.income.breakeven import CurvePoint
 from computeledger.economics.plan.income import Returns
 from computeledger.economics.plan.keys import dimension_of_key
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
@@ -206,13 +207,13 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
 #: What an income may lack, by its unit: where it is infinite it does not exist.
 _EARNED = {
     "capital_usd": "USD", "revenue_usd": "USD", "cost_usd": "USD", "margin_fraction": "", "payback_months": "months",
-    "npv_usd": "USD", "irr_per_year": "", "retire_months": "months", "price_ratio_break_even": "",
-    "traffic_ratio_break_even": "",
+    "npv_usd": "USD", "irr_per_year": "", "retire_months": "months", "next_release_months": "months",
+    "price_ratio_break_even": "", "traffic_ratio_break_even": "",
 }  # fmt: skip
 
 
 #: Fields in months, whose unit stands in the name of a document only.
-_FIELDS = {"payback_months": "payback", "retire_months": "retirement"}
+_FIELDS = {"payback_months": "payback", "retire_months": "retirement", "next_release_months": "next_release"}
 
 
 def income_document(found: Returns) -> dict[str, Any]:
@@ -236,6 +237,18 @@ def income_document(found: Returns) -> dict[str, Any]:
         "tokens_per_user_day": {
             name: _where_finite(value, "tokens") for name, value in found.users.daily_tokens.items()
         },
+        "break_even": [
+            {
+                "name": one.name,
+                "unit": one.unit,
+                "must": "stay_above" if one.is_floor else "stay_below",
+                "planned": quantity(one.planned, one.unit),
+                "value": _where_finite(one.value, one.unit),
+                "bounds": [end if np.isfinite(end) else None for end in one.bounds],
+            }
+            for one in found.break_even
+        ],
+        "curves": {name: [_point_document(one) for one in points] for name, points in found.curves.items()},
         "value_per_gpu_hour": [
             {
                 "phase": one.phase,
@@ -255,6 +268,16 @@ def income_document(found: Returns) -> dict[str, Any]:
             }
             for one in found.drivers
         ],
+    }
+
+
+def _point_document(one: CurvePoint) -> dict[str, Any]:
+    """Money where a driver has one value."""
+    return {
+        "value": one.value,
+        "margin_fraction": _where_finite(one.margin_fraction, ""),
+        "payback_months": _where_finite(one.payback, "months"),
+        "npv_usd": quantity(one.npv_usd, "USD"),
     }
 
 
