@@ -106,10 +106,10 @@ def moved_by_factor(cash: Cash, driver: str, factor: float) -> CurvePoint:
     CurvePoint
         Margin, payback and net present value.
     """
-    months = cash.months
-    earned = months.revenue_usd * (1.0 if driver == "serving_cost" else factor)
-    spent = (months.revenue_usd - months.margin_usd) * (1.0 if driver == "price" else factor)
-    return _point(cash, factor, earned * months.served, spent * months.served)
+    plan = cash.months
+    earned = plan.revenue_usd * (1.0 if driver == "serving_cost" else factor)
+    spent = (plan.revenue_usd - plan.margin_usd) * (1.0 if driver == "price" else factor)
+    return _point(cash, factor, earned * plan.served, spent * plan.served)
 
 
 def _point(cash: Cash, value: float, earned: Floats, spent: Floats) -> CurvePoint:
@@ -205,8 +205,8 @@ def fewer(cash: Cash) -> Cash:
         free_users=thin(of.free_users),
     )  # fmt: skip
     market = Market(**{one.name: thin(getattr(cash.market, one.name)) for one in fields(Market)})
-    n_months = int(np.ceil(np.max(sales.life)))
-    return Cash(sales, market, months_of(sales, market, n_months), np.asarray(thin(cash.capital)), thin(cash.rate),
+    horizon = int(np.ceil(np.max(sales.life)))
+    return Cash(sales, market, months_of(sales, market, horizon), np.asarray(thin(cash.capital)), thin(cash.rate),
                 thin(cash.delay))  # fmt: skip
 
 

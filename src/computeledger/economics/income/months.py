@@ -105,7 +105,7 @@ class Months:
         return np.asarray((monthly * self.served).sum(axis=0))
 
 
-def months_of(sales: Sales, market: Market, n_months: int = MOST_MONTHS) -> Months:
+def months_of(sales: Sales, market: Market, horizon: int = MOST_MONTHS) -> Months:
     """Spread a life's sales and costs over its months.
 
     With ``t`` the month, ``d`` the decline of competitors' price, ``f`` the exponent that follows it, ``e`` the
@@ -120,13 +120,13 @@ def months_of(sales: Sales, market: Market, n_months: int = MOST_MONTHS) -> Mont
     >>> found.token_usd[:3, 0], found.cost_usd["tokens"][:3, 0]
     (array([150. ,  75. ,  37.5]), array([50., 50., 50.]))
     """
-    t = np.arange(n_months, dtype=float)[:, None]
+    t = np.arange(horizon, dtype=float)[:, None]
     parts = (market.growth, market.price_decline, market.follow, market.demand_elasticity, market.cost_decline,
              market.churn, market.conversion, sales.life, sales.paying_users, sales.free_users)  # fmt: skip
     g, d, f, e, k, lost, won, life, paying_0, free_0 = np.broadcast_arrays(*(np.atleast_1d(one) for one in parts))
     served = np.clip(life - t, 0.0, 1.0)
     own_price = (1 - d) ** (f * t)
-    paying, free = _users(np.stack([paying_0, free_0]), g, lost, won, n_months)
+    paying, free = _users(np.stack([paying_0, free_0]), g, lost, won, horizon)
     shapes = {"tokens": (1 + g) ** t * (1 - d) ** ((1 - f) * e * t), "subscription": paying, "nothing": free}
     shares = {name: shape / _some((shape * served).sum(axis=0)) for name, shape in shapes.items()}
     cheaper = (1 - k) ** t
@@ -145,11 +145,11 @@ def _some(total: Floats) -> Floats:
     return np.where(total > 0, total, 1.0)
 
 
-def _users(start: Floats, growth: Floats, lost: Floats, won: Floats, n_months: int) -> tuple[Floats, Floats]:
+def _users(start: Floats, growth: Floats, lost: Floats, won: Floats, horizon: int) -> tuple[Floats, Floats]:
     """Paying and free users at the start of each month."""
     paying, free = start
-    out = np.empty((2, n_months, start.shape[1]))
-    for month in range(n_months):
+    out = np.empty((2, horizon, start.shape[1]))
+    for month in range(horizon):
         out[:, month] = paying, free
         paying, free = paying * (1 + growth) * (1 - lost) + won * free, np.maximum(free * (1 + growth - won), 0.0)
     return out[0], out[1]

@@ -13,7 +13,7 @@ from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.wording import PHASE_NAMES, point
-from computeledger.units import format_si, format_usd
+from computeledger.units import MEGA, format_si, format_usd
 
 
 def _axes(height: float, x: str, y: str, scale: str = "log") -> Spec:
@@ -121,7 +121,7 @@ def value_figure(curves: Mapping[str, Any], names: Mapping[str, str], is_rate: b
         data.append({
             "type": "scatter", "mode": "lines+markers", "name": names[name],
             "x": rounded(scale * one["value"] for one in points),
-            "y": rounded(point(one["npv_usd"]) / 1e6 for one in points),
+            "y": rounded(point(one["npv_usd"]) / MEGA for one in points),
             "line": {"color": color, "width": 2.2},
             "marker": {"size": 6, "color": color, "symbol": parts.MARKS[index % len(parts.MARKS)]},
             "hovertemplate": f"{names[name]} %{{x}}{' %' if is_rate else ' x'}: $%{{y}}M<extra></extra>",
