@@ -46,7 +46,7 @@ def test_where_no_value_does_it_an_end_is_said() -> None:
 
 def test_the_planned_value_is_the_plans_own_point() -> None:
     cash = cash_of(Market(growth=0.03, price_decline=0.1, follow=0.5, demand_elasticity=1.2), 300.0, cost=400.0)
-    months = cash.months
+    months = cash.planned
     npv = months.over_life(months.margin_usd) - 300.0
     for driver, value in (("growth", 0.03), ("price_decline", 0.1)):
         assert moved_by_rate(cash, driver, value).npv_usd == pytest.approx(npv)

@@ -69,7 +69,7 @@ class Cash:
         At the first month's prices.
     market : Market
         As planned.
-    months : Months
+    planned : Months
         What they give.
     capital : ndarray
         Spent before [USD].
@@ -81,7 +81,7 @@ class Cash:
 
     sales: Sales
     market: Market
-    months: Months
+    planned: Months
     capital: Floats
     rate: Num
     delay: Num
@@ -106,7 +106,7 @@ def moved_by_factor(cash: Cash, driver: str, factor: float) -> CurvePoint:
     CurvePoint
         Margin, payback and net present value.
     """
-    plan = cash.months
+    plan = cash.planned
     earned = plan.revenue_usd * (1.0 if driver == "serving_cost" else factor)
     spent = (plan.revenue_usd - plan.margin_usd) * (1.0 if driver == "price" else factor)
     return _point(cash, factor, earned * plan.served, spent * plan.served)
@@ -139,8 +139,8 @@ def moved_by_rate(cash: Cash, driver: str, value: Num) -> CurvePoint:
     CurvePoint
         Margin, payback and net present value.
     """
-    changed = months_of(cash.sales, replace(cash.market, **{driver: value}), len(cash.months.served))
-    old = cash.months
+    changed = months_of(cash.sales, replace(cash.market, **{driver: value}), len(cash.planned.served))
+    old = cash.planned
     more = {name: _ratio(old.cost_usd[name], changed.cost_usd[name]) for name in changed.cost_usd}
     tokens = changed.token_usd * _ratio(old.token_usd, changed.token_usd)
     spent = sum((cost * more[name] for name, cost in changed.cost_usd.items()), start=np.zeros(()))
@@ -235,7 +235,7 @@ def best_replacement(cash: Cash) -> Floats:
     array([2.])
     """
     rate = np.maximum(np.asarray(cash.rate, float), 1e-9)
-    margin = cash.months.margin_usd
+    margin = cash.planned.margin_usd
     t = np.arange(1, len(margin) + 1, dtype=float)[:, None]
     total = np.cumsum(margin * (1 + rate) ** -t, axis=0) - cash.capital * (1 + rate) ** np.asarray(cash.delay, float)
     yearly = total * rate / -np.expm1(-t * np.log1p(rate))
