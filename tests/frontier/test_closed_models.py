@@ -13,7 +13,9 @@ import pytest
 
 import computeledger as cl
 from computeledger.arrays import Range
+from computeledger.economics.prices.inversion import PriceClues, revealed_sizes
 from computeledger.economics.prices.points import open_models
+from computeledger.economics.quality.drift import MARKET_DATE
 from computeledger.errors import InputError, QuantityError
 from computeledger.facts.load import load_model
 from computeledger.frontier.capability import FLOP_0, fitted_capability, index_of
@@ -28,7 +30,7 @@ from computeledger.frontier.closed_models import (
 )
 from computeledger.frontier.clues import WRONG, WRONG_RATIO, learn
 from computeledger.frontier.narrowing import narrowings
-from computeledger.frontier.trials import family, trials
+from computeledger.frontier.trials import family, launch_trials, trials
 from computeledger.interfaces.cli import main
 from computeledger.sources import load_sources
 from tests.commands import call
@@ -127,6 +129,35 @@ def test_scores_say_flop_and_little_of_parameters() -> None:
     assert ladder == sorted(ladder)
 
 
+def test_prices_of_the_launch_are_read_as_such() -> None:
+    """Measured 2026-11-24, 11 open models: x2.21 where launch prices are taken for today's, x1.43 dated; all held."""
+    undated, dated = (launch_trials(one) for one in (False, True))
+    assert sum(one.held for one in dated) >= len(dated) - 1 >= 9
+    errors = [float(np.median([math.log(one.error_ratio) for one in found])) for found in (undated, dated)]
+    assert errors[1] < math.log(1.6) and errors[1] < 0.6 * errors[0]
+    plain, told = (Scraps(usd_per_mtok=(1.0, 4.0), price_date=day) for day in (None, MARKET_DATE))
+    assert infer(plain).quantiles["n_params_active"] == pytest.approx(infer(told).quantiles["n_params_active"])
+
+
+def test_sheet_and_invert_agree_on_what_a_price_says() -> None:
+    """`invert` regresses sizes on prices, `sheet` prices on sizes with a prior: each in the other's interval."""
+    for usd in ((0.15, 0.6), (1.25, 10.0), (3.0, 15.0), (30.0, 60.0)):
+        own = infer(Scraps(usd_per_mtok=usd)).quantiles["n_params_active"]
+        other = revealed_sizes(PriceClues(*usd))[0]
+        assert 1 / 1.6 < own[2] / other["median"][0] < 1.6
+        assert own[0] < other["median"][0] < own[4] and other["90"][0] < own[2] < other["90"][1]
+
+
+def test_sheets_hold_what_epoch_estimates_of_the_same_models() -> None:
+    """Price, date and index of closed models beside `frontier runs`: all but what lies beyond 1e26."""
+    rows = [("3/15", "2024-06-20", 130.0, "Claude 3.5 Sonnet"), ("3/15", "2025-02-24", 141.83, "Claude 3.7 Sonnet"),
+            ("0.27/1.1", "2024-12-26", 133.03, "DeepSeek-V3"), ("5/15", "2024-05-13", 128.78, "GPT-4o")]  # fmt: skip
+    runs = {one.run.name: one.run.training_flop for one in cl.training_runs().runs}
+    for price, date, index, name in rows:
+        flop = cl.sheet(price=price, date=date, score=f"eci={index}").training_flop
+        assert flop.p05 < runs[name] < flop.p95
+
+
 def test_the_projects_own_ability_is_epochs_index() -> None:
     """Scores as Epoch ran them (evaluations.csv), and the index that Epoch gives the same versions."""
     for scores, index in (
@@ -185,6 +216,7 @@ def test_the_command_and_python_say_the_same(tmp_path: Path) -> None:
         ({"score": "gpqa-diamond=59"}, "0 to 100%"),
         ({"score": "eci=133,gpqa-diamond=59%"}, "already joins"),
         ({"price": "0/nan"}, "each must lie"),
+        ({"price_date": "2024-01-01", "flop": 1e24}, "says nothing alone"),
         ({"chips": 1000}, "duration is missing"),
         ({"flop": 1e24, "duration": "3 months"}, "says nothing alone"),
         ({"date": "1999-01-01"}, "2022-01-01"),

@@ -13,6 +13,7 @@ from computeledger.frontier.growth import fitted_growth, project, shipped_scenar
 from computeledger.frontier.power_clue import read_clue
 from computeledger.frontier.spread import Spread, levers, prices_of_sites
 from computeledger.frontier.supply import largest_today, packaging_growth, supply_facts, taken
+from computeledger.frontier.wafers import BLACKWELL, account_2025, fitted_wafers
 
 YEARS = np.arange(4.0)
 
@@ -29,8 +30,22 @@ def test_a_scenario_takes_what_bounds_it() -> None:
     assert found["trend"].usd == pytest.approx(today.usd * fits["site_usd"].ratio ** YEARS)
     assert np.all(found["memory-limited"].n_chips[1:] < found["trend"].n_chips[1:])  # dearer chips: fewer for the money
     one = found["chip-limited"]
-    assert one.cowos_year_fraction * 125_000 * 12 * 16 == pytest.approx(one.n_chips)
+    good = fitted_wafers().n_packages_per_wafer
+    assert one.cowos_year_fraction * 125_000 * 12 * good == pytest.approx(one.n_chips) and good < 16
     assert one.hbm_year_fraction * supply_facts()["hbm_bytes_2026"].value == pytest.approx(one.hbm_bytes)
+
+
+def test_wafers_of_2025_are_explained_but_for_a_sixth() -> None:
+    """Measured 2026-11-24: 435K wafers by capacity against 244K by chips; yield, lag and ramp leave 349K and 295K."""
+    gross = supply_facts()["n_packages_per_wafer"].value
+    steps = [one.n_wafers for one in account_2025((37_500.0 + 77_500.0) / 2, 0.63, (gross, 29.0))]
+    assert steps == sorted(steps, reverse=True)
+    assert steps[0] / steps[-1] == pytest.approx(1.78, abs=0.01)
+    assert 1.0 < steps[3] / steps[4] < 1.25
+    law = fitted_wafers()
+    for chip in BLACKWELL:
+        assert fitted_wafers((chip,)).n_packages_per_wafer == pytest.approx(law.n_packages_per_wafer, rel=0.2)
+    assert 0.0 < law.same_quarter_fraction < 1.0 and law.residual_fraction < 0.1
 
 
 def test_growth_says_dollars_watts_and_chips(run_json: Any) -> None:

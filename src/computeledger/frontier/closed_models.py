@@ -24,6 +24,8 @@ from computeledger.economics.prices.points import (
     shipped_points,
     without_models,
 )
+from computeledger.economics.quality.drift import MARKET_DATE, market_drift
+from computeledger.economics.quality.value import years_between
 from computeledger.facts.catalog import shipped_file
 from computeledger.facts.load import load_accelerator
 from computeledger.frontier.capability import FLOP_0, INDEX, YEAR_0, CapabilityLaw, fitted_capability, index_of
@@ -267,6 +269,8 @@ class Scraps:
     ----------
     usd_per_mtok : tuple of float or None
         List prices of input and output [USD/Mtok].
+    price_date : str or None
+        Day on which they were listed, ISO; None for that of the shipped prices.
     premium_ratio : float or Range
         What its seller charges over the open market [-].
     tokens_per_s : float, Range or None
@@ -288,6 +292,7 @@ class Scraps:
     """
 
     usd_per_mtok: tuple[float, float] | None = None
+    price_date: str | None = None
     premium_ratio: Uncertain = 1.0
     tokens_per_s: Uncertain | None = None
     release_date: str | None = None
@@ -394,8 +399,11 @@ def _market_clues(scraps: Scraps, laws: Laws) -> list[Clue]:
         mean, spread = _log_normal(scraps.premium_ratio, 1.0)
         matrix = np.zeros((2, _N))
         matrix[:, [ACTIVE, SPARSITY]] = slopes
-        value = np.log(scraps.usd_per_mtok) - mean - constant
+        drift, years = market_drift(), years_between(scraps.price_date or MARKET_DATE, MARKET_DATE)
+        value = np.log(scraps.usd_per_mtok) + drift.per_year * years - mean - constant
+        spread += (drift.error * years) ** 2
         said = "$" + " and $".join(f"{one:g}" for one in scraps.usd_per_mtok) + " per Mtok"
+        said += f" on {scraps.price_date}" if scraps.price_date else ""
         out.append(Clue("price", said, matrix, value, noise + spread))
     if scraps.tokens_per_s is not None:
         constant, slopes, noise = laws.speed

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from computeledger.facts.load import load_accelerator
 from computeledger.facts.reading import read_facts
 from computeledger.facts.schema import Fact
@@ -14,6 +16,7 @@ from computeledger.frontier.growth import Projection, largest_systems
 from computeledger.frontier.systems import REFERENCE
 from computeledger.frontier.text import frontier_document
 from computeledger.frontier.trends import Floats
+from computeledger.frontier.wafers import fitted_wafers
 from computeledger.units import MONTH_S, YEAR_S
 
 
@@ -90,7 +93,7 @@ class Taken:
     usd, facility_w, n_chips : ndarray
         Capital [USD], power [W], and packages of today's chip at a steady price [-].
     n_cowos_wafers : ndarray
-        That these packages fill [-].
+        That these packages take, as many of a wafer being good as Epoch reckons [-].
     cowos_year_fraction : ndarray
         Of a year's wafers at the rate reported for the end of 2026 [-].
     hbm_bytes : ndarray
@@ -122,7 +125,7 @@ def taken(projection: Projection, today: Largest) -> Taken:
     """
     facts = supply_facts()
     chips = today.n_chips * projection.chips_ratio
-    wafers = chips / facts["n_packages_per_wafer"].value
+    wafers = np.asarray(chips / fitted_wafers().n_packages_per_wafer, float)
     yearly = facts["n_cowos_wafers_per_month_2026"].value * YEAR_S / MONTH_S
     hbm = chips * load_accelerator(today.accelerator_id).hbm_bytes.value
     return Taken(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.economics.prices.points import PricePoints, shipped_points
+from computeledger.economics.quality.evaluations import evaluated_models, evaluated_prices
 from computeledger.frontier.capability import INDEX, rated_index
 from computeledger.frontier.closed_models import (
     Scraps,
@@ -133,4 +134,36 @@ def trials(left_out: Callable[[Trained], frozenset[str]] = itself, keep: tuple[s
         clues = [clue for clue in clues_of(scraps, laws) if not keep or clue.name in keep]
         found = figures(learn(prior_of(scraps, laws), clues), one.accelerator_id)
         out.append(Trial(one.name, one.n_params_active, found, len(clues)))
+    return out
+
+
+def launch_trials(dated: bool) -> list[Trial]:
+    """Open models whose market prices at their launch are known, treated as closed: those prices alone.
+
+    Parameters
+    ----------
+    dated : bool
+        Whether the sheet is told that they are of the launch.
+
+    Returns
+    -------
+    list of Trial
+        No law of sizes or prices has seen the model.
+
+    Examples
+    --------
+    >>> dated, undated = (launch_trials(one) for one in (True, False))
+    >>> bool(dated[0].found["n_params_active"][2] < undated[0].found["n_params_active"][2])
+    True
+    """
+    prices, models = evaluated_prices("launch"), evaluated_models()
+    launch = {models[one.version].open_model: one for one in prices.values() if one.basis == "market"}
+    out = []
+    for one in trained_models():
+        if one.gpu_hours and one.name in launch:
+            price, laws = launch[one.name], fitted_laws(itself(one))
+            day = models[price.version].released if dated else None
+            scraps = Scraps((price.usd_per_mtok_input, price.usd_per_mtok_output), price_date=day)
+            found = figures(learn(prior_of(scraps, laws), clues_of(scraps, laws)), one.accelerator_id)
+            out.append(Trial(one.name, one.n_params_active, found, 1))
     return out

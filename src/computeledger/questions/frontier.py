@@ -62,10 +62,13 @@ class SitesQuestion(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class LabsQuestion(Sampled):
-    """Labs side by side at a date: largest site, whole fleet, its power, and what it trains."""
+    """Labs side by side at a date: largest site, whole fleet, its power, what it trains, and the next release."""
 
     date: str = asked("text", "Day, or month (its last day).", "2026-08-22", metavar=_DAY)
     lab: str | None = asked("text", "Only this lab; other names of it are known.", metavar="NAME", blank="all")
+    scenario: str = asked(
+        "text", "Scenario in which compute grows from that day to a lab's next release.", "trend", metavar="NAME|FILE"
+    )
     duration: Uncertain = asked("s", "Duration of a run.", "3..4 months", unit=None, is_open=True)
     utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
     data: str | None = asked("text", _DATA, metavar="DIR", blank=_SHIPPED)

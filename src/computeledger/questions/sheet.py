@@ -24,6 +24,10 @@ class SheetQuestion(Asked):
     price: str | None = asked(
         "text", "List prices of input and output in USD per million tokens, such as 3/15.", metavar="IN/OUT"
     )
+    price_date: str | None = asked(
+        "text", "Day on which the prices were listed: the market's fall since is taken off.", metavar="YYYY-MM-DD",
+        blank="2026-11-21, as the shipped prices",
+    )  # fmt: skip
     premium: Uncertain = asked(
         "ratio", "Price relative to the open market's, such as 3 or 1.5..6: a closed model may cost more.", 1.0,
         is_open=True, least=1e-3, most=1e3, metavar="X",
@@ -67,6 +71,8 @@ class SheetQuestion(Asked):
         if all(getattr(self, name) is None for name in CLUES):
             spelled = ", ".join(f"--{name.replace('_', '-')}" for name in CLUES)
             raise InputError(f"no clue is given; give one or more of {spelled}")
+        if self.price_date is not None and self.price is None:
+            raise InputError("--price-date says nothing alone; give --price with it")
         if self.duration is None and not (self.chips is None and self.power is None):
             raise InputError("--duration is missing: --chips and --power are clues only with the time of the run")
         if self.duration is not None and self.chips is None and self.power is None:

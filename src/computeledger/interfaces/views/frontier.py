@@ -432,7 +432,8 @@ def _supply(document: Document) -> Table:
     note = (
         f"supply as analysts report it: {format_si(wafers)} CoWoS wafers a month at the end of 2026 "
         f"({format_si(least)} a year before), {words(memory, 'B')} of HBM in 2026; "
-        f"{facts['n_packages_per_wafer']['value']:g} packages on a wafer (unverified)"
+        f"{document['wafer_law']['n_packages_per_wafer']:.0f} good packages on a wafer (Epoch's account of 2025) of "
+        f"{facts['n_packages_per_wafer']['value']:g} that fit (unverified)"
     )
     last = len(document["scenarios"][0]["n_cowos_wafers_by_year"]) - 1
     columns = ("scenario", "CoWoS wafers #", "of a year's #", "HBM #", "of a year's HBM #")

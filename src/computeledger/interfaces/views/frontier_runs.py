@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from computeledger.frontier.releases import foretold_releases
 from computeledger.frontier.spread import SpreadResult, fibre
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
@@ -162,10 +163,31 @@ def _labs(answer: LabsAnswer) -> View:
         headline=headline + (" Sites and fleets of that day are projected." if found["projected"] else ""),
         tables=(Table("Fleets in 8-bit H100-equivalents, and what they train", _LABS, rows, "fleet_h100e_8bit",
                       "site and named: what the data name (named: confident to all); its power with the 90 % interval "
-                      "of revisions; fleet: all that a lab uses, rented or owned; a run takes the whole of it"),),
+                      "of revisions; fleet: all that a lab uses, rented or owned; a run takes the whole of it"),
+                *(_due(found) if found["releases"] else ())),
         notes=(f"a lab's growth in the last year estimated lay within {math.exp(max(off)):.1f}x of the others' mean",),
         grounds=(*basis, found["credit"]),
     )  # fmt: skip
+
+
+def _due(found: Mapping[str, Any]) -> tuple[Table]:
+    """Next frontier releases."""
+    rows: list[list[str | Cell]] = [
+        [one["lab"], Cell(one["last_model"], below=one["last_date"]), f"{one['days_between']:.0f} days",
+         Cell(one["next_date"]["p50"],
+              below=one["next_model"] or f"{one['next_date']['p05']} – {one['next_date']['p95']}"),
+         *("" if one[key] is None else quantity_cell(one[key], "FLOP") for key in ("site_flop", "fleet_flop"))]
+        for one in found["releases"]
+    ]  # fmt: skip
+    came = foretold_releases()
+    note = (
+        f"the first release after the day that scores above all of the lab's own (releases are known until "
+        f"{found['releases_known_until']}); the 90 % interval held {sum(one.held for one in came)} of {len(came)} "
+        f"releases since 2024 as foretold a release before; last columns: what the largest site and the whole fleet "
+        f"train by a month before it, compute growing as in {found['scenario']}"
+    )
+    columns = ("lab", "last known", "between two #", "next #", "largest site trains #", "fleet trains #")
+    return (Table(f"Next frontier releases after {found['date']}", columns, rows, "releases", note),)
 
 
 def _lab_row(one: Mapping[str, Any]) -> list[str | Cell]:

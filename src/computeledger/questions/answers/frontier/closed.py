@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.arrays import Range, Uncertain
+from computeledger.economics.quality.drift import MARKET_DATE, market_drift
+from computeledger.economics.quality.value import years_between
 from computeledger.errors import InputError, shown
 from computeledger.facts.load import load_accelerator
 from computeledger.fields import Given
@@ -98,6 +100,7 @@ class ClosedModelAnswer(Answer):
         ]
         if asked.price is not None:
             out.append(f"it is sold at {_plain(asked.premium)} times the open market's price")
+            out.append(self._dated_price())
         if asked.speed is not None:
             out.append("it is served as nine open models were benchmarked: 8 to 128 requests in flight")
         if asked.score is not None:
@@ -108,6 +111,17 @@ class ClosedModelAnswer(Answer):
                 f"year; developers left out lie {law.spread:.1f} off (data: Epoch AI, CC BY)"
             )
         return out
+
+    def _dated_price(self) -> str:
+        """When the prices were listed, and what follows."""
+        drift, listed = market_drift(), self.scraps.price_date
+        if listed is None:
+            return f"its prices are those of {MARKET_DATE}; older ones need --price-date"
+        now = math.exp(drift.per_year * years_between(listed, MARKET_DATE))
+        return (
+            f"a model's price on the open market falls {-math.expm1(drift.per_year):.0%} a year (+-{drift.error:.0%}, "
+            f"{drift.n_versions} open models from their launch on): prices of {listed} count {now:.2f} times today"
+        )
 
 
 def _plain(value: Uncertain) -> str:
@@ -153,6 +167,7 @@ def answer_sheet(question: SheetQuestion) -> ClosedModelAnswer:
     chip = load_accelerator(question.accelerator)
     scraps = Scraps(
         usd_per_mtok=None if question.price is None else read_prices(question.price),
+        price_date=None if question.price_date is None else _day(question.price_date, "--price-date"),
         premium_ratio=question.premium,
         tokens_per_s=question.speed,
         release_date=None if question.date is None else _day(question.date),
@@ -194,11 +209,11 @@ def read_prices(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _day(text: str) -> str:
-    day = checked_day(text, "--date")
+def _day(text: str, where: str = "--date") -> str:
+    day = checked_day(text, where)
     if not _FIRST_DAY <= day <= _LAST_DAY:
         raise InputError(
-            f"--date {day}: must lie from {_FIRST_DAY} to {_LAST_DAY}, near the models that laws were fitted on"
+            f"{where} {day}: must lie from {_FIRST_DAY} to {_LAST_DAY}, near the models that laws were fitted on"
         )
     return day
 

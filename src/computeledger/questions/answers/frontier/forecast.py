@@ -33,6 +33,7 @@ from computeledger.frontier.needs import Needed, needed_system
 from computeledger.frontier.steps import RunStep, run_steps
 from computeledger.frontier.supply import Largest, largest_today, supply_facts
 from computeledger.frontier.trends import Predicted, Series
+from computeledger.frontier.wafers import fitted_wafers
 from computeledger.frontier.working import growth_figures, reached_figures, run_figures, system_figures
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.progress import stage
@@ -117,6 +118,7 @@ class GrowthAnswer(Answer):
             "scenarios": [documents.projection_document(one, self.largest) for one in self.projections],
             "largest_system": document(self.largest),
             "supply": {name: fact_document(one) for name, one in supply_facts().items()},
+            "wafer_law": document(fitted_wafers()),
             "credit": CREDIT,
         }
 

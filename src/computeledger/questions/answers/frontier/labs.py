@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from computeledger.errors import InputError
 from computeledger.fields import Given
 from computeledger.frontier.epoch_files import (
     COPY_DATE,
@@ -21,7 +24,10 @@ from computeledger.frontier.epoch_files import (
 )
 from computeledger.frontier.fleets import LabAt, ListedRun, Training, growth_left_out, labs_at, listed_runs
 from computeledger.frontier.forecast import RUNS_DATE
+from computeledger.frontier.growth import Scenario, load_scenarios
 from computeledger.frontier.labs import named_lab
+from computeledger.frontier.releases import CALENDAR_DATE, DueRelease, due_releases
+from computeledger.frontier.trends import date_of
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.document import document
@@ -38,6 +44,7 @@ class LabsAnswer(Answer):
     question: LabsQuestion
     date: str
     labs: Sequence[LabAt]
+    releases: Sequence[DueRelease]
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger frontier labs --json`` prints it."""
@@ -46,6 +53,9 @@ class LabsAnswer(Answer):
             "projected": self.date > COPY_DATE,
             "labs": [_lab_document(one) for one in self.labs],
             "growth_left_out_log": growth_left_out(),
+            "scenario": self.question.scenario,
+            "releases": [_release_document(one) for one in self.releases],
+            "releases_known_until": CALENDAR_DATE,
             "credit": CREDIT,
         }
 
@@ -68,6 +78,20 @@ def _lab_document(one: LabAt) -> dict[str, Any]:
         "named_h100e_8bit": named,
         **sampled,
         "basis": one.basis,
+    }
+
+
+def _release_document(one: DueRelease) -> dict[str, Any]:
+    p05, p50, p95 = (date_of(float(year)) for year in np.quantile(one.years, (0.05, 0.5, 0.95)))
+    flop = {"site_flop": one.site_flop, "fleet_flop": one.fleet_flop}
+    return {
+        "lab": one.last.lab,
+        "last_model": one.last.model,
+        "last_date": one.last.date,
+        "days_between": one.interval_days,
+        "next_model": None if one.came is None else one.came.model,
+        "next_date": {"p05": p05, "p50": p50, "p95": p95},
+        **{name: None if value is None else quantity(value, "FLOP") for name, value in flop.items()},
     }
 
 
@@ -110,7 +134,17 @@ def answer_labs(question: LabsQuestion) -> LabsAnswer:
     if question.lab is not None:
         name = named_lab(question.lab, sorted(one.lab for one in found))
         found = [one for one in found if one.lab == name]
-    return LabsAnswer(question, date, found)
+    by_name = {one.lab: one for one in found}
+    (scenario,) = _one_scenario(question.scenario).values()
+    due = due_releases(date, by_name, scenario, question.samples, question.seed)
+    return LabsAnswer(question, date, found, [one for one in due if question.lab is None or one.last.lab in by_name])
+
+
+def _one_scenario(given: str) -> Mapping[str, Scenario]:
+    found = load_scenarios(given)
+    if len(found) != 1:
+        raise InputError(f"--scenario {given}: it has {len(found)} scenarios: {', '.join(found)}; give a file of one")
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -196,6 +196,7 @@ def _size_of(question: QualityQuestion, version: str, blend: str) -> QualitySize
         blend,
         "priced as open models of its size are; a premium of its seller makes it smaller",
         "as many parameters for its ability and date as open models",
+        "the total by price is a line drawn on; sheet starts from the sizes of open models and puts it lower",
     )
     return QualitySizeAnswer(
         question, version, scale.names[best], model.released, ability, float(scale.error[best]),

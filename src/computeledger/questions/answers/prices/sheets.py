@@ -14,6 +14,7 @@ from computeledger.economics.prices.points import PricePoints, open_models, ship
 from computeledger.economics.prices.readings import LIFETIMES_S, cache_reads_to_break_even, store_or_resend_s
 from computeledger.economics.prices.sheets import PriceSheet, Rate, Usage, read_sheet
 from computeledger.economics.prices.sheets import bill as price_request
+from computeledger.economics.quality.drift import MARKET_DATE
 from computeledger.errors import InputError, nearest
 from computeledger.facts.load import load_model
 from computeledger.fields import Given
@@ -311,7 +312,7 @@ def answer_price_floor(question: PriceFloorQuestion) -> PriceFloorAnswer:
         layout=str(best.layout),
         batch=best.batch,
         usd_per_mtok_cost={"input": read.p50, "output": written.p50},
-        market_date="2026-11-21",
+        market_date=MARKET_DATE,
         providers=tuple(sorted(sellers, key=lambda one: one.price_over_cost_ratio)),
     )
 
