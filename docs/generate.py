@@ -103,7 +103,8 @@ def table_sources() -> list[tuple[str, str]]:
         for entry in resources.files("computeledger").joinpath(folder).iterdir():
             if entry.name.endswith(".csv"):
                 rows = csv.DictReader(entry.read_text("utf-8").splitlines())
-                found |= {(entry.name.removesuffix(".csv"), row["source"]) for row in rows if row.get("source")}
+                name = entry.name.removesuffix(".csv")
+                found |= {(name, row[key]) for row in rows for key in ("source", "units_source") if row.get(key)}
     return sorted(found)
 
 

@@ -172,15 +172,15 @@ class ForetoldRelease:
     """A release that came, and the days that the releases before it foretold: 90 % interval."""
 
     release: Release
-    days: float
-    low_days: float
-    median_days: float
-    high_days: float
+    days_between: float
+    days_low: float
+    days_median: float
+    days_high: float
 
     @property
     def held(self) -> bool:
         """Whether the interval holds what came."""
-        return self.low_days <= self.days <= self.high_days
+        return self.days_low <= self.days_between <= self.days_high
 
 
 def foretold_releases(first: str = "2024-01-01") -> list[ForetoldRelease]:
@@ -226,7 +226,7 @@ class DueRelease:
         The last known one by the day.
     came : Release or None
         The next one, where it is known.
-    interval_days : float
+    days_between : float
         Median days between two [day].
     years : ndarray
         When the next one comes [year].
@@ -236,7 +236,7 @@ class DueRelease:
 
     last: Release
     came: Release | None
-    interval_days: float
+    days_between: float
     years: Floats
     site_flop: Num | None
     fleet_flop: Num | None

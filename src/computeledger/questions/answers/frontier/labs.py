@@ -88,7 +88,7 @@ def _release_document(one: DueRelease) -> dict[str, Any]:
         "lab": one.last.lab,
         "last_model": one.last.model,
         "last_date": one.last.date,
-        "days_between": one.interval_days,
+        "days_between": one.days_between,
         "next_model": None if one.came is None else one.came.model,
         "next_date": {"p05": p05, "p50": p50, "p95": p95},
         **{name: None if value is None else quantity(value, "FLOP") for name, value in flop.items()},
