@@ -253,7 +253,7 @@ NO_KEYS: Mapping[str, frozenset[str]] = {
     "inference": frozenset({
         "samples", "seed", "profile", "rounds", "equal_lengths", "statistic", "mode",
         "requests_per_s", "kv_tiers", "cache_discount", "user_requests", "wanted_context", "emit", "e2e", "goodput",
-        "arrival_spread",
+        "arrival_spread", "corpus", "corpus_questions", "corpus_passes", "corpus_refresh",
     }),
 }  # fmt: skip
 #: Keys of the inference section that each stream may state for itself.

@@ -11,6 +11,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
+from computeledger.interfaces.views.corpus import corpus_table
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.loras import adapter_facts, mask_facts
@@ -313,7 +314,7 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
         out += [_step(document, phase) for phase in ("decode", "prefill")]
     out += [_front(document)] if "pareto" in document else []
     out += [speculation_table(document)] if "speculation" in document else []
-    out += design_table(document)
+    out += design_table(document) + corpus_table(document)
     return out + (tier_tables(document["kv_tiers"]) if "kv_tiers" in document else [])
 
 

@@ -13,6 +13,7 @@ from computeledger.physics.calibration.serving import calibrated_engines
 from computeledger.workloads.engines import default_engine, engines
 from computeledger.workloads.questions.adapters import Adapting
 from computeledger.workloads.questions.conversations import Conversing
+from computeledger.workloads.questions.corpus import AskingDocuments
 from computeledger.workloads.questions.images import WithImages
 from computeledger.workloads.questions.rl import MOST_RATIO
 from computeledger.workloads.questions.setup import BACKENDS, EngineRun, OnSystem
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 #: Ways to serve.
 ONE_POOL, TWO_POOLS, BOTH = "aggregated", "disaggregated", "both"
 #: Fields that two pools do not have.
-_OF_ONE_POOL = ("kv_tiers", "wanted_context", "max_loras")
+_OF_ONE_POOL = ("kv_tiers", "wanted_context", "max_loras", "corpus")
 _OF_HOST = ("host_weights", "host_experts", "host_kv")
 #: Profiles of no engine that two pools can be asked of.
 _UNFITTED = ("ideal", "generic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Structured):
+class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Structured, AskingDocuments):
     """Serve a model: speed, cost and memory at a layout and batch, or the best of both."""
 
     batch: int | None = asked(

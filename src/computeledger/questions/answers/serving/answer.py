@@ -22,6 +22,7 @@ from computeledger.physics.parallelism import Layout
 from computeledger.questions.answer import from_python
 from computeledger.questions.answers.serving import document as documents
 from computeledger.questions.answers.serving.anchors import anchor_document
+from computeledger.questions.answers.serving.corpus import corpus_document
 from computeledger.questions.answers.serving.document import (
     breakdown_document,
     carried_over,
@@ -229,6 +230,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     out |= images_document(question, answer.result.scenario, answer.result.prefill, answer.result.ttft_s)
     filled = None if answer.kept else full.requests_per_s
     out |= context_and_traffic(question, full, filled, setting.system.accelerator)
+    out |= corpus_document(question, answer.result.scenario, setting.machine)
     if question.kv_tiers:
         out["kv_tiers"] = _kv_tiers(answer)
     if question.emit is not None:

@@ -25,7 +25,17 @@ from computeledger.simulation.serving.workload import read_workload
 from computeledger.workloads.questions.serve import ServeQuestion
 
 #: Fields of a serving question that size no fleet.
-_NOT_OF_AN_OFFER = ("emit", "kv_tiers", "cache_discount", "user_requests", "wanted_context")
+_NOT_OF_AN_OFFER = (
+    "emit",
+    "kv_tiers",
+    "cache_discount",
+    "user_requests",
+    "wanted_context",
+    "corpus",
+    "corpus_questions",
+    "corpus_passes",
+    "corpus_refresh",
+)
 #: Fields of a serving question that decide what an API bills.
 LENGTHS = ("input_tokens", "cached_tokens", "output_tokens")
 _SHARED, _OFFERS = ("workload", "promise"), "offer"
