@@ -32,18 +32,18 @@ def ways(corpus: Corpus = CORPUS, scenario: ServingScenario = ASKED) -> dict[str
 
 def test_training_takes_six_flop_a_parameter_token_and_pass() -> None:
     found = ways()
-    by_hand = 6 * n_params_active(MODEL) * 50e3 * 3 / (0.4 * 989.4e12 * 3600)
-    assert found["tuned"].gpu_hours_per_refresh == pytest.approx(by_hand, rel=1e-3)
-    assert 4 / 6 < found[LORA].gpu_hours_per_refresh / by_hand < 0.69
-    day = found["tuned"].usd_per_question * 1000 + 2 * by_hand / 30
+    by_hand = 6 * n_params_active(MODEL) * 50e3 * 3 / (0.4 * 989.4e12)
+    assert found["tuned"].change_gpu_s == pytest.approx(by_hand, rel=1e-3)
+    assert 4 / 6 < found[LORA].change_gpu_s / by_hand < 0.69
+    day = found["tuned"].usd_per_request * 1000 + 2 / 3600 * by_hand / 30
     assert found["tuned"].usd_per_day(CORPUS) == pytest.approx(day, rel=1e-3)
 
 
 def test_reading_costs_at_least_its_products_and_a_cache_less() -> None:
     found = ways()
-    least = 2 * n_params_active(MODEL) * 50e3 / 989.4e12 / 3600
-    assert found["read"].gpu_hours_per_question - found["tuned"].gpu_hours_per_question > least
-    assert found["tuned"].usd_per_question < found["cached"].usd_per_question < found["read"].usd_per_question
+    least = 2 * n_params_active(MODEL) * 50e3 / 989.4e12
+    assert found["read"].gpu_s_per_request - found["tuned"].gpu_s_per_request > least
+    assert found["tuned"].usd_per_request < found["cached"].usd_per_request < found["read"].usd_per_request
 
 
 @pytest.mark.parametrize("other", ["read", "cached"])

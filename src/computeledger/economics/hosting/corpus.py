@@ -95,10 +95,10 @@ class Way:
     ----------
     name : str
         ``read``, ``cached``, ``tuned`` or ``lora``.
-    gpu_hours_per_question, usd_per_question : float or ndarray
-        Of a request, once all is ready [h], [USD].
-    gpu_hours_per_refresh, usd_per_refresh : float or ndarray
-        Spent each time the documents change [h], [USD].
+    gpu_s_per_request, usd_per_request : float or ndarray
+        Of a request, once all is ready [s], [USD].
+    change_gpu_s, change_usd : float or ndarray
+        Spent each time the documents change [s], [USD].
     batch : float or ndarray
         Sequences that decode at once; fewer where each holds the documents [-].
     place : str
@@ -106,26 +106,26 @@ class Way:
     """
 
     name: str
-    gpu_hours_per_question: Num
-    usd_per_question: Num
-    gpu_hours_per_refresh: Num
-    usd_per_refresh: Num
+    gpu_s_per_request: Num
+    usd_per_request: Num
+    change_gpu_s: Num
+    change_usd: Num
     batch: Num
     place: str = ""
 
     def usd_per_day(self, corpus: Corpus) -> Num:
         """All of it, a day [USD]."""
-        return self.usd_per_question * corpus.questions_per_day + self.usd_per_refresh / (corpus.refresh_s / DAY_S)
+        return self.usd_per_request * corpus.questions_per_day + self.change_usd / (corpus.refresh_s / DAY_S)
 
     def gpu_hours_per_day(self, corpus: Corpus) -> Num:
         """All of its GPU-time, a day [h]."""
-        refreshed = self.gpu_hours_per_refresh / (corpus.refresh_s / DAY_S)
-        return self.gpu_hours_per_question * corpus.questions_per_day + refreshed
+        changed_s = self.change_gpu_s / (corpus.refresh_s / DAY_S)
+        return (self.gpu_s_per_request * corpus.questions_per_day + changed_s) / HOUR_S
 
     def pays_from(self, other: Way, corpus: Corpus) -> Num:
         """Requests a day from which it costs less than another way; infinite where it never does [1/day]."""
-        saved = np.asarray(other.usd_per_question - self.usd_per_question)
-        more = np.asarray(self.usd_per_refresh - other.usd_per_refresh) / (np.asarray(corpus.refresh_s) / DAY_S)
+        saved = np.asarray(other.usd_per_request - self.usd_per_request)
+        more = np.asarray(self.change_usd - other.change_usd) / (np.asarray(corpus.refresh_s) / DAY_S)
         return np.where(saved > 0, np.maximum(more, 0.0) / np.where(saved > 0, saved, 1.0), np.inf)
 
 
@@ -165,25 +165,25 @@ def compare_corpus_ways(
     """
     if np.any(np.asarray(scenario.usd_per_gpu_hour) <= 0):
         raise QuantityError("usd_per_gpu_hour = 0: ways are compared by their cost, the price must be positive")
-    plain = _gpu_hours(scenario, machine)
-    model, price = scenario.model, scenario.usd_per_gpu_hour
+    plain_s = _gpu_s(scenario, machine)
+    model, price = scenario.model, scenario.usd_per_gpu_hour / HOUR_S
     peak = machine.bf16_flop_per_s
     n = n_params_active(model)
     adapted = (TRAINING_FLOP_PER_PARAM - FORWARD_FLOP_PER_PARAM) * n
     adapted += TRAINING_FLOP_PER_PARAM * adapter_params(model, Lora(LORA_RANK))
     # beyond plain passes a text is paraphrased: written by the model at what its output costs
-    written = plain / scenario.output_tokens * corpus.tokens * np.maximum(corpus.passes - _FEWEST_PASSES, 0.0)
+    written_s = plain_s / scenario.output_tokens * corpus.tokens * np.maximum(corpus.passes - _FEWEST_PASSES, 0.0)
     out = []
     for name, flop_per_token in ((TUNED, TRAINING_FLOP_PER_PARAM * n), (LORA, adapted)):
-        hours = written + flop_per_token * corpus.tokens * corpus.passes / (corpus.utilization * peak * HOUR_S)
-        out.append(Way(name, plain, plain * price, hours, hours * price, scenario.batch))
+        trained_s = written_s + flop_per_token * corpus.tokens * corpus.passes / (corpus.utilization * peak)
+        out.append(Way(name, plain_s, plain_s * price, trained_s, trained_s * price, scenario.batch))
     read = replace(scenario, input_tokens=scenario.input_tokens + corpus.tokens)
     room = np.floor(largest_batch(read, machine))
     if np.any(room < 1):
         return tuple(out)
     read = replace(read, batch=np.minimum(scenario.batch, room))
-    again = _gpu_hours(read, machine)
-    first = Way(READ, again, again * price, 0.0, 0.0, read.batch)
+    again_s = _gpu_s(read, machine)
+    first = Way(READ, again_s, again_s * price, 0.0, 0.0, read.batch)
     return (first, _from_cache(read, machine, corpus, draws, market), *out)
 
 
@@ -203,14 +203,14 @@ def _from_cache(
     costs["recompute"] = np.asarray(tiers.recompute_usd)
     names, table = list(costs), np.stack(np.broadcast_arrays(*costs.values()))
     places = np.bincount(np.argmin(table, axis=0).ravel(), minlength=len(names))
-    hours = _gpu_hours(kept, machine)
+    taken_s, price = _gpu_s(kept, machine), read.usd_per_gpu_hour / HOUR_S
     filled_usd: Num = tiers.recompute_usd
-    usd = hours * read.usd_per_gpu_hour + table.min(axis=0)
+    usd = taken_s * price + table.min(axis=0)
     place = names[int(np.argmax(places))]
-    return Way(CACHED, hours, usd, filled_usd / read.usd_per_gpu_hour, filled_usd, kept.batch, place)
+    return Way(CACHED, taken_s, usd, filled_usd / price, filled_usd, kept.batch, place)
 
 
-def _gpu_hours(scenario: ServingScenario, machine: Machine) -> Num:
+def _gpu_s(scenario: ServingScenario, machine: Machine) -> Num:
     """GPU-time of a request."""
     found = estimate_serving(scenario, machine)
-    return scenario.layout.n_gpus / found.requests_per_s / HOUR_S
+    return scenario.layout.n_gpus / found.requests_per_s

@@ -19,11 +19,11 @@ def corpus_table(document: Mapping[str, Any]) -> list[Table]:
     names = _NAMES | {"lora": f"LoRA, rank {one['lora_rank']}"}
     rows: list[list[str | Cell]] = [
         [names[way["name"]], quantity_cell(way["gpu_hours_per_day"], ""),
-         *(quantity_cell(way[key], "USD") for key in ("usd_per_day", "usd_per_question"))]
+         *(quantity_cell(way[key], "USD") for key in ("usd_per_day", "usd_per_request"))]
         for way in one["ways"]
     ]  # fmt: skip
     pays: list[list[str | Cell]] = [
-        [names[way["name"]], quantity_cell(way["usd_per_refresh"], "USD"), _pays(way, "read"), _pays(way, "cached")]
+        [names[way["name"]], quantity_cell(way["usd_per_change"], "USD"), _pays(way, "read"), _pays(way, "cached")]
         for way in one["ways"]
         if way["name"] != "read"
     ]

@@ -19,6 +19,7 @@ from computeledger.economics.hosting.corpus import (
 from computeledger.economics.hosting.kv_tiers import load_tier_market
 from computeledger.errors import InputError
 from computeledger.physics.roofline import Machine
+from computeledger.units import HOUR_S
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import quantities, quantity
 from computeledger.workloads.serving.estimate import ServingScenario
@@ -73,9 +74,9 @@ def _way(one: Way, corpus: Corpus, reading: list[Way]) -> dict[str, Any]:
             "batch": (one.batch, ""),
             "gpu_hours_per_day": (one.gpu_hours_per_day(corpus), "GPU-hours"),
             "usd_per_day": (one.usd_per_day(corpus), "USD"),
-            "usd_per_question": (one.usd_per_question, "USD"),
-            "gpu_hours_per_refresh": (one.gpu_hours_per_refresh, "GPU-hours"),
-            "usd_per_refresh": (one.usd_per_refresh, "USD"),
+            "usd_per_request": (one.usd_per_request, "USD"),
+            "gpu_hours_per_change": (one.change_gpu_s / HOUR_S, "GPU-hours"),
+            "usd_per_change": (one.change_usd, "USD"),
         }),
         "pays_from_per_day": {
             other.name: _where_finite(one.pays_from(other, corpus)) for other in reading if other.name != one.name
