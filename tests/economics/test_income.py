@@ -209,3 +209,28 @@ def test_speed_bought_with_batch_is_its_slope_along_the_curve() -> None:
         return speed_for_cost(cast("PriceOfSpeed", SimpleNamespace(options=options, batch=batch)))
 
     assert slope(16) == pytest.approx(1.0) and slope(1) == 0.0
+
+
+def test_shares_of_one_stream_are_as_its_streams_apart() -> None:
+    """A fifth of the traffic by subscription and half of it unpaid, written both ways."""
+    users = {**_PLAIN, "subscription_price": "$20", "paying_users": "1M", "free_users": "9M", "conversion": "0.5%"}
+    streams = [
+        {"name": name, "rate": f"{40 * share:g}B tokens/day", "life": "12 months", **sold}
+        for name, share, sold in (
+            ("api", 0.3, {}),
+            ("paid", 0.2, {"sold": "subscription"}),
+            ("free", 0.5, {"paid": "no"}),
+        )
+    ]
+    shared = {key: one for key, one in _INFERENCE.items() if key not in ("rate", "life")}
+    apart = returns(users, inference={**shared, "traffic": streams})
+    one = returns({**users, "subscription_traffic": "20%", "free_traffic": "50%"})
+    for name in ("revenue_usd", "cost_usd", "npv_usd", "margin_fraction"):
+        assert getattr(one, name) == pytest.approx(getattr(apart, name), rel=1e-6), name
+    assert one.users.free_user_usd == pytest.approx(apart.users.free_user_usd, rel=1e-6)
+    for income, said in (
+        ({**users, "subscription_traffic": "60%", "free_traffic": "50%"}, "together at most 100 %"),
+        ({**users, "subscription_traffic": "60%"}, "free_users have no traffic"),
+    ):
+        with pytest.raises(PlanError, match=said):
+            returns(income)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from computeledger.economics.income.months import (
 from computeledger.economics.income.returns import internal_rate, last_month, monthly, payback_of, value_of_months
 from computeledger.economics.plan.gpu_hour import HourValue, hour_values
 from computeledger.economics.plan.phases import Carried, Phase
-from computeledger.economics.plan.read import INCOME, Plan, Section, way_of_paying
+from computeledger.economics.plan.read import INCOME, SHARED, Plan, Section, way_of_paying
 from computeledger.errors import PlanError
 from computeledger.units import DAY_S, MONTH_S, TOKENS_PER_MTOK
 from computeledger.workloads.result import Figure, Term
@@ -162,7 +162,8 @@ def estimate_income(
     section, inference = plan.income, plan.sections["inference"]
     streams = {one.name: one for one in inference.traffic or (inference,)}
     ways = {one.key: way_of_paying(streams[one.key], section) for one in phases["inference"].carried}
-    sales = _sales(section, phases["inference"], ways, draws, [*streams.values()])
+    served_by, ways = _by_sender(phases["inference"], ways, section, draws)
+    sales = _sales(section, served_by, ways, draws, [*streams.values()])
     market = Market(**{name: draws[f"{INCOME}.{name}"] for name in _MARKET})
     months = months_of(sales, market)
     capital = np.atleast_1d(np.asarray(sum(one.usd for name, one in phases.items() if name != "inference"), float))
@@ -177,7 +178,7 @@ def estimate_income(
     npv = value_of_months(cash, rate, delay) - capital
     spent = earned - npv  # present value of all costs, training included
     served = np.maximum(npv + capital, 0.0)
-    paid = sum((one.time_fraction for one in phases["inference"].carried if ways[one.key] != "nothing"), start=0.0)
+    paid = sum((one.time_fraction for one in served_by.carried if ways[one.key] != "nothing"), start=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         margin = np.where(revenue > 0, 1 - cost / revenue, -np.inf)
         price_ratio = np.where(earned > 0, spent / earned, np.inf)
@@ -194,12 +195,12 @@ def estimate_income(
         next_release=best_replacement(money),
         price_ratio_break_even=price_ratio,
         traffic_ratio_break_even=traffic_ratio,
-        users=_users(months, phases["inference"].carried, ways, draws[f"{INCOME}.conversion"]),
+        users=_users(months, served_by.carried, ways, draws[f"{INCOME}.conversion"]),
         break_even=(
-            *_of_prices(money, phases["inference"], ways, price_ratio),
+            *_of_prices(money, served_by, ways, price_ratio),
             *_of_use(
                 money,
-                phases["inference"],
+                served_by,
                 traffic_ratio,
                 (earned - capital) / np.maximum(spent - capital, 1e-300),
                 None if {"gpu_hours", "utilization"} & set(inference.values) else draws.get(OCCUPANCY, 1.0),
@@ -213,6 +214,26 @@ def estimate_income(
         assumptions=_assumptions(section, draws),
         drivers=_drivers(inputs, draws, npv),
     )
+
+
+def _by_sender(
+    inference: Phase, ways: Mapping[str, str], section: Section, draws: Mapping[str, Num]
+) -> tuple[Phase, Mapping[str, str]]:
+    """One stream as its parts by who sends them, where the income states their shares."""
+    shares = {way: draws[f"{INCOME}.{key}"] for key, way in SHARED.items() if key in section}
+    if not shares:
+        return inference, ways
+    (one,) = inference.carried
+    rest = 1 - sum(shares.values(), start=np.zeros(()))
+    if np.any(rest < 0):
+        raise PlanError("[income] subscription_traffic and free_traffic share one stream: together at most 100 %")
+    shares = {ways[one.key]: rest + shares.pop(ways[one.key], 0.0)} | shares
+    parts = tuple(
+        Carried(way, one.prefilled_tokens * share, one.cached_tokens * share, one.output_tokens * share,
+                one.time_fraction * share)
+        for way, share in shares.items()
+    )  # fmt: skip
+    return replace(inference, carried=parts), {way: way for way in shares}
 
 
 def _of_prices(money: Cash, inference: Phase, ways: Mapping[str, str], ratio: Floats) -> Iterator[BreakEven]:

@@ -188,6 +188,13 @@ class Income(Asked):
         "count", "Users who pay by month, at release.", is_open=True, slider=(1e3, 5e8)
     )
     free_users: Uncertain | None = asked("count", "Users who do not pay, at release.", is_open=True, slider=(1e3, 5e9))
+    subscription_traffic: Uncertain | None = asked(
+        "fraction", "Share of the traffic that subscribers send, where the inference is one stream.", is_open=True,
+        blank="streams say it",
+    )  # fmt: skip
+    free_traffic: Uncertain | None = asked(
+        "fraction", "Share of it that free users send.", is_open=True, blank="streams say it"
+    )
     conversion: Uncertain | None = asked("fraction", "Share of free users who start to pay, by month.", blank="0")
     churn: Uncertain | None = asked("fraction", "Share of paying users lost, by month.", blank="0")
     growth: Uncertain | None = asked("fraction", "Growth of users and of tokens sold one by one, by month.", blank="0")

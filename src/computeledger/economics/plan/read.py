@@ -34,6 +34,8 @@ from computeledger.simulation.serving.workload import read_workload
 Value = Uncertain | str
 #: The section that says what the model earns: no phase.
 INCOME = "income"
+#: Keys of an income that split one stream by who sends it, and how that part is paid for.
+SHARED = {"subscription_traffic": "subscription", "free_traffic": "nothing"}
 #: Steps' worth of rollouts that decode at once where an asynchronous run states no lag (assumption).
 STEPS_IN_FLIGHT = 4.0
 
@@ -453,7 +455,11 @@ def _check_income(section: Section, inference: Section) -> None:
     elif "paying_users" in section:
         raise PlanError("[income] subscription_price is missing, such as subscription_price = '20 USD'")
     streams = inference.traffic or (inference,)
-    ways = {way_of_paying(one, section) for one in streams}
+    ways = {way_of_paying(one, section) for one in streams} | {SHARED[key] for key in SHARED if key in section}
+    if (named := next((key for key in SHARED if key in section), "")) and inference.traffic:
+        raise PlanError(
+            f"[income] {named} and [[inference.traffic]] contradict each other: streams say how they are sold"
+        )
     for way, is_priced, key in (("tokens", by_token, "output_price"), ("subscription", by_month, "subscription_price")):
         if is_priced != (way in ways):
             raise PlanError(
@@ -461,7 +467,9 @@ def _check_income(section: Section, inference: Section) -> None:
                 f'{"no stream is" if is_priced else "a stream is"} sold = "{way}"'
             )
     if "free_users" in section and "nothing" not in ways:
-        raise PlanError('[income] free_users have no traffic: give them an [[inference.traffic]] with paid = "no"')
+        raise PlanError(
+            '[income] free_users have no traffic: give free_traffic, or an [[inference.traffic]] with paid = "no"'
+        )
     if "conversion" in section:
         _need(section, ("free_users", "paying_users"))
     if "life" not in section and not all("life" in one for one in streams):
