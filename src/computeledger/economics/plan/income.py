@@ -161,8 +161,8 @@ def estimate_income(
         return None
     section, inference = plan.income, plan.sections["inference"]
     streams = {one.name: one for one in inference.traffic or (inference,)}
-    ways = {one.key: way_of_paying(streams[one.key], section) for one in phases["inference"].carried}
-    served_by, ways = _by_sender(phases["inference"], ways, section, draws)
+    of_streams = {one.key: way_of_paying(streams[one.key], section) for one in phases["inference"].carried}
+    served_by, ways = _by_sender(phases["inference"], of_streams, section, draws)
     sales = _sales(section, served_by, ways, draws, [*streams.values()])
     market = Market(**{name: draws[f"{INCOME}.{name}"] for name in _MARKET})
     months = months_of(sales, market)
