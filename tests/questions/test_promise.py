@@ -138,6 +138,17 @@ def test_among_layouts_of_as_many_gpus_the_surest_is_chosen() -> None:
     assert sure["gpus"] >= rows[0][0]
 
 
+def test_a_chance_that_no_number_of_replicas_gives_is_said_in_one_line() -> None:
+    """Replicas shorten queues: where slow times alone break a limit, the answer says which, not a fleet that idles."""
+    answer = cl.serve(**SHAPE, layout="tp1", requests_per_s=20.0, ttft="p95:2s", tpot="p95:9ms")
+    kept = answer.to_dict()["promise"]
+    left = kept["out_of_reach_at_90_percent"]
+    assert kept["at_90_percent"] is None and left["quantity"] == "tpot_s"
+    assert left["attained_s"] > left["limit_s"] == pytest.approx(0.009)
+    assert "More replicas do not make it 90 %" in answer.view().headline
+    assert promised()["promise"]["out_of_reach_at_90_percent"] is None
+
+
 def test_without_a_prefix_cache_prompts_are_read_whole() -> None:
     """A cached prefix costs its reading; turned off, the same prompt takes more GPUs."""
     held, read = (promised(cached_tokens=8000, ttft="p95:3s", no_prefix_cache=off) for off in (False, True))

@@ -34,7 +34,7 @@ def test_the_fleet_is_the_one_that_the_simulation_simulates() -> None:
     """``simulate serve`` of the same turns on the same replicas attains the same, and finds as much in caches."""
     found = promised().to_dict()
     same = cl.simulate_serve(
-        **SHAPE, arrivals="poisson:34", routing="prefix", requests=20_000, replicas=found["replicas"],
+        **SHAPE, arrivals="poisson:34", routing="session", requests=20_000, replicas=found["replicas"],
         max_batch=found["promise"]["max_batch"],
     )  # fmt: skip
     for name, key in (("ttft_s", "ttft_s"), ("tpot_s", "tpot_s"), ("end_to_end_s", "e2e_s")):
@@ -80,7 +80,7 @@ def test_two_pools_of_conversations_are_those_that_the_simulation_simulates() ->
     found = answer.to_dict()
     talks, counts = found["conversations"], (found["prefill_replicas"], found["replicas"])
     same = cl.simulate_serve(
-        **shape, arrivals="poisson:20", routing="prefix", requests=20_000, prefill_replicas=counts[0],
+        **shape, arrivals="poisson:20", routing="session", requests=20_000, prefill_replicas=counts[0],
         replicas=counts[1],
     )  # fmt: skip
     for name in ("ttft_s", "tpot_s"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from computeledger.distributions import Spread
+from computeledger.questions.simulate import SimulateServeQuestion
 from computeledger.simulation.measures import latencies
 from computeledger.simulation.prefix_cache import BLOCK, IDLE, LOADED, UNITS, USERS, Tier
 from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad
@@ -23,6 +24,7 @@ from computeledger.simulation.state import (
     Q_OUTPUT,
     Q_PROMPT,
     Q_READY,
+    Q_REPLICA,
     USED,
     Limits,
     Pool,
@@ -186,6 +188,52 @@ def test_a_conversation_that_returns_to_its_replica_finds_more() -> None:
         for routing in ("prefix", "round-robin")
     }
     assert found["prefix"] > found["round-robin"] + 0.1
+
+
+def test_a_conversation_stays_where_it_began() -> None:
+    """Under routing by session every turn finds all that was computed before it; requests of their own go anywhere."""
+    result = run(talks(4.0), ServingClock((pool(4),), routing="session"))
+    turns, req = result.trace.turns, result.world.req
+    assert turns is not None
+    has_next = turns.next_turn >= 0
+    assert np.array_equal(req[turns.next_turn[has_next], Q_REPLICA], req[has_next, Q_REPLICA])
+    begun = np.bincount(req[: turns.n_open, Q_REPLICA], minlength=4)
+    assert begun.min() > begun.mean() / 2, "new ones go to the replica with the fewest requests"
+    known = earlier_tokens(result)
+    assert np.array_equal(req[known > 0, Q_CACHED], known[known > 0])
+    alone = Trace(np.arange(60.0) / 8, np.full(60, 900), np.full(60, 40))
+    once, plain = (
+        simulate_serving(ServingClock((pool(4),), routing=one), alone) for one in ("session", "least-requests")
+    )
+    assert np.array_equal(once.world.when, plain.world.when, equal_nan=True)
+
+
+def test_turns_leave_a_replica_that_failed() -> None:
+    load, fleet = talks(2.0), ServingClock((pool(2),), routing="session", failure_s=200.0, repair_s=30.0)
+    result = run(load, fleet)
+    turns, req = result.trace.turns, result.world.req
+    assert turns is not None
+    has_next = turns.next_turn >= 0
+    moved = req[turns.next_turn[has_next], Q_REPLICA] != req[has_next, Q_REPLICA]
+    assert 0 < np.mean(moved) < 0.3
+    assert np.all(np.isfinite(result.world.when[:, Q_FINISHED]))
+
+
+def test_pauses_that_are_one_number_are_exponential_about_it() -> None:
+    """Equal ones keep turns in step: every prompt then waits for those that came with it."""
+    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "arrivals": "poisson:1", "turns": "4"}
+    told = [SimulateServeQuestion(**asked, tool_latency=text).conversation() for text in ("5s", "uniform:5s:5s", "0s")]
+    assert [one.delay_s.form for one in told if one] == ["exponential", "uniform", ""]
+    assert [one.delay_s.mean for one in told if one] == [5.0, 5.0, 0.0]
+    load = {"turns": Spread(10.0), "observed_tokens": Spread(300.0)}
+    pauses = Spread(5.0, "exponential", (5.0,)), Spread(5.0)
+    drawn = [DrawnLoad(Arrivals("poisson", 2.0), ("1000", "100"), 3)] * 2
+    loads = [
+        conversations_of(one, Conversation(delay_s=pause, **load), None)
+        for one, pause in zip(drawn, pauses, strict=True)
+    ]
+    spread, equal = (run(one, ServingClock((pool(),))).percentiles["ttft_s"]["p50"] for one in loads)
+    assert spread <= equal
 
 
 def test_the_closed_form_against_the_simulation() -> None:

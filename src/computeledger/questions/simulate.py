@@ -65,7 +65,11 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
     prefill_price: Uncertain | None = shared(ServeQuestion, "prefill_price")
     transfer_bytes_per_s: Uncertain | None = shared(ServeQuestion, "transfer_bytes_per_s")
     routing: str = asked(
-        "text", "least-requests, least-tokens, prefix, round-robin or random.", "least-requests", metavar="R"
+        "text",
+        "least-requests, least-tokens, prefix, session (a conversation stays on its replica, a new one goes to the "
+        "one with the fewest requests), round-robin or random.",
+        "least-requests",
+        metavar="R",
     )
     priority: tuple[str, ...] = asked(
         "texts", "A class of requests with its share and targets, such as chat:30%:1s:40ms, the most urgent first; may "

@@ -28,9 +28,10 @@ MOST_PROMPTS = 64
 #: order of admission; next in the list it is in, -1 at the end; where it is or was; how often it was put back;
 #: weights with which it began; tokens of a cache that is kept while its tool answers, and its neighbours in the order
 #: in which such caches give way, -1 at the ends; tokens of its prompt that another's cache holds when it is first read;
-#: its class, 0 the most urgent; the adapter that it names.
+#: its class, 0 the most urgent; the adapter that it names; the replica where its conversation went before.
 (Q_PROMPT, Q_OUTPUT, Q_VERSION, Q_WRITTEN, Q_UNREAD, Q_CHUNK_START, Q_CACHED, Q_ORDER, Q_LINK, Q_REPLICA,
- Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX, Q_CLASS, Q_ADAPTER) = range(18)  # fmt: skip
+ Q_PREEMPTIONS, Q_BEGAN, Q_KEPT, Q_NEXT_KEPT, Q_LAST_KEPT, Q_PREFIX, Q_CLASS, Q_ADAPTER,
+ Q_HOME) = range(19)  # fmt: skip
 #: Columns of ``World.when`` [s]: seen first by a replica; let in first; first token; last token before it was put back;
 #: done. Not a number until then.
 Q_READY, Q_ADMITTED, Q_FIRST, Q_LAST, Q_FINISHED = range(5)
@@ -185,9 +186,9 @@ def make_world(
     n, sizes = len(ready_s), [one.n_replicas for one in pools]
     most_live = max(one.limits.live for one in pools)
     n_replicas = sum(sizes)
-    req = np.zeros((n, 18), np.int64)
+    req = np.zeros((n, 19), np.int64)
     req[:, Q_PROMPT], req[:, Q_OUTPUT] = prompt_tokens, output_tokens
-    req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = -1
+    req[:, Q_LINK] = req[:, Q_REPLICA] = req[:, Q_NEXT_KEPT] = req[:, Q_LAST_KEPT] = req[:, Q_HOME] = -1
     when = np.full((n, 5), np.nan)
     when[:, Q_READY] = ready_s
     rep = np.zeros((n_replicas, 24), np.int64)

@@ -22,6 +22,11 @@ def adapter_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         missed, copied, host = percent(one["missed_fraction"]), words(one["copy_s"], "s"), one["host_bytes"]
         said = f"for {missed} of requests, {copied} each, out of host memory ({words(host, 'bytes')})"
         out.append(("Adapters copied", said))
+    by_slots = document.get("gpus_by_adapter_slots")
+    if by_slots is not None:
+        said = ", ".join(f"{slots}: {format_count(n, 'GPU')}" for slots, n in by_slots.items())
+        said = said if len(by_slots) > 1 else f"{said}; twice as many save none"
+        out.append(("GPUs of this layout by --max-loras", said))
     return out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table
-from computeledger.questions.wording import FAR_MORE, headroom, percent, words
+from computeledger.questions.wording import headroom, percent, words
 from computeledger.units import format_count
 
 #: Tiers as readers know them.
@@ -34,8 +34,17 @@ def promise_headline(document: Mapping[str, Any]) -> str:
         return f"{said} {room[0].upper()}{room[1:]}."
     surest = kept["at_90_percent"]
     more = f" For a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}." if surest else ""
-    more = more if surest and surest["gpus"] > document["gpus"] else ""
+    more = more if surest and surest["gpus"] > document["gpus"] else "" if surest else f" {_no_surer(kept)}."
     return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}.{more}"
+
+
+def _no_surer(kept: Mapping[str, Any]) -> str:
+    """Why more replicas do not make a chance of 90 %."""
+    one = kept["out_of_reach_at_90_percent"]
+    if one is None or one["attained_s"] is None:
+        return "No number of replicas of the layouts below keeps it with a chance of 90 %"
+    left = f"{_limit_name(one)} at {words(one['attained_s'], 's')} on {format_count(one['gpus'], 'GPU')}"
+    return f"More replicas do not make it 90 %: they shorten queues alone, and slow times leave {left}"
 
 
 def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -44,7 +53,7 @@ def promise_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     cost = f"{words(document['usd_per_request'], 'USD')} and {document['joules_per_token']:.3g} J per output token"
     surest = kept["at_90_percent"]
     more = f"for a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}" if surest else ""
-    more = more or "no number of replicas of the layouts below keeps it with a chance of 90 %"
+    more = more or _no_surer(kept)[0].lower() + _no_surer(kept)[1:]
     more = "" if kept["kept_probability"] is None else f"; {more}"
     one = "one of each" if "pools" in document else "one"
     spare = f"{_fleet(kept['with_spare'])} with {one} to spare{more}"
@@ -66,10 +75,10 @@ def _talks(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     if talks is None:
         return []
     begun = f"{talks['per_s']:.3g} begin a second, {talks['turns']:.3g} turns each (the requests); "
-    of_prompts = "prefill worker with their cache, which holds prompts: what was decoded is prefilled in the next turn"
-    returns = of_prompts if "pools" in document else "replica with their cache"
-    mean = f"{words(talks['prompt_tokens'], 'tokens')} a prompt on average; they prefer the {returns}"
-    mean += f", unless it carries {FAR_MORE}"
+    of_prompts = "prefill worker with its cache (of prompts: what was decoded is prefilled in the next turn)"
+    returns = of_prompts if "pools" in document else "replica with its cache"
+    mean = f"{words(talks['prompt_tokens'], 'tokens')} a prompt on average; a turn returns to the {returns}"
+    mean += ", a new conversation goes to the one with the fewest requests"
     parts = [f"{percent(share)} in {PLACES[name]}" for name, share in talks["hit_fraction"].items()]
     where = f" ({', '.join(parts)})" if len(parts) > 1 else ""
     found = f"{percent(sum(talks['hit_fraction'].values()))}{where}, simulated"

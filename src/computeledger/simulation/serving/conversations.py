@@ -139,7 +139,7 @@ def expected_hits(fleet: ServingClock, load: DrawnConversations, requests_per_s:
     pool, sessions = fleet.pools[0], load.sample()
     n, limits, is_split = pool.n_replicas, pool.limits, len(fleet.pools) > 1
     prompt, output = float(np.mean(sessions.input_tokens)), float(np.mean(sessions.output_tokens))
-    is_affine = n == 1 or fleet.routing == "prefix"
+    is_affine = n == 1 or fleet.routing in ("prefix", "session")
     room = float(limits.kv_tokens) if fleet.uses_prefixes else 0.0
     tiers = tuple((one.kv_tokens if fleet.uses_prefixes else 0.0, one.is_shared) for one in fleet.tiers)
     # from what a cache without end finds: a fleet that lives of its caches has a second, slower state without them

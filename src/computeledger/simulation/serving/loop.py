@@ -29,6 +29,7 @@ from computeledger.simulation.state import (
     POOL,
     Q_ADMITTED,
     Q_FINISHED,
+    Q_HOME,
     Q_LINK,
     Q_PROMPT,
     Q_READY,
@@ -42,7 +43,7 @@ from computeledger.simulation.state import (
 from computeledger.simulation.steps import decode_step_s, steps_until
 
 #: How a request finds its replica; the number is the kernels'.
-ROUTINGS = {"round-robin": 0, "random": 1, "least-requests": 2, "least-tokens": 3, "prefix": 4}
+ROUTINGS = {"round-robin": 0, "random": 1, "least-requests": 2, "least-tokens": 3, "prefix": 4, "session": 5}
 OFF, ON, DRAINING = 0, 1, 2
 
 
@@ -214,7 +215,11 @@ def _route(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> i
         world.counters[counter] += 1
     elif run.routing == 1:
         wanted = int(run.draws[q] * usable)
-    is_first_of_two = is_by_prefix and low == 0 and high < len(status)  # most often idle, so that loads say nothing
+    of_session = low == 0 and run.routing == 5 and len(run.next_turn) > 0
+    if of_session and _is_home(run, world.req[q, Q_HOME], now_s):
+        return _settled(run, q, int(world.req[q, Q_HOME]))
+    # of prefill workers, most often idle, and for turns to come the load at this moment says little
+    is_emptiest = (of_session and run.next_turn[q] >= 0) or (is_by_prefix and low == 0 and high < len(status))
     for r in range(low, high):
         if status[r] != ON or (usable > 0 and ready_s[r] > now_s):
             continue
@@ -224,11 +229,25 @@ def _route(run: ServingRun, q: int, between: tuple[int, int], now_s: float) -> i
         load = float(rep[r, LIVE] + rep[r, WAITING]) if run.routing != 3 else _queued_tokens(world, r, now_s)
         if load < least:
             least, chosen = load, r
-        elif is_first_of_two and load == least and _kept_tokens(world, r, now_s) < _kept_tokens(world, chosen, now_s):
+        elif is_emptiest and load == least and _kept_tokens(world, r, now_s) < _kept_tokens(world, chosen, now_s):
             chosen = r
     if is_by_prefix:
         return _by_prefix(run, q, between, (chosen, least), now_s)
-    return chosen
+    return _settled(run, q, chosen) if of_session else chosen
+
+
+@kernel
+def _is_home(run: ServingRun, r: int, now_s: float) -> bool:
+    """Whether a conversation has a replica, and that one serves."""
+    return r >= 0 and run.fleet.status[r] == ON and run.fleet.ready_s[r] <= now_s
+
+
+@kernel
+def _settled(run: ServingRun, q: int, r: int) -> int:
+    """The replica of a turn, where the next one of its conversation will come too."""
+    if run.next_turn[q] >= 0:
+        run.world.req[run.next_turn[q], Q_HOME] = r
+    return r
 
 
 @kernel

@@ -64,8 +64,8 @@ class Conversing(Asked):
     )  # fmt: skip
     tool_latency: str | None = shared(
         RLQuestion, "tool_latency", label="Pause between turns", group="Conversations",
-        help="From the end of a turn to the next one: a tool that answers or a person who thinks; a time or a "
-        "distribution, such as lognormal:2s:20s.",
+        help="From the end of a turn to the next one: a tool that answers or a person who thinks; a mean, about which "
+        "pauses are exponential, or a distribution, such as lognormal:2s:20s.",
     )  # fmt: skip
     observation_tokens: Uncertain = shared(
         RLQuestion, "observation_tokens", help="Tokens that the person or the tool adds with each later turn.",
@@ -98,7 +98,7 @@ class Conversing(Asked):
         if self.turns is None:
             return None
         turns = _spread(self.turns, "--turns", "count")
-        delay = NO_SPREAD if self.tool_latency is None else _spread(self.tool_latency, "--tool-latency", "s")
+        delay = NO_SPREAD if self.tool_latency is None else _pause(_spread(self.tool_latency, "--tool-latency", "s"))
         observed = Spread(median_of(self.observation_tokens))
         return Conversation(turns, delay, observed, self.shared_tokens, self.shared_prompts)
 
@@ -138,6 +138,14 @@ def on_their_own() -> dict[str, Any]:
     True
     """
     return {one.name: one.default for one in fields(Conversing)}
+
+
+def _pause(stated: Spread) -> Spread:
+    """Pauses about a mean that is stated alone: as people's and tools' times are taken to be where nothing else is
+    known, exponential (assumption); exactly equal ones keep conversations of a replica in step, which no traffic is.
+    """
+    mean = median_of(stated.mean)
+    return stated if stated.form or mean <= 0 else Spread(mean, "exponential", (mean,))
 
 
 def _spread(text: str, option: str, dimension: str) -> Spread:

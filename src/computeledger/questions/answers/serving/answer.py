@@ -39,7 +39,7 @@ from computeledger.questions.answers.serving.engine_settings import settings_doc
 from computeledger.questions.answers.serving.hops import pipeline_remarks
 from computeledger.questions.answers.serving.images import images_document
 from computeledger.questions.answers.serving.launch import check_launcher, launch_text
-from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document
+from computeledger.questions.answers.serving.loras import adapter_remarks, adapters_document, slots_document
 from computeledger.questions.answers.serving.masks import mask_remarks, masks_document
 from computeledger.questions.answers.serving.pools import (
     PoolsAnswer,
@@ -222,7 +222,7 @@ def parts_document(answer: ServeAnswer, document: Mapping[str, Any], working: bo
     if answer.kept is not None:
         power_w = answer.kept.chosen.n_gpus * float(setting.system.facility_w_per_chip.value)
         out |= promise_document(answer.kept, document["fleet"]["usd_per_request"], power_w)
-        out |= talks_document(answer.kept)
+        out |= talks_document(answer.kept) | slots_document(answer.kept)
         # the promise has a chance of its own, and that of an even load says less
         out["fleet"] = {key: one for key, one in document["fleet"].items() if key != "carries_probability"}
     full = answer.full_load or answer.result

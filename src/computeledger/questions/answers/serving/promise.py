@@ -32,6 +32,7 @@ from computeledger.simulation.serving.promise import (
     CONFIRMING_REQUESTS,
     Attained,
     PromisedLoad,
+    Unit,
     attained,
     most_kept,
 )
@@ -46,6 +47,9 @@ LOAD_CURVE, INTERVAL_SCORES = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0), (-Z_95
 MOST_COMPARED = 4
 #: Replicas that are added at most to a fleet which less load breaks.
 MOST_MORE = 3
+#: Share of the load that a replica carries at most below which more of them are no plan (assumption): they stand idle,
+#: and what a request takes beside any other stays.
+LEAST_LOADED = 0.1
 #: How closely the load at which a promise breaks is found, over the load asked about.
 HEADROOM_STEP = 0.03
 
@@ -85,6 +89,8 @@ class KeptPromise:
         The chosen fleet under less and more load.
     sure : tuple of (Finalist, Attained)
         Fleets that keep it with a chance of 90 %, the one of fewest GPUs last.
+    idle : Attained or None
+        The chosen layout there, on the most replicas that are looked at; None where such a fleet keeps it.
     asked : PromisedLoad
         What was promised.
     refused : mapping of str to str
@@ -97,6 +103,7 @@ class KeptPromise:
     by_score: tuple[tuple[float, Attained], ...]
     curve: tuple[Attained, ...]
     sure: tuple[tuple[Finalist, Attained], ...]
+    idle: Attained | None
     asked: PromisedLoad
     refused: Mapping[str, str]
 
@@ -177,6 +184,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         )
     scores = INTERVAL_SCORES if chosen.setting.ranges else (0.0,)
     known = chosen.by_score
+    sure = _sure(ranked, asked)
     by_score = [(score, known[score] if score in known else attained_at(chosen, asked, score)) for score in scores]
     return KeptPromise(
         chosen=chosen,
@@ -184,7 +192,8 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         finalists=tuple(ranked),
         by_score=tuple(by_score),
         curve=tuple(curve),
-        sure=tuple(_sure(ranked, asked)),
+        sure=tuple(sure),
+        idle=None if sure or not chosen.setting.ranges else _mostly_idle(chosen, asked),
         asked=asked,
         refused=why,
     )
@@ -304,8 +313,21 @@ def _sure(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[tuple[Fina
             continue
         unit = one_unit(one.setting, one.option, one.max_batch, asked, Z_90)
         prices = prices_of(one.setting, one.layouts)
-        found = fitting_fleet(unit, one.option, asked, (prices, most), one.best.counts)
+        no_more = price_of_counts(prices, _idle_counts(unit, one, asked))
+        found = fitting_fleet(unit, one.option, asked, (prices, min(most, no_more)), one.best.counts)
         if found is not None:
             out.append((one, found))
             most = (1 - 1e-9) * price_of_counts(prices, found.counts)
     return out
+
+
+def _idle_counts(unit: Unit, one: Finalist, asked: PromisedLoad) -> tuple[int, ...]:
+    """Replicas of each pool beyond which more are no plan."""
+    fewest = unit.fewest(asked.load.requests_per_s)
+    return tuple(max(math.ceil(n / LEAST_LOADED), known) for n, known in zip(fewest, one.best.counts, strict=True))
+
+
+def _mostly_idle(one: Finalist, asked: PromisedLoad) -> Attained:
+    """A layout on replicas that mostly stand idle, where real times are slower than in nine of ten cases."""
+    unit = one_unit(one.setting, one.option, one.max_batch, asked, Z_90)
+    return attained(unit, (_idle_counts(unit, one, asked), asked.load.requests_per_s), asked)

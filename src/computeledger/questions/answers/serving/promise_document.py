@@ -63,9 +63,32 @@ def _sure_document(kept: KeptPromise) -> dict[str, Any]:
     counts = dict.fromkeys(("replicas",)) if of_chosen is None else _counts(kept.chosen, of_chosen.counts)
     out = {f"{name}_at_90_percent": n for name, n in counts.items() if name != "gpus"}
     if not kept.sure:
-        return out | {"at_90_percent": None}
+        return out | {"at_90_percent": None, "out_of_reach_at_90_percent": _out_of_reach(kept)}
     one, found = kept.sure[-1]
-    return out | {"at_90_percent": {**_layouts(one), "max_batch": one.max_batch, **_counts(one, found.counts)}}
+    return out | {
+        "out_of_reach_at_90_percent": None,
+        "at_90_percent": {**_layouts(one), "max_batch": one.max_batch, **_counts(one, found.counts)},
+    }
+
+
+def _out_of_reach(kept: KeptPromise) -> dict[str, Any] | None:
+    """The limit that more replicas do not keep with that chance, and what is attained on many that mostly idle."""
+    if kept.idle is None:
+        return None
+    used = {}
+    for name, one in kept.asked.promises.items():
+        if name in KEYS:
+            used[name] = kept.idle.quantile_s(name, one.share_fraction) / one.limit
+    name = max(used, key=lambda key: used[key])
+    promise = kept.asked.promises[name]
+    attained_s = used[name] * promise.limit
+    return {
+        "quantity": KEYS[name],
+        "share_fraction": promise.share_fraction,
+        "limit_s": promise.limit,
+        "attained_s": attained_s if math.isfinite(attained_s) else None,
+        **_counts(kept.chosen, kept.idle.counts),
+    }
 
 
 def modes_document(kept: KeptPromise) -> dict[str, Any]:
