@@ -140,7 +140,8 @@ def test_among_layouts_of_as_many_gpus_the_surest_is_chosen() -> None:
 
 def test_a_chance_that_no_number_of_replicas_gives_is_said_in_one_line() -> None:
     """Replicas shorten queues: where slow times alone break a limit, the answer says which, not a fleet that idles."""
-    answer = cl.serve(**SHAPE, layout="tp1", requests_per_s=20.0, ttft="p95:2s", tpot="p95:9ms")
+    asked: dict[str, Any] = {**SHAPE, "layout": "tp1", "requests_per_s": 20.0, "ttft": "p95:2s", "tpot": "p95:9ms"}
+    answer = cl.serve(**asked)
     kept = answer.to_dict()["promise"]
     left = kept["out_of_reach_at_90_percent"]
     assert kept["at_90_percent"] is None and left["quantity"] == "tpot_s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,15 +222,14 @@ def test_turns_leave_a_replica_that_failed() -> None:
 
 def test_pauses_that_are_one_number_are_exponential_about_it() -> None:
     """Equal ones keep turns in step: every prompt then waits for those that came with it."""
-    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "arrivals": "poisson:1", "turns": "4"}
+    asked: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "arrivals": "poisson:1", "turns": "4"}
     told = [SimulateServeQuestion(**asked, tool_latency=text).conversation() for text in ("5s", "uniform:5s:5s", "0s")]
     assert [one.delay_s.form for one in told if one] == ["exponential", "uniform", ""]
     assert [one.delay_s.mean for one in told if one] == [5.0, 5.0, 0.0]
-    load = {"turns": Spread(10.0), "observed_tokens": Spread(300.0)}
     pauses = Spread(5.0, "exponential", (5.0,)), Spread(5.0)
     drawn = [DrawnLoad(Arrivals("poisson", 2.0), ("1000", "100"), 3)] * 2
     loads = [
-        conversations_of(one, Conversation(delay_s=pause, **load), None)
+        conversations_of(one, Conversation(Spread(10.0), pause, Spread(300.0)), None)
         for one, pause in zip(drawn, pauses, strict=True)
     ]
     spread, equal = (run(one, ServingClock((pool(),))).percentiles["ttft_s"]["p50"] for one in loads)

@@ -127,7 +127,8 @@ def test_a_lone_request_takes_as_long_simulated_as_in_closed_form() -> None:
 
 def test_a_promise_says_what_more_slots_save_and_ends_with_all_of_them() -> None:
     """GPUs by slots fall to those of a question in which every adapter has one, which is what no --max-loras means."""
-    asked = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "input_tokens": 512, "output_tokens": 64}
+    asked: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
+    asked |= {"input_tokens": 512, "output_tokens": 64}
     asked |= {"requests_per_s": 40.0, "ttft": "p95:1s", "adapters": 64, "lora_rank": 16}
     few, every = (cl.serve(**asked, **more).to_dict() for more in ({"max_loras": 16}, {}))
     by_slots = few["gpus_by_adapter_slots"]

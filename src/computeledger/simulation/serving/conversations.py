@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from computeledger.physics.calibration.efficiency import median_of
-from computeledger.simulation.serving.arrivals import DrawnLoad, draw_arrivals, spread_of
+from computeledger.simulation.serving.arrivals import Arrivals, DrawnLoad, draw_arrivals, spread_of
 from computeledger.simulation.serving.clock import ServingClock
 from computeledger.simulation.serving.traces import Trace
 from computeledger.simulation.serving.turns import Turns
@@ -59,7 +60,13 @@ class DrawnConversations(DrawnLoad):
         return self.sample().mean_turns
 
     def sample(self) -> Sessions:
-        """Conversations that stand for all."""
+        """Conversations that stand for all, whatever the rate and the seed."""
+        if self.requests is None and self.sharing is None and not self.by_stretch:
+            return _sampled(replace(self, arrivals=Arrivals("even", 1.0, 0.0), seed=0))
+        return self.drawn_sample()
+
+    def drawn_sample(self) -> Sessions:
+        """The same, drawn."""
         return self.sessions(n_samples(self._mean_asked), SAMPLE_SEED)
 
     @property
@@ -81,6 +88,12 @@ class DrawnConversations(DrawnLoad):
         drawn = load(max(n, math.ceil(n * (self._mean_asked + 1))), self.requests_per_s)
         firsts = drawn.input_tokens[:n].astype(float), drawn.output_tokens.astype(float)
         return draw_sessions(self.conversation, firsts, np.random.default_rng([seed, 5]), self._longest_tokens)
+
+
+@functools.lru_cache(maxsize=8)
+def _sampled(load: DrawnConversations) -> Sessions:
+    """A search asks for the same sample hundreds of times."""
+    return load.drawn_sample()
 
 
 def conversations_of(load: DrawnLoad, conversation: Conversation, longest_tokens: int | None) -> DrawnConversations:
@@ -148,7 +161,9 @@ def expected_hits(fleet: ServingClock, load: DrawnConversations, requests_per_s:
     for _ in range(_ROUNDS):
         here_s, away_s = turn_s(fleet, (unread, prompt, output), requests_per_s)
         hits = cache_hits(sessions, CacheLoad(requests_per_s, n, room, here_s, is_affine, tiers, away_s, is_split))
-        unread = prompt - float(np.mean(hits.by_turn))
+        left, unread = unread, prompt - float(np.mean(hits.by_turn))
+        if unread == left:
+            break
     return hits
 
 

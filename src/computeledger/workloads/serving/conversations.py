@@ -231,16 +231,16 @@ def characteristic_s(sizes: Floats, idle_s: Floats, per_s: float, room_tokens: f
     """
     if room_tokens <= 0:
         return 0.0
-    order = np.argsort(idle_s)
-    idle, size = idle_s[order], sizes[order] * per_s / len(sizes)
+    used_again = np.isfinite(idle_s) & (sizes > 0)
+    idle, size = idle_s[used_again], sizes[used_again] * per_s / len(sizes)
+    for_good = float(np.sum(sizes[np.isinf(idle_s)])) * per_s / len(sizes)
+    order = np.argsort(idle)
+    idle, size = idle[order], size[order]
     # of those idle for less than T the whole time counts, of the others T
-    done = np.concatenate([[0.0], np.cumsum(np.where(np.isfinite(idle), idle, 0.0) * size)])
-    left = np.concatenate([np.cumsum(size[::-1])[::-1], [0.0]])
-    held = done[:-1] + np.where(np.isfinite(idle), idle, 0.0) * left[:-1]
-    at = int(np.searchsorted(np.where(np.isfinite(idle), held, np.inf), room_tokens))
-    if at >= len(idle):
-        return math.inf
-    return float((room_tokens - done[at]) / left[at])
+    done = np.concatenate([[0.0], np.cumsum(idle * size)])
+    left = np.concatenate([np.cumsum(size[::-1])[::-1], [0.0]]) + for_good
+    at = int(np.searchsorted(done[:-1] + idle * left[:-1], room_tokens))
+    return float((room_tokens - done[at]) / left[at]) if left[at] > 0 else math.inf
 
 
 def cache_hits(sessions: Sessions, load: CacheLoad) -> CacheHits:

@@ -184,7 +184,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         )
     scores = INTERVAL_SCORES if chosen.setting.ranges else (0.0,)
     known = chosen.by_score
-    sure = _sure(ranked, asked)
+    sure, idle = _sure(ranked, asked)
     by_score = [(score, known[score] if score in known else attained_at(chosen, asked, score)) for score in scores]
     return KeptPromise(
         chosen=chosen,
@@ -193,7 +193,7 @@ def keep_promise(one: OnePool | None, two: TwoPools | None, refused: Mapping[str
         by_score=tuple(by_score),
         curve=tuple(curve),
         sure=tuple(sure),
-        idle=None if sure or not chosen.setting.ranges else _mostly_idle(chosen, asked),
+        idle=None if sure else idle,
         asked=asked,
         refused=why,
     )
@@ -301,33 +301,34 @@ def _curve(chosen: Finalist, asked: PromisedLoad) -> list[Attained]:
     return [points[ratio] for ratio in sorted(points)]
 
 
-def _sure(finalists: Sequence[Finalist], asked: PromisedLoad) -> list[tuple[Finalist, Attained]]:
-    """Fleets that keep the promise where real times are slower than in nine of ten cases, of the chosen layout first.
+def _sure(
+    finalists: Sequence[Finalist], asked: PromisedLoad
+) -> tuple[list[tuple[Finalist, Attained]], Attained | None]:
+    """Fleets that keep the promise where real times are slower than in nine of ten cases, of the chosen layout first;
+    and the chosen layout there on the most replicas that are looked at.
 
     Of the other layouts only one that takes fewer GPUs than those before it.
     """
     out: list[tuple[Finalist, Attained]] = []
-    most = float(MOST_COUNT)
+    most, first = float(MOST_COUNT), None
     for one in finalists:
         if not one.setting.ranges or one.price > most:
             continue
         unit = one_unit(one.setting, one.option, one.max_batch, asked, Z_90)
-        prices = prices_of(one.setting, one.layouts)
-        no_more = price_of_counts(prices, _idle_counts(unit, one, asked))
-        found = fitting_fleet(unit, one.option, asked, (prices, min(most, no_more)), one.best.counts)
+        counts, prices = _idle_counts(unit, one, asked), prices_of(one.setting, one.layouts)
+        idle = attained(unit, (counts, asked.load.requests_per_s), asked)
+        first = first or idle
+        if not idle.keeps(asked.promises):
+            continue
+        enough = min(most, price_of_counts(prices, counts))
+        found = fitting_fleet(unit, one.option, asked, (prices, enough), one.best.counts)
         if found is not None:
             out.append((one, found))
             most = (1 - 1e-9) * price_of_counts(prices, found.counts)
-    return out
+    return out, first
 
 
 def _idle_counts(unit: Unit, one: Finalist, asked: PromisedLoad) -> tuple[int, ...]:
     """Replicas of each pool beyond which more are no plan."""
     fewest = unit.fewest(asked.load.requests_per_s)
     return tuple(max(math.ceil(n / LEAST_LOADED), known) for n, known in zip(fewest, one.best.counts, strict=True))
-
-
-def _mostly_idle(one: Finalist, asked: PromisedLoad) -> Attained:
-    """A layout on replicas that mostly stand idle, where real times are slower than in nine of ten cases."""
-    unit = one_unit(one.setting, one.option, one.max_batch, asked, Z_90)
-    return attained(unit, (_idle_counts(unit, one, asked), asked.load.requests_per_s), asked)
