@@ -6,11 +6,14 @@ The work runs in one thread, its listener reads in another. Where nobody listens
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
 Item = TypeVar("Item")
+#: Silence after which work that is counted says how far it is [s]; later it says so less often, each fifth more.
+SILENT_S, LATER = 4.0, 0.2
 
 
 class StoppedError(BaseException):
@@ -33,13 +36,22 @@ class Progress:
     2
     """
 
-    __slots__ = ("depth", "done", "is_stopped", "say", "total", "what")
+    __slots__ = ("_said_s", "_since_s", "depth", "done", "is_stopped", "say", "total", "what")
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say
         self.done, self.total, self.what = 0, 0, ""
         self.is_stopped = False
         self.depth = 0
+        self._since_s = self._said_s = time.monotonic()
+
+    def tell(self) -> None:
+        """Say how far long work is, to whoever wants to be told."""
+        now_s = time.monotonic()
+        if self.say is None or now_s - self._said_s < max(SILENT_S, LATER * (now_s - self._since_s)):
+            return
+        self._said_s = now_s
+        self.say(f"{self.done:,} of {self.total:,} {self.what}" if self.total else f"{self.done:,} {self.what}")
 
 
 _heard: ContextVar[Progress | None] = ContextVar("heard", default=None)
@@ -76,16 +88,35 @@ def counted(items: Iterable[Item], what: str) -> Iterator[Item]:
         yield from items
         return
     known = list(items)
+    yield from watched(known, len(known), what)
+
+
+def watched(results: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """Go over results as they come, of so many in all (0: not known), and say how many have come.
+
+    Examples
+    --------
+    >>> with listening(Progress()) as heard:
+    ...     [(one, heard.done, heard.total) for one in watched(iter("ab"), 2, "letters")]
+    [('a', 0, 2), ('b', 1, 2)]
+    """
+    heard = _heard.get()
+    if heard is None:
+        yield from results
+        return
     heard.depth += 1
     try:
-        for place, item in enumerate(known):
+        if heard.depth == 1:
+            heard.done, heard.total, heard.what = 0, total, what
+        for place, item in enumerate(results):
             if heard.is_stopped:
                 raise StoppedError
             if heard.depth == 1:
-                heard.done, heard.total, heard.what = place, len(known), what
+                heard.done, heard.total, heard.what = place, total, what
             yield item
             if heard.depth == 1:
                 heard.done = place + 1
+                heard.tell()
     finally:
         heard.depth -= 1
 

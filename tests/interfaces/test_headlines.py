@@ -28,7 +28,9 @@ _VIEWS = [*((page.name, SMALL.get(page.name, {})) for page in PAGES),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth")),
           ("frontier", {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}),
           ("rl", dict(page_named("rl").presets["Asynchronous, two versions behind"])),
-          ("prices", {"threshold": "200K"})]  # fmt: skip
+          ("frontier", {"about": "labs"}), ("prices", {"about": "quality"}),
+          ("prices", {"about": "quality", "at": "0.6"}),
+          ("prices", {"about": "quality", "size-of": "gpt-oss-120b"}), ("prices", {"threshold": "200K"})]  # fmt: skip
 _COMMANDS = (
     "plan examples/deepseek-v3.toml", "plan examples/small-team-rl.toml",
     "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16",

@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import computeledger as cl
+from computeledger import progress
 from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.tables import new_table
+from computeledger.progress import Progress, listening
 from computeledger.questions import executors
+from computeledger.workloads.sweep import sweep
 
 ASKED = ["sweep", "--model", "llama-3.1-8b,llama-3.1-70b", "--system", "h100-nvl8", "--input-tokens", "1k,4k", "--json"]
 
@@ -194,3 +198,13 @@ def test_two_batches_and_copies_of_experts_are_asked_everywhere() -> None:
     assert clock.percentiles["ttft_s"]["p50"] == pytest.approx(alone.chosen.ttft_s, rel=0.01)
     with pytest.raises(InputError, match="without two_batches yet"):
         cl.sweep(**on, anchor="batch=32,isl=1024,osl=1024,tpot=21ms")
+
+
+def test_long_work_says_how_far_it_is_in_this_process_and_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SILENT_S", "LATER"):
+        monkeypatch.setattr(progress, name, 0.0)
+    said: list[str] = []
+    with listening(Progress(said.append)), ThreadPoolExecutor(2) as pool:
+        assert list(sweep(abs, [-1, -2, -3], pool, what="offers")) == [1, 2, 3]
+        assert list(sweep(abs, [-4, -5], what="offers")) == [4, 5]
+    assert said == ["1 of 3 offers", "2 of 3 offers", "3 of 3 offers", "1 of 2 offers", "2 of 2 offers"]

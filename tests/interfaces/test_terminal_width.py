@@ -51,6 +51,8 @@ _README = [
     )
 ]
 _PAIR = re.compile(r"(?<![\w.])\d[\d.,]*[KMBT]? (?:%|[kMGTµm]?(?:s|B|W|Wh|FLOP)|days|x)(?![\w/])")
+_UNIT = r"(?: ?[kMGTµm]?(?:s|B|W|%))?"
+_INTERVAL = re.compile(rf"(?<![\w.])-?\d[\d.]*{_UNIT} \u2013 -?\d[\d.]*{_UNIT}(?![\w/])")
 
 
 @pytest.mark.parametrize("line", [*_README, *_MORE])
@@ -82,8 +84,9 @@ def test_tables_fit_and_nothing_is_cut(
         assert max(map(cell_len, text.splitlines())) <= width
         assert text.count("\u2026") <= wide.count("\u2026")
         assert _words(wide) <= _words(text), sorted(_words(wide) - _words(text))[:5]
-        lost = set(_PAIR.findall(wide)) - set(_PAIR.findall(text))
-        assert not lost, sorted(lost)[:5]
+        for whole in (_PAIR, _INTERVAL):
+            lost = set(whole.findall(wide)) - set(whole.findall(text))
+            assert not lost, sorted(lost)[:5]
 
 
 def _words(text: str) -> set[str]:

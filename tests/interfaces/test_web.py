@@ -13,9 +13,13 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from computeledger.fields import fields_of
 from computeledger.interfaces.web import answers as web
 from computeledger.interfaces.web.app import create_app
-from computeledger.interfaces.web.pages import PAGES
+from computeledger.interfaces.web.ask import Kind
+from computeledger.interfaces.web.pages import PAGES, page_named
+from computeledger.interfaces.web.pages import frontier as page_frontier
+from computeledger.interfaces.web.pages import prices as page_prices
 from computeledger.interfaces.web.spec import checked
 
 #: Few samples of the engine's own: the pages ask as users do.
@@ -25,6 +29,7 @@ SMALL = {
     "rl": {"gpus": "16", "layout": "tp2", "training-layout": "tp2-dp8"},
     "facts": {"words": "h200 bandwidth"},
     "claims": {"verdict": "fails"},
+    "think": {"model": "qwen3-0.6b; qwen3-4b", "success": "0.3", "max-samples": "4"},
 }
 
 
@@ -66,7 +71,8 @@ def test_every_preset_of_every_page_answers(page: Any, client: TestClient) -> No
         assert answer.json()["headline"]
 
 
-_WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts")  # each offer of a comparison has its own, on Serve
+#: Each offer of a comparison has its own, on Serve.
+_WITHOUT_WORKING = ("accuracy", "claims", "compare", "facts", "sheet", "think")
 _ASKED = [*((page.name, SMALL.get(page.name, {})) for page in PAGES if page.name not in _WITHOUT_WORKING),
           *(("frontier", {"about": about}) for about in ("a run", "sites", "growth"))]  # fmt: skip
 
@@ -84,6 +90,33 @@ def test_every_figure_shows_formula_inputs_and_sources(name: str, query: dict[st
     assert all(term["source"] and term["href"].startswith("https://") for term in facts), facts
     if name not in ("route", "prices", "life"):
         assert facts
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("think?model=qwen3-0.6b;qwen3-4b&success=0.3&max-samples=4", "Qwen3 Technical Report"),
+        ("sheet", "genai-prices"),
+        ("prices?about=quality", "Rosetta Stone"),
+    ],
+)
+def test_an_answer_without_working_offers_none_and_links_to_its_sources(
+    path: str, said: str, client: TestClient
+) -> None:
+    view = client.get(f"/view/{path}").json()
+    assert not [one for part in ("tiles", "plots", "tables") for one in view[part] if one["key"]]
+    assert any(said in words and address.startswith("https://") for words, address in view["links"])
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("frontier", page_frontier.KINDS), ("prices", page_prices.KINDS)])
+def test_every_box_of_a_page_with_several_questions_is_one_of_theirs(name: str, kinds: dict[str, Kind]) -> None:
+    """A box is shown for the questions that take it, and every question finds its boxes."""
+    about, *boxes = page_named(name).controls
+    assert about.choices == tuple(kinds)
+    shown = {one.name: one.only.removeprefix("about=").split("|") for one in boxes}
+    for kind, one in kinds.items():
+        assert {name for name, where in shown.items() if kind in where} == set(one.boxes)
+        assert {name.replace("-", "_") for name in one.boxes} <= fields_of(one.question).keys()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ def test_the_name_of_an_offer_opens_the_same_question_on_serve(client: TestClien
         ({"1.name": "a", "3.name": "a"}, "3.name", "two offers of one name"),
         ({"3.backend": "vlm"}, "3.backend", "did you mean 'vllm'?"),
         ({"7.system": "h100-nvl8"}, "", "no control of this page"),
+        ({"3.api": "groq/llama-3.1-8b-instant"}, "3.api", "in place of a system"),
+        ({"1.system": "", "2.system": "", "3.system": "", "3.api": "groq/llama-3.1-8b"}, "3.api", "did you mean"),
     ],
 )
 def test_bad_input_is_said_at_the_box_of_its_offer(

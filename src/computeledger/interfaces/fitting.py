@@ -20,7 +20,8 @@ _LEAST = 12
 #: Where a line may not break: between a number and its unit, and around the dash of an interval.
 _GLUE = re.compile(
     r"(?<=[\dKMBTx%]) (?=%|[\u2013+]|(?:[kMGTPEZ\u00b5mn]?(?:s|B|W|Wh|FLOP|bit|tokens?)(?:/\w+)*|GPU\S*|days?|"
-    r"hours?|h|min|months?|years?|x|USD\S*)(?!\w)|to [-\d])|(?<=\u2013) (?=[\d$])|(?<=\d to) (?=[-\d])"
+    r"hours?|h|min|months?|years?|x|USD\S*)(?!\w)|to [-\d])| (?=\u2013 [-\d$])|(?<=\u2013) (?=[-\d$])|"
+    r"(?<=\d to) (?=[-\d])"
 )
 _BAR = re.compile("[\u2588\u00b7 ]{4,}")
 
@@ -39,12 +40,14 @@ class Page(Console):
 
 
 def wrapped(text: str | Text, width: int) -> Text:
-    """Break a text into lines, never between a number and its unit.
+    """Break a text into lines, never between a number and its unit, nor within an interval.
 
     Examples
     --------
     >>> wrapped("a layout takes 9.87 %", 18).plain.splitlines()
     ['a layout takes', '9.87 %']
+    >>> wrapped("prefills of others 974 µs – 2.42 ms", 30).plain.splitlines()
+    ['prefills of others', '974 µs – 2.42 ms']
     """
     whole = text if isinstance(text, Text) else Text(text)
     if all(cell_len(line) <= width for line in whole.plain.splitlines()):

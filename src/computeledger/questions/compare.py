@@ -33,8 +33,9 @@ class OfferTerms(Asked):
         "text", "Where it stands: a name, which changes no figure.", label="Region", blank="not said"
     )
     api: str | None = asked(
-        "text", "A price sheet in place of a system: provider/model, or a sheet's TOML file.", metavar="SHEET"
-    )
+        "text", "A price sheet in place of a system: provider/model, or a sheet's TOML file.", metavar="SHEET",
+        label="API",
+    )  # fmt: skip
     api_mode: str = shared(BillQuestion, "mode")
     occupancy: Uncertain | None = shared(
         CostQuestion, "occupancy", blank="100 %: the fleet is held for this load alone"

@@ -102,20 +102,26 @@ class QualityQuestion(Asked):
 
     at: float | None = asked(
         "fraction", "Score on --benchmark whose price over time is asked.", is_open=True, is_single=True,
-        metavar="SCORE", blank="all models by ability",
+        metavar="SCORE", label="Score", group="Quality", slider=(0.05, 0.95), blank="all models by ability",
     )  # fmt: skip
-    benchmark: str = asked("text", "Benchmark of that score.", ANCHOR, choices=tuple(GUESS_FRACTION), metavar="NAME")
+    benchmark: str = asked(
+        "text", "Benchmark of that score.", ANCHOR, choices=tuple(GUESS_FRACTION), metavar="NAME", label="Benchmark",
+        group="Quality",
+    )  # fmt: skip
     inputs_per_output: float = asked(
-        "ratio", "Input tokens for each output token in a blended price.", 3.0, is_single=True, metavar="X"
-    )
+        "ratio", "Input tokens for each output token in a blended price.", 3.0, is_single=True, metavar="X",
+        label="Input per output", group="Quality", slider=(0.1, 100),
+    )  # fmt: skip
     size_of: str | None = asked(
         "text", "Evaluated version whose size is implied, by its price and by its ability.", metavar="VERSION",
-        blank="none",
+        label="Size of", group="Quality", blank="none",
     )  # fmt: skip
     no_reasoning: bool = asked(
         "switch",
         "Leave out models that reason before they answer: they write more tokens for the same question.",
         False,
+        label="Without reasoning",
+        group="Quality",
     )
 
     def check(self) -> None:

@@ -7,7 +7,7 @@ under way, so that a sweep may be longer than memory.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Executor, Future
 from itertools import islice
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.progress import counted
+from computeledger.progress import counted, watched
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
@@ -62,6 +62,14 @@ def sweep(
     if executor is None:
         yield from map(evaluate, counted(blocks, what))
         return
+    total = len(blocks) if isinstance(blocks, Sized) else 0
+    yield from watched(_in_order(evaluate, blocks, executor, window), total, what)
+
+
+def _in_order(
+    evaluate: Callable[[Block], Result], blocks: Iterable[Block], executor: Executor, window: int
+) -> Iterator[Result]:
+    """Results of other processes in the order of their blocks, a window of them under way."""
     rest = iter(blocks)
     waiting: deque[Future[Result]] = deque(executor.submit(evaluate, block) for block in islice(rest, max(window, 1)))
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import point, show, words
+from computeledger.questions.wording import point, words
 
 _ROW_PX, _AXIS_PX = 46, 52
 _COLOR = "#0072B2"
@@ -15,20 +15,20 @@ _COLOR = "#0072B2"
 _MARK, _WORDS = -0.14, 0.24
 
 
-def costs_figure(offers: Mapping[str, Any], unit: str) -> Spec:
-    """Costs with their 90 % intervals, in the order given, the first on top; ratios are distances.
+def intervals_figure(offers: Mapping[str, Any], unit: str) -> Spec:
+    """Quantities with their 90 % intervals, in the order given, the first on top; ratios are distances.
 
     Examples
     --------
     >>> one, two = ({"p05": x / 2, "p10": x / 2, "p50": x, "p90": 2 * x, "p95": 2 * x} for x in (1.0, 30.0))
-    >>> costs_figure({"a": one, "b": two}, "USD")["data"][1]["y"]
+    >>> intervals_figure({"a": one, "b": two}, "USD")["data"][1]["y"]
     [0.86, -0.14]
     """
     places = range(len(offers))[::-1]
     rows = [(value, place + _MARK, _COLOR, "circle") for place, value in zip(places, offers.values(), strict=True)]
     ends = [point(value, key) for value in offers.values() for key in ("p05", "p50", "p95")]
     notes = [f"{plain(name)}  <b>{words(point(value), unit)}</b>" for name, value in offers.items()]
-    return _figure(parts.interval_marks(rows, unit, _ROW_PX), notes, ends)
+    return _figure(parts.interval_marks(rows, unit, _ROW_PX), notes, ends, unit)
 
 
 def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
@@ -59,7 +59,7 @@ def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
     return _figure([lines, *marks], notes, [part for _, *prices in offers for part in prices])
 
 
-def _figure(data: list[Spec], notes: Sequence[str], values: Iterable[float]) -> Spec:
+def _figure(data: list[Spec], notes: Sequence[str], values: Iterable[float], unit: str = "USD") -> Spec:
     n = len(notes)
     lines = [parts.note(text, place + _WORDS) for place, text in zip(range(n)[::-1], notes, strict=True)]
     return {
@@ -67,7 +67,7 @@ def _figure(data: list[Spec], notes: Sequence[str], values: Iterable[float]) -> 
         "layout": parts.layout(
             _ROW_PX * n + _AXIS_PX,
             lines,
-            xaxis=parts.log_axis(values, lambda value: show(value, "USD")),
+            xaxis=parts.log_axis(values, lambda value: words(value, unit)),
             yaxis={"range": [-0.6, n - 0.4], **parts.ROWS},
             margin={"l": 4, "r": 12, "t": 4, "b": 36},
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import parts
@@ -12,6 +12,8 @@ from computeledger.units import MONTH_S, format_si
 
 #: A share is written as a multiple from here on.
 _MULTIPLE = 10.0
+#: A chance from which on a plot of years ends.
+_SURE = 0.99
 
 
 def cost_figure(document: Mapping[str, Any]) -> Spec:
@@ -91,6 +93,30 @@ def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Sp
     )  # fmt: skip
     layout["margin"] = {"l": 4, "r": 8, "t": 34, "b": 44}
     return {"data": data, "layout": layout}
+
+
+def chances_figure(rows: Sequence[Mapping[str, Any]], chosen: str) -> Spec:
+    """The chance by the end of each year under each scenario, until the run is all but sure in all of them.
+
+    Examples
+    --------
+    >>> rows = [{"scenario": "trend", "probability_by_year": [{"date": "2027-12-31", "probability": 0.5}]}]
+    >>> chances_figure(rows, "trend")["data"][0]["y"]
+    [0.5]
+    """
+    ends = [one["date"] for one in rows[0]["probability_by_year"]]
+    least = [min(row["probability_by_year"][place]["probability"] for row in rows) for place in range(len(ends))]
+    shown = next((place + 1 for place, chance in enumerate(least) if chance > _SURE), len(ends))
+    data: list[Spec] = [
+        {"type": "scatter", "mode": "lines+markers", "name": row["scenario"], "x": ends[:shown],
+         "y": rounded(one["probability"] for one in row["probability_by_year"][:shown]),
+         "line": {"color": SERIES[place % len(SERIES)], "width": 3.5 if row["scenario"] == chosen else 1.5,
+                  "dash": "solid" if place < len(SERIES) else "dot"},
+         "marker": {"symbol": parts.MARKS[place % len(parts.MARKS)], "size": 7},
+         "hovertemplate": f"{parts.plain(row['scenario'])}, by %{{x}}: %{{y:.0%}}<extra></extra>"}
+        for place, row in enumerate(rows)
+    ]  # fmt: skip
+    return _framed(data, {"type": "date"}, {"tickformat": ".0%", "range": [-0.03, 1.03]})
 
 
 #: Sites that a plot of power shows by name, the largest ones.

@@ -236,7 +236,8 @@ def _ridge(chip: Any, precision: str = "bf16") -> float:
 
 def _roofs(chip: Any, dash: str, reach: tuple[float, float]) -> tuple[list[Spec], list[Spec]]:
     """Roof lines of a chip by precision with their labels: bf16 from the left edge, narrower ones from its ridge."""
-    lines, notes = [], []
+    lines: list[Spec] = []
+    notes: list[Spec] = []
     bandwidth = words(chip.hbm_bytes_per_s.value, "B/s")
     for precision, fact in chip.peak_flop_per_s.items():
         ridge, peak = _ridge(chip, precision), fact.value
@@ -249,6 +250,10 @@ def _roofs(chip: Any, dash: str, reach: tuple[float, float]) -> tuple[list[Spec]
             "line": {"color": NEUTRAL, "width": 2 if precision == "bf16" else 1.2,
                      "dash": dash if precision == "bf16" else "dot"},
         })  # fmt: skip
+        same = next((one for one in notes if one["y"] == math.log10(peak)), None)
+        if same is not None:
+            same["text"] = f"{precision}, {same['text']}"
+            continue
         notes.append({"x": math.log10(reach[1]), "y": math.log10(peak), "xanchor": "right", "yanchor": "bottom",
                       "text": precision, "showarrow": False, "font": {"size": 12}})  # fmt: skip
     return lines, notes

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plots.bars import bars_figure
-from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.plots.clues import pulls_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import interval_words, percent, point, words
@@ -19,6 +18,13 @@ _NAMES = {
     "gpu_hours": ("GPU-hours", "GPU-hours"),
     "training_usd": ("Cost of the run", "USD"),
 }
+#: What the law of a clue was fitted on.
+_SOURCES = {
+    "release date": ("epoch-models", "epoch-frontier-models"),
+    "price": ("genai-prices", "litellm-prices"),
+    "output speed": ("aiconfigurator",),
+    "benchmark scores": ("epoch-capabilities-index", "epoch-benchmark-runs"),
+}
 #: A probability below this is printed as less than it.
 _LEAST = 1e-3
 _COLUMNS = ("clue", "says", "alone #", "all others #", "moves by #", "agrees at #")
@@ -30,10 +36,11 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     active = found["n_params_active"]
     against = found["conflicts"]
     said = f" In conflict with the others: {', '.join(against)}." if against else " No clue contradicts the others."
-    bars = {"before any clue": found["n_params_active_before"]}
-    bars |= {f"{one['clue']} alone": one["n_params_active_alone"] for one in found["clues"]}
-    bars["all clues"] = active
-    caption = "Active parameters from each clue alone (with the date, where it is known), and from all; 90 % intervals."
+    caption = (
+        "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "
+        "below it goes from the median of all other clues to that of all."
+    )
+    figure = pulls_figure(found["clues"], found["n_params_active_before"], active, "params")
     return View(
         title="A closed model's sheet",
         overline="sheet",
@@ -42,12 +49,12 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
             f"confidence.{said if len(found['clues']) > 1 else ''}"
         ),
         tiles=tuple(_tile(found, key) for key in _NAMES),
-        plots=(Plot("active", "Active parameters", caption, bars_figure(bars, "params", PHASE_COLORS["pretraining"]),
-                    "clues"),),
+        plots=(Plot("active", "Active parameters, and what each clue does to them", caption, figure, "clues"),),
         tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
                ("Chip of the run", found["accelerator"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
+        sources=tuple(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots.compare import costs_figure, even_figure
+from computeledger.interfaces.plots.compare import even_figure, intervals_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import percent, span, words
@@ -230,7 +230,7 @@ def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
         "A request's cost with its 90 % interval, over times and prices, on a scale of ratios; one that is open ends "
         "at the median."
     )
-    return [Plot("cost", "Cost of a request", caption, costs_figure(values, "USD"), "usd_per_request")]
+    return [Plot("cost", "Cost of a request", caption, intervals_figure(values, "USD"), "usd_per_request")]
 
 
 def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:

@@ -95,6 +95,8 @@ _FITS = "8-bit weights over the memory of a scale-up domain, in percent, or a mu
 def _forecast(document: Document) -> View:
     target = format_si(document["target"], "FLOP")
     plots_ = (
+        Plot("chances", "Chance by the end of each year", "Share of the sampled paths that are there, by the scenario "
+             "that growth follows.", plots.chances_figure(document["scenarios"], document["scenario"]), "date"),
         Plot("runs", "Training compute", "The largest training run known at the end of each quarter, and its forecast.",
              plots.ahead_figure(document["ahead"], document["target"]), "growth_per_year"),
         Plot("sites", "Power of the largest site", "Facility power; projections of the data are left out.",

@@ -10,6 +10,7 @@ from typing import Any
 from computeledger.frontier.releases import foretold_releases
 from computeledger.frontier.spread import SpreadResult, fibre
 from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.compare import intervals_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
@@ -158,9 +159,12 @@ def _labs(answer: LabsAnswer) -> View:
         headline = f"{first['lab']}: the data name its sites only."
     off = [abs(one) for one in found["growth_left_out_log"].values()]
     basis = dict.fromkeys(one["basis"] for one in found["labs"])
+    fleets = {one["lab"]: one["fleet_h100e_8bit"] for one in found["labs"] if one["fleet_h100e_8bit"] is not None}
+    caption = "All that a lab uses, rented or owned, in 8-bit H100-equivalents; 90 % intervals, on a scale of ratios."
     return View(
         title=f"Labs on {answer.date}",
         headline=headline + (" Sites and fleets of that day are projected." if found["projected"] else ""),
+        plots=(Plot("fleets", "Fleets", caption, intervals_figure(fleets, ""), "fleet_h100e_8bit"),) if fleets else (),
         tables=(Table("Fleets in 8-bit H100-equivalents, and what they train", _LABS, rows, "fleet_h100e_8bit",
                       "site and named: what the data name (named: confident to all); its power with the 90 % interval "
                       "of revisions; fleet: all that a lab uses, rented or owned; a run takes the whole of it"),

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from computeledger.economics.quality.value import LEAST_RECORDS, LEAST_SPAN_YEARS, Offer
+from computeledger.interfaces.plots.compare import intervals_figure
 from computeledger.interfaces.plots.quality import offers_figure, records_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answer import Answer
-from computeledger.questions.answers.prices.quality import QualityAnswer, QualityPriceAnswer, QualitySizeAnswer
+from computeledger.questions.answers.prices.quality import (
+    ImpliedSize,
+    QualityAnswer,
+    QualityPriceAnswer,
+    QualitySizeAnswer,
+)
 from computeledger.units import format_count, format_si, format_usd
 
 #: Rows of the table of what is strong for its price.
 _MOST = 10
+#: Of evaluations and prices.
+_SOURCES = ("epoch-benchmark-runs", "genai-prices", "litellm-prices", "litellm-editions")
 
 
 def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (every row names its source in the document)
@@ -35,7 +43,8 @@ def _ranking(answer: QualityAnswer) -> View:
         overline="prices quality",
         headline=(
             f"Of {len(offers)} evaluated models {len(front)} are beaten by none that costs as little; "
-            f"{front[0].name} is the strongest, at {format_usd(front[0].usd_per_mtok)}/Mtok."
+            f"{front[0].name} is the strongest, ability {front[0].ability:.2f} ± {front[0].ability_error:.2f}, at "
+            f"{format_usd(front[0].usd_per_mtok)}/Mtok."
         ),
         plots=(
             Plot(
@@ -64,6 +73,7 @@ def _ranking(answer: QualityAnswer) -> View:
             f"{format_count(len(answer.unpriced), 'evaluated version')} without a price in any source: left out",
         ),
         grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
+        sources=_SOURCES,
     )  # fmt: skip
 
 
@@ -90,6 +100,7 @@ def _price(answer: QualityPriceAnswer) -> View:
                       answer.fall.ratio, "fall.ratio"),)  # fmt: skip
     if decline is not None:
         low, high = map(_times, (decline.p05_ratio_per_year, decline.p95_ratio_per_year))
+        said += f" It gets {_times(decline.ratio_per_year)} times cheaper a year, {low} – {high}."
         tiles = (
             Tile(
                 "Cheaper a year", f"{_times(decline.ratio_per_year)} ×", f"{low} – {high}", decline.ratio_per_year,
@@ -117,14 +128,14 @@ def _price(answer: QualityPriceAnswer) -> View:
         tables=(Table("Cheapest so far", ("date", "model", "score #", "USD/Mtok #", "read in"), rows, "records"),),
         notes=notes,
         grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
+        sources=_SOURCES,
     )
 
 
 def _size(answer: QualitySizeAnswer) -> View:
     active, total = answer.fit_active, answer.fit_total
     rows: list[list[str | Cell]] = [
-        [one.kind, one.told_by, format_si(one.p50_params), f"{format_si(one.p05_params)} – {format_si(one.p95_params)}"]
-        for one in answer.implied
+        [one.kind, one.told_by, format_si(one.p50_params), _ends(one)] for one in answer.implied
     ]
     for kind, known in (("active", answer.published_active_params), ("total", answer.published_total_params)):
         if known is not None:
@@ -154,15 +165,39 @@ def _size(answer: QualitySizeAnswer) -> View:
             f"ability {answer.ability:.2f} ± {answer.ability_error:.2f}",
         ),
         headline=(
-            f"About {format_si(by_price.p50_params)} active parameters by its price, "
-            f"{format_si(by_ability.p50_params)} in all by its ability."
+            f"About {format_si(by_price.p50_params)} active parameters by its price, {_ends(by_price)}; "
+            f"{format_si(by_ability.p50_params)} in all by its ability, {_ends(by_ability)}."
+        ),
+        plots=(
+            Plot(
+                "implied",
+                "Implied size",
+                "Medians with 90 % intervals, on a scale of ratios.",
+                intervals_figure(_sizes(answer), "params"),
+                "implied",
+            ),
         ),
         tables=(Table("Implied size", ("parameters", "told by", "median #", "90 % interval"), rows, "implied"),),
         notes=notes,
         grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
+        sources=_SOURCES,
     )
 
 
+def _ends(one: ImpliedSize) -> str:
+    return f"{format_si(one.p05_params)} – {format_si(one.p95_params)}"
+
+
+def _sizes(answer: QualitySizeAnswer) -> dict[str, Any]:
+    """What price and ability imply, and what was published."""
+    ends = {f"{one.kind}, by {one.told_by}": (one.p05_params, one.p50_params, one.p95_params) for one in answer.implied}
+    published = {"active": answer.published_active_params, "total": answer.published_total_params}
+    ends |= {f"{kind}, published": (size, size, size) for kind, size in published.items() if size is not None}
+    return {
+        name: {"p05": low, "p10": low, "p50": mid, "p90": high, "p95": high} for name, (low, mid, high) in ends.items()
+    }
+
+
 def _times(ratio: float) -> str:
-    """A ratio in two digits, in full where it is large."""
-    return f"{ratio:.2g}" if ratio < 100 else f"{float(f'{ratio:.2g}'):,.0f}"
+    """A ratio in two digits."""
+    return f"{ratio:.2g}" if ratio < 100 else format_si(ratio, digits=2)

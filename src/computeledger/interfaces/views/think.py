@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.view import Cell, Table, Tile, View
-from computeledger.questions.answer import Answer
+from computeledger.interfaces.plots.thinking import ways_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.questions.answers.think import ThinkAnswer
 from computeledger.questions.wording import interval_words, percent, words
+from computeledger.sources import load_sources
 from computeledger.units import format_count, format_si
 
 #: Rows of the front that are shown, about.
 _ROWS = 16
 
 
-def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws are in the document)
+def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (the laws are in the document)
     """The cheapest and the fastest way, the cheapest of each model, and ways that none beats."""
     document = answer.to_dict()
     target, tasks = percent(document["success_fraction"]), document["benchmark"]
@@ -26,7 +28,8 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws are i
     else:
         soon = fast["where_fastest"]
         headline = (
-            f"At least cost {_way(best)}: {words(best['usd_per_task'], 'USD')} a task. With the least wait "
+            f"At least cost {_way(best)}: {words(best['usd_per_task'], 'USD')} a task, and "
+            f"{percent(best['success'])} solved ({interval_words(best['success'], 'fraction')}). With the least wait "
             f"{_way(fast)}: {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}."
         )
         tiles = (
@@ -41,10 +44,33 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws are i
         title=f"{target} of {tasks}: {format_count(document['ways_compared'], 'way')} compared",
         headline=headline,
         tiles=tiles,
+        plots=(_plot(answer, document),),
         tables=tuple(tables),
-        grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
+        grounds=(*_published(document), *(f"assumed: {one}" for one in document["assumptions"])),
+        sources=_sources(answer),
         overline="think",
     )
+
+
+def _sources(answer: ThinkAnswer) -> tuple[str, ...]:
+    """Sources of published successes; the law has none of its own."""
+    keys = dict.fromkeys(one.way.level.basis.partition(", ")[0] for one in answer.options)
+    return tuple(key for key in keys if key in load_sources())
+
+
+def _published(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where the successes on the front were read."""
+    places = dict.fromkeys(one["basis"] for one in document["front"])
+    return (f"success of a single answer: {'; '.join(places)}",) if places else ()
+
+
+def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
+    """Success against cost."""
+    front = set(answer.front)
+    beaten = [(one.usd_per_task, one.way.success) for one in answer.options if one not in front]
+    figure = ways_figure([(_way(row), row) for row in document["front"]], beaten, document["success_fraction"])
+    caption = "Each mark is a model with a limit of thinking and a number of samples; bars are 90 % intervals."
+    return Plot("ways", "Success against the cost of a task", caption, figure, "front", is_wide=True)
 
 
 def _way(row: Mapping[str, Any]) -> str:

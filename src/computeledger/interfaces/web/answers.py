@@ -13,9 +13,10 @@ from computeledger.errors import InputError, shown
 from computeledger.files import without_user_files
 from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.pages import page_named
-from computeledger.interfaces.web.spec import Answer, ControlError, Page, blamed, checked
+from computeledger.interfaces.web.spec import Answer, ControlError, Page, View, blamed, checked
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer as CommandAnswer
+from computeledger.sources import load_sources
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
@@ -102,9 +103,27 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     answer = _answer(page, asked)
     if working:
         return _json({"working": _working(page, asked, answer), "command": answer.command})
-    view = _fields(page.view(answer))
+    drawn = page.view(answer)
+    view = _fields(drawn if _has_working(answer) else _without_working(drawn))
     resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
+
+
+def _has_working(answer: Answer) -> bool:
+    return not isinstance(answer.source, CommandAnswer) or answer.source.has_working
+
+
+def _without_working(view: View) -> View:
+    """A view whose figures offer no working, with links to its sources in place of it."""
+    known = load_sources()
+    links = (*view.links, *((f"source: {known[key].title}", known[key].url) for key in view.sources))
+    return dataclasses.replace(
+        view,
+        tiles=tuple(dataclasses.replace(one, key="") for one in view.tiles),
+        plots=tuple(dataclasses.replace(one, key="") for one in view.plots),
+        tables=tuple(dataclasses.replace(one, key="") for one in view.tables),
+        links=links,
+    )
 
 
 def _working(page: Page, asked: Mapping[str, str], answer: Answer) -> Any:

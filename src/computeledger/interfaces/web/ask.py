@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
 
 from computeledger.arrays import Range
 from computeledger.errors import InputError
-from computeledger.fields import SWITCH, Field, Record, fields_of, question_from, read_value
+from computeledger.fields import SWITCH, TEXTS, Field, Given, Record, fields_of, question_from, read_value
 from computeledger.interfaces.options import CONTEXT
-from computeledger.interfaces.web.spec import Answer, Values
+from computeledger.interfaces.web.spec import Answer, Control, Values
 from computeledger.questions.answer import Answer as CommandAnswer
 
 _Q = TypeVar("_Q", bound=Record)
@@ -71,9 +72,47 @@ def ask(
     return Answer(answer(options), line)
 
 
-def spelt_option(one: Field, text: str) -> str:
-    """An option as it is written on a command line."""
-    return one.option if one.dimension == SWITCH else f"{one.option}={text}"
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of several questions that a page asks: its command, record and answer, its boxes, and its argument."""
+
+    command: str
+    question: type[Record]
+    answer: Callable[[Any], CommandAnswer]
+    boxes: tuple[str, ...]
+    argument: str = ""
+
+
+def about(kinds: Mapping[str, Kind]) -> Control:
+    """The box that says which of a page's questions is asked."""
+    return Control("about", "Ask about", "choice", default=next(iter(kinds)), choices=tuple(kinds))
+
+
+def of_kinds(kinds: Mapping[str, Kind], controls: Sequence[Control]) -> tuple[Control, ...]:
+    """Controls of a page with several questions: each is shown where a question takes it."""
+    said = {
+        name: "|".join(kind for kind, one in kinds.items() if name in one.boxes) for name in (c.name for c in controls)
+    }
+    return (about(kinds), *(replace(one, only=f"about={said[one.name]}") for one in controls))
+
+
+def ask_kind(kinds: Mapping[str, Kind], values: Values, working: bool) -> Answer:
+    """Ask the question of a page that its first box names."""
+    one = kinds[values["about"]]
+    asked = {name: text for name, text in values.items() if name in one.boxes}
+    return ask_question(one.command, one.question, one.answer, asked, working, one.argument)
+
+
+def spelt_options(one: Field, text: str) -> list[str]:
+    """An option as it is written on a command line, once for each of several texts."""
+    if one.dimension == SWITCH:
+        return [one.option]
+    return [f"{one.option}={part}" for part in (_several(text) if one.dimension == TEXTS else (text,))]
+
+
+def _several(text: str) -> tuple[str, ...]:
+    """Texts of one box, with semicolons between them."""
+    return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
 def ask_question(
@@ -96,10 +135,21 @@ def ask_question(
     """
     known = fields_of(question)
     named = {key.replace("-", "_"): text for key, text in values.items()}
-    found = answer(question_from(question, named, lambda one: one.option))
     spelt = known | {alias: one for one in known.values() for alias in one.aliases}
-    changed = {key: text for key, text in named.items() if read_value(spelt[key], text, key) != spelt[key].default}
-    options = [text if key == argument else spelt_option(spelt[key], text) for key, text in changed.items()]
+    given: dict[str, Given] = {
+        key: _several(text) if key in spelt and spelt[key].dimension == TEXTS else text for key, text in named.items()
+    }
+    found = answer(question_from(question, given, lambda one: one.option))
+    changed = {
+        key: text
+        for key, text in named.items()
+        if spelt[key].is_required or read_value(spelt[key], given[key], key) != read_value(spelt[key], None, key)
+    }
+    options = [
+        part
+        for key, text in changed.items()
+        for part in ([text] if key == argument else spelt_options(spelt[key], text))
+    ]
     return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from computeledger.economics.thinking.samples import correlation_by_kind, tied_o
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.fields import Given
+from computeledger.files import user_files_allowed
 from computeledger.physics.transformer import n_params_active, n_params_total
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, from_python
@@ -72,6 +74,8 @@ class Priced:
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ThinkAnswer(Answer):
     """Ways to a success: the cheapest, the fastest, and those that none beats."""
+
+    has_working = False
 
     question: ThinkQuestion
     options: tuple[Priced, ...]
@@ -252,8 +256,16 @@ def _front(question: ThinkQuestion, name: str, length: float) -> list[ServingOpt
         model=name, system=question.system, price=question.price, samples=_SAMPLES,
         input_tokens=question.input_tokens, output_tokens=length,
     )  # fmt: skip
+    return list(_searched(asked) if user_files_allowed() else _kept_search(asked))
+
+
+def _searched(asked: ServeQuestion) -> tuple[ServingOption, ...]:
     options: Sequence[ServingOption] = answer_one_pool(asked).options
-    return pareto_front(options)
+    return tuple(pareto_front(options))
+
+
+#: The same where no file can be read, so that a question has one answer: who moves the success waits for nothing again.
+_kept_search = functools.lru_cache(maxsize=512)(_searched)
 
 
 def _usd(question: ThinkQuestion, way: Way, option: ServingOption) -> float:

@@ -14,6 +14,8 @@ from computeledger.interfaces.web.pages import prices as page_prices
 from computeledger.interfaces.web.pages import rl as page_rl
 from computeledger.interfaces.web.pages import route as page_route
 from computeledger.interfaces.web.pages import serve as page_serve
+from computeledger.interfaces.web.pages import sheet as page_sheet
+from computeledger.interfaces.web.pages import think as page_think
 from computeledger.interfaces.web.spec import Page
 
 PAGES: tuple[Page, ...] = (
@@ -24,7 +26,9 @@ PAGES: tuple[Page, ...] = (
     page_pretrain.PAGE,
     page_rl.PAGE,
     page_prices.PAGE,
+    page_sheet.PAGE,
     page_route.PAGE,
+    page_think.PAGE,
     page_frontier.PAGE,
     page_accuracy.PAGE,
     page_claims.PAGE,

@@ -40,6 +40,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
 #: What an offer says of itself.
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "system": {"kind": "choice", "choices": ("", *offered_systems()), "choice_of": bundled_system_id, "blank": ""},
+    "api": {"blank": "none: a system", "help": "In place of a system, such as groq/llama-3.1-8b-instant."},
     "name": {},
     "model": {"kind": "choice", "choices": ("", *model_ids()), "choice_of": model_name, "blank": "the workload's"},
     "precision": {"kind": "choice", "choices": ("", "bf16", "fp8", "fp4", "int8", "int4"), "blank": "as stored"},
@@ -66,8 +67,8 @@ def _shared_control(name: str) -> Control:
 
 def _own_control(place: int, name: str) -> Control:
     first = _FIRST[place - 1] if place <= len(_FIRST) else {}
-    look = {**_OWN[name], "group": f"Offer {place}", "default": first.get(name, ""), "help": ""}
-    if name not in ("system", "term"):
+    look = {"help": "", **_OWN[name], "group": f"Offer {place}", "default": first.get(name, "")}
+    if name not in ("system", "api", "term"):
         look["follows"] = f"{place}.system"
     return dataclasses.replace(control_of((_TERMS | _SERVE)[name], look), name=f"{place}.{name}", option="")
 
@@ -94,9 +95,12 @@ def tables_of(values: Values) -> tuple[dict[str, Any], list[int]]:
         section = _PROMISE if field.takes_quantile else _WORKLOAD
         table = slots.setdefault(int(place), {}) if place else shared[section]
         table[field.name] = text if field.dimension == TEXT else _number(text)
-    without = next((place for place, table in slots.items() if "system" not in table), None)
+    without = next((place for place, table in slots.items() if not table.keys() & {"system", "api"}), None)
     if without is not None:
-        raise ControlError(f"{without}.system", "needed; Remove takes the offer away")
+        raise ControlError(f"{without}.system", "needed, or an API in place of it; Remove takes the offer away")
+    both = next((place for place, table in slots.items() if table.keys() >= {"system", "api"}), None)
+    if both is not None:
+        raise ControlError(f"{both}.api", "in place of a system: empty one of the two")
     used = {name: table for name, table in shared.items() if table}
     return {**used, "offer": [slots[place] for place in sorted(slots)]}, sorted(slots)
 
@@ -108,13 +112,13 @@ def _number(text: str) -> float | int | str:
     return float(text) if "." in text else int(text)
 
 
-def _offers(values: Values) -> tuple[Offers, str]:
-    """The offers that the boxes describe, and the text of their file."""
+def _offers(values: Values) -> tuple[Offers, list[int], str]:
+    """The offers that the boxes describe, their slots, and the text of their file."""
     tables, slots = tables_of(values)
     if not slots:
         raise ControlError("1.system", "at least one offer is needed: add one")
     try:
-        return read_offers(tables), plan_text(tables)
+        return read_offers(tables), slots, plan_text(tables)
     except InputError as error:
         raise _at_its_box(str(error), slots) from None
 
@@ -133,23 +137,25 @@ def _at_its_box(message: str, slots: list[int]) -> InputError:
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    offers, text = _offers(with_times(_CONTROLS, values))
-    found = answer_compare(CompareQuestion(offers=offers))
+    offers, slots, text = _offers(with_times(_CONTROLS, values))
+    try:
+        found = answer_compare(CompareQuestion(offers=offers))
+    except InputError as error:
+        raise _at_its_box(str(error), slots) if ": api: " in str(error) else error from None
     return Answer(found.to_dict(working=working), "computeledger compare OFFERS.toml", found, text)
 
 
 def _view(answer: Answer) -> View:
     found: CompareAnswer = answer.source
     view = view_of(found)
-    first, *others = (dataclasses.replace(one, key="") for one in view.tables)
+    first, *others = view.tables
     if found.offers:
         links = [_on_serve(one.offer) for one in found.offers]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
         note = "the name of an offer opens it on Serve, with its working, layouts and curves"
         first = dataclasses.replace(first, rows=rows, note=note)
-    plots = tuple(dataclasses.replace(one, key="") for one in view.plots)
     blocks = (("OFFERS.toml", answer.plan or ""),)
-    return dataclasses.replace(view, tables=(first, *others), plots=plots, blocks=blocks, grounds=view.grounds[:1])
+    return dataclasses.replace(view, tables=(first, *others), blocks=blocks, grounds=view.grounds[:1])
 
 
 def _linked(cell: str | Cell, href: str) -> Cell:
@@ -170,6 +176,7 @@ PAGE = Page(
     _view,
     presets={
         "Three systems, limits at the median": {},
+        "Two systems beside an API": {"3.system": "", "3.api": "groq/llama-3.1-8b-instant"},
         "H100 or B200, promised to 95 % of the requests": {"ttft": "p95:2s", "tpot": "p95:40ms", "3.system": ""},
         "H200 rented, reserved, owned": {
             "1.system": "h200-nvl8", "2.system": "h200-nvl8", "3.system": "h200-nvl8",

@@ -1,49 +1,54 @@
-"""The page *Frontier*: what power and money can train, sites, growth, and when a run is possible."""
+"""The page *Frontier*: what power and money can train, when a run is possible, sites, labs, growth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from computeledger.fields import Record
-from computeledger.interfaces.web.ask import ask_question
+from computeledger.frontier.growth import shipped_scenarios
+from computeledger.interfaces.web.ask import Kind, ask_kind, of_kinds
 from computeledger.interfaces.web.spec import Answer, Control, Page, Values
-from computeledger.questions.answer import Answer as CommandAnswer
 from computeledger.questions.answers.frontier.forecast import answer_forecast, answer_growth
+from computeledger.questions.answers.frontier.labs import answer_labs
 from computeledger.questions.answers.frontier.sites import answer_sites
 from computeledger.questions.answers.frontier.systems import answer_systems
-from computeledger.questions.frontier import ForecastQuestion, GrowthQuestion, SitesQuestion, SystemsQuestion
+from computeledger.questions.frontier import (
+    ForecastQuestion,
+    GrowthQuestion,
+    LabsQuestion,
+    SitesQuestion,
+    SystemsQuestion,
+)
 
-#: By what is asked about: the command, its question, its answer, the controls it takes, and its argument.
-_KINDS: dict[str, tuple[str, type[Record], Callable[[Any], CommandAnswer], tuple[str, ...], str]] = {
-    "a system": ("systems", SystemsQuestion, answer_systems, ("duration", "utilization", "spec"), "spec"),
-    "a run": ("forecast", ForecastQuestion, answer_forecast, ("by", "duration", "utilization", "flop"), "flop"),
-    "sites": ("sites", SitesQuestion, answer_sites, ("site",), ""),
-    "growth": ("growth", GrowthQuestion, answer_growth, ("first", "years"), ""),
+_TRAINING = ("duration", "utilization")
+#: By what is asked about.
+KINDS = {
+    "a system": Kind("frontier systems", SystemsQuestion, answer_systems, ("spec", *_TRAINING), "spec"),
+    "a run": Kind(
+        "frontier forecast", ForecastQuestion, answer_forecast, ("flop", "scenario", "by", *_TRAINING), "flop"
+    ),
+    "sites": Kind("frontier sites", SitesQuestion, answer_sites, ("site",)),
+    "labs": Kind("frontier labs", LabsQuestion, answer_labs, ("date", "lab", "scenario", *_TRAINING)),
+    "growth": Kind("frontier growth", GrowthQuestion, answer_growth, ("first", "years", "scenario")),
 }
-_CONTROLS = (
-    Control("about", "Ask about", "choice", default="a system", choices=tuple(_KINDS)),
-    Control("spec", "System", "text", default="400 MW facility of gb200-gpu", group="A system", only="about=a system",
+_CONTROLS = of_kinds(KINDS, (
+    Control("spec", "System", "text", default="400 MW facility of gb200-gpu", group="A system",
             help="Such as 5 GW facility of gb200-gpu, 100K chips of h100-sxm5-80gb, $10bn of gb200-gpu, 7 buildings x "
             "65 MW IT of trainium2."),
-    Control("flop", "Size of the run", unit="FLOP", default="1e28", low=1e25, high=1e31, group="A run",
-            only="about=a run"),
-    Control("by", "By the day", "text", group="A run", only="about=a run", blank="any",
-            help="Such as 2028-12-31: with what chance?"),
-    Control("duration", "Length of the run", "text", default="4 months", group="Training", only="about=a system|a run"),
+    Control("flop", "Size of the run", unit="FLOP", default="1e28", low=1e25, high=1e31, group="A run"),
+    Control("by", "By the day", "text", group="A run", blank="any", help="Such as 2028-12-31: with what chance?"),
+    Control("scenario", "Scenario", "choice", choices=("", *shipped_scenarios()), group="Growth",
+            blank="the trend, beside all", help="What growth follows from today on."),
+    Control("site", "Site", "text", group="Sites", blank="all", help="Part of its name."),
+    Control("date", "On the day", "text", default="2026-08-22", group="Labs", help="A day, or a month: its last day."),
+    Control("lab", "Lab", "text", group="Labs", blank="all"),
+    Control("first", "Data since", "text", unit="day", default="2022-01-01", group="Growth"),
+    Control("years", "Years ahead", unit="years", default="5", low=1, high=15, log=False, whole=True, group="Growth"),
+    Control("duration", "Length of the run", "text", default="4 months", group="Training"),
     Control("utilization", "Utilisation", unit="fraction", default="0.4", low=0.05, high=0.7, log=False,
-            group="Training", only="about=a system|a run", help="FLOP over dense bf16 peak."),
-    Control("site", "Site", "text", group="Sites", only="about=sites", blank="all", help="Part of its name."),
-    Control("first", "Data since", "text", unit="day", default="2022-01-01", group="Growth", only="about=growth"),
-    Control("years", "Years ahead", unit="years", default="5", low=1, high=15, log=False, whole=True, group="Growth",
-            only="about=growth"),
-)  # fmt: skip
+            group="Training", help="FLOP over dense bf16 peak."),
+))  # fmt: skip
 
 
 def _answer(values: Values, working: bool) -> Answer:
-    name, question, answer, wanted, argument = _KINDS[values["about"]]
-    asked = {one: values[one] for one in wanted if one in values}
-    return ask_question(f"frontier {name}", question, answer, asked, working, argument)
+    return ask_kind(KINDS, values, working)
 
 
 PAGE = Page(
@@ -54,7 +59,9 @@ PAGE = Page(
         "100,000 H100": {"spec": "100K chips of h100-sxm5-80gb"},
         "$10bn of GB200": {"spec": "$10bn of gb200-gpu"},
         "When is a run of 1e28 FLOP possible?": {"about": "a run"},
+        "The same run where power is short": {"about": "a run", "scenario": "power-limited", "by": "2028-12-31"},
         "Known sites": {"about": "sites"},
+        "Labs in August 2026": {"about": "labs"},
         "Growth and scenarios": {"about": "growth"},
     },
 )  # fmt: skip

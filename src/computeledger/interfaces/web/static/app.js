@@ -236,12 +236,20 @@ async function fetched(path, signal, more = {}) {
 
 let far = 0;
 
+// before a first answer the page says that one is on its way, and how far it is; later the last answer stays
+function computing(text) {
+  byId("computing").textContent = text;
+  byId("computing").hidden = !text;
+  byId("headline").hidden = Boolean(text);
+}
+
 function tellFar({ done, total, what } = { done: 0, total: 0, what: "" }) {
   far = Math.max(far, done);
   const bar = document.querySelector(".bar");
   bar.classList.toggle("known", total > 1);
   bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
   byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : what || "working";
+  if (!byId("computing").hidden) computing(total > 1 ? `Computing: ${done} of ${total} ${what} done.` : "Computing.");
 }
 
 async function settle() {
@@ -265,7 +273,7 @@ async function ask(isSettled = false, before = 0) {
   asking = own;
   root.dataset.asking = "on";
   far = 0;
-  const slow = setTimeout(() => { byId("busy").hidden = false; }, SLOW_MS);
+  const slow = setTimeout(() => { byId("busy").hidden = false; if (latest === null) computing("Computing."); }, SLOW_MS);
   let tell;
   try {
     const wanted = [fetched(`/view/${given.page}?${query}`, own.stop.signal)];
@@ -318,6 +326,7 @@ function complain(error) {
   for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
   byId("answer").classList.toggle("stale", error !== null);
   if (error === null) return;
+  computing("");
   answered = null;
   isSettling = false;
   if (latest === null && startOver(error)) return;
@@ -374,6 +383,7 @@ const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "
 
 async function show(view, other) {
   complain(null);
+  computing("");
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
   byId("headline").textContent = unbroken(view.headline);
   byId("command").textContent = view.command;

@@ -44,6 +44,8 @@ _WRONG_WORDS = (
 class ClosedModelAnswer(Answer):
     """A closed model's sheet: its figures, what each clue does to them, and which clues contradict the others."""
 
+    has_working = False
+
     question: SheetQuestion
     scraps: Scraps
     result: ClosedModel

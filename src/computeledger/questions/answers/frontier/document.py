@@ -13,7 +13,8 @@ from computeledger.arrays import median
 from computeledger.frontier.abilities import Trainable
 from computeledger.frontier.decoding import Reinforces, Serves
 from computeledger.frontier.epoch_files import CREDIT, SiteDate
-from computeledger.frontier.forecast import Backtest, Reached, Tested
+from computeledger.frontier.forecast import Backtest, Reached
+from computeledger.frontier.forecast import Tested as Hindcast
 from computeledger.frontier.growth import Growth, Projection, Scenario
 from computeledger.frontier.needs import Needed
 from computeledger.frontier.revisions import site_interval
@@ -24,6 +25,9 @@ from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series, date_of, year_of
 from computeledger.questions.document import document, picked
 from computeledger.workloads.result import quantity
+
+#: Year ends for which a forecast says its chance, from that of the last data on.
+CHANCE_YEARS = 15
 
 
 def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
@@ -122,7 +126,7 @@ def known_systems_document(sites: Iterable[SiteDate]) -> list[dict[str, Any]]:
     return [picked(one, "name", "date", "h100e_8bit", "capex_usd") for one in sites]
 
 
-def tested_document(one: Tested) -> dict[str, Any]:
+def hindcast_document(one: Hindcast) -> dict[str, Any]:
     """A series forecast from a cut-off."""
     middle, spread = one.predicted.middle, one.predicted.spread
     rows = zip(
@@ -162,7 +166,7 @@ def backtest_document(found: Backtest) -> dict[str, Any]:
             "median_width_log10_90",
             "largest_width_log10_90",
         ),
-        "series": [tested_document(one) for one in found.parts],
+        "series": [hindcast_document(one) for one in found.parts],
         "credit": CREDIT,
     }
 
@@ -212,7 +216,11 @@ def _dates(found: Reached) -> dict[str, str]:
 def slice_document(scenario: Scenario, found: Reached, by: str | None) -> dict[str, Any]:
     """The forecast on condition of a scenario."""
     chance = {} if by is None else {"probability": found.probability_by(by)}
-    return {"scenario": scenario.name, "note": scenario.note, **chance, "date": _dates(found)}
+    first = int(found.series.dates[-1][:4])
+    ends = [f"{year}-12-31" for year in range(first, first + CHANCE_YEARS)]
+    yearly = [{"date": end, "probability": found.probability_by(end)} for end in ends]
+    return {"scenario": scenario.name, "note": scenario.note, **chance, "date": _dates(found),
+            "probability_by_year": yearly}  # fmt: skip
 
 
 def gpu_time_document(needed: Needed) -> dict[str, Any]:

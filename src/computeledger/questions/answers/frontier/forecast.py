@@ -265,8 +265,9 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
     target, duration, utilization = (median_of(one) for one in (question.flop, question.duration, question.utilization))
     stage("the record so far")
     trend = when_reached(run_series(), target, question.samples, question.seed)
-    slices = {one.name: _slice(one, trend) for one in load_scenarios(question.scenario).values()}
-    taken = next(iter(slices.values())) if len(slices) == 1 else _slice(shipped_scenarios()[TREND], trend)
+    asked, free = load_scenarios(question.scenario), shipped_scenarios()[TREND]
+    slices = {one.name: _slice(one, trend) for one in {TREND: free, **asked}.values()}
+    taken = slices[next(iter(asked))] if len(asked) == 1 else _slice(free, trend)
     needed = needed_system(target, question.accelerator, duration, utilization)
     runs, dates = run_series(), forecast_series(run_series(), _UNTIL)[0]
     ahead = Ahead(runs, dates, predicted_under(trend.model, runs, dates, taken.pace))

@@ -41,6 +41,8 @@ RUNS_CREDIT = "Data: Epoch AI, AI Models, CC BY 4.0 (https://epoch.ai/data/ai-mo
 class LabsAnswer(Answer):
     """Labs side by side at a date."""
 
+    has_working = False
+
     question: LabsQuestion
     date: str
     labs: Sequence[LabAt]
@@ -150,6 +152,8 @@ def _one_scenario(given: str) -> Mapping[str, Scenario]:
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class RunsAnswer(Answer):
     """Training runs by date of release."""
+
+    has_working = False
 
     question: RunsQuestion
     runs: Sequence[ListedRun]

@@ -51,6 +51,8 @@ class BenchmarkScale:
 class QualityAnswer(Answer):
     """Evaluated models by ability, beside their blended price."""
 
+    has_working = False
+
     question: QualityQuestion
     offers: tuple[Offer, ...]
     trend: Trend
@@ -63,6 +65,8 @@ class QualityAnswer(Answer):
 @dataclass(frozen=True, repr=False, slots=True)
 class QualityPriceAnswer(Answer):
     """Launch prices of a quality, each below all before it, and the line through their logarithms."""
+
+    has_working = False
 
     question: QualityQuestion
     benchmark: str
@@ -87,6 +91,8 @@ class ImpliedSize:
 @dataclass(frozen=True, repr=False, slots=True)
 class QualitySizeAnswer(Answer):
     """What a model's price and its ability imply of its size; ``published`` where the weights are open."""
+
+    has_working = False
 
     question: QualityQuestion
     version: str
