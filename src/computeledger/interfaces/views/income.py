@@ -66,6 +66,9 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     rows: list[tuple[str | Cell, ...]] = [
         (said, _shown(income[key], unit, key)) for key, unit, said in _ROWS if key in income
     ]
+    if income["irr_per_year"] is None and point(income["npv_usd"]) > 0:
+        at = next(place for place, row in enumerate(_ROWS) if row[0] == "irr_per_year")
+        rows[at] = (_ROWS[at][2], "above 1,000 % a month")
     rows += [
         (f"tokens of a {name} user and day", quantity_cell(value, ""))
         for name, value in income["tokens_per_user_day"].items()
