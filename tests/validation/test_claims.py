@@ -48,7 +48,7 @@ FINDINGS = {
     "C030": "fails", "C033": "fails", "C047": "fails", "C070": "fails", "C080": "fails",
     "C081": "fails", "C088": "fails", "C100": "fails", "C101": "fails", "C103": "fails",
     "C115": "fails", "C120": "fails", "C122": "fails", "C127": "fails", "C131": "fails",
-    "C142": "fails", "C146": "holds_if", "C152": "fails", "C171": "fails", "C173": "fails", "C029": "holds_if",
+    "C142": "fails", "C146": "holds_if", "C152": "fails", "C171": "fails", "C173": "holds_if", "C029": "holds_if",
     "C039": "holds_if", "C064": "holds_if", "C113": "holds_if", "C117": "holds_if", "C119": "holds_if",
     "C124": "holds_if", "C132": "holds_if", "C133": "holds_if", "C135": "holds_if", "C136": "holds_if",
     "C137": "holds_if", "C138": "holds_if", "C140": "holds_if", "C143": "holds_if", "C145": "holds_if",

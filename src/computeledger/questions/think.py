@@ -38,8 +38,21 @@ class ThinkQuestion(Asked):
         is_single=True, metavar="D", label="Pretraining", group="What", unit="tokens",
     )  # fmt: skip
     false_accept: float | None = asked(
-        "fraction", "Share of wrong answers that a verifier accepts (0 for a proof, or complete tests), where there is "
-        "one.", is_single=True, metavar="F", label="Verifier errs", group="How", blank="no verifier: votes",
+        "fraction", "Share of wrong answers that a verifier or a selector accepts (0 for a proof, or complete tests).",
+        is_single=True, metavar="F", label="Verifier errs", group="How", blank="no verifier: votes",
+    )  # fmt: skip
+    proposer: str | None = asked(
+        "text", "Base model that proposes several answers; each of the models reads them and selects one.",
+        metavar="ID", label="Proposer", group="How", blank="each model answers itself",
+    )  # fmt: skip
+    proposer_success: float | None = asked(
+        "fraction", "Share of tasks that one proposal solves.", is_single=True, least=0.001, most=0.999, metavar="F",
+        label="One proposal", group="How", blank="that of the model without thinking",
+    )  # fmt: skip
+    selector_tokens: float | None = asked(
+        "tokens", "Tokens that a selector writes about a proposal (assumption).", is_open=True, least=1.0, most=1e6,
+        is_single=True, metavar="L", unit="tokens", label="Selecting", group="How",
+        blank="those of an answer without thinking",
     )  # fmt: skip
     max_samples: int = asked(
         "whole", "Most answers per task; powers of two are compared.", 64, least=1, most=4096, metavar="N",

@@ -13,6 +13,8 @@ from computeledger.economics.thinking.measured import Measured, measured
 
 _SHORTER, _SPREADS, _ALL = np.arange(-1.2, -0.25, 0.05), np.arange(0.4, 1.0, 0.05), np.arange(0.5, 1.5, 0.05)
 _RUNS = "budgeted-maths-runs"
+#: A limit bites where it leaves less than this of success.
+BITES = 0.95
 
 
 @dataclass(frozen=True, slots=True)

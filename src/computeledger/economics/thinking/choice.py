@@ -4,35 +4,60 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from computeledger.economics.thinking.budget import budgets_left_out, shipped_lengths
+from computeledger.economics.thinking.budget import BITES, budgets_left_out, closed_left_out, shipped_lengths
+from computeledger.economics.thinking.interval import half_width
 from computeledger.economics.thinking.level import (
+    BY_FAMILY,
+    BY_MODEL,
+    OTHER_BENCHMARKS,
+    LeftOut,
     Thinker,
-    half_width,
+    anchored_logit,
     level_logit,
     levels_left_out,
-    logit,
     shipped_levels,
+    spread_left_out,
     success_of,
 )
-from computeledger.economics.thinking.measured import Measured, level_rows, measured
+from computeledger.economics.thinking.measured import UNKNOWN, Measured, family_of, level_rows, measured
 from computeledger.economics.thinking.samples import (
     correlation_by_kind,
+    likenesses,
     tries_left_out,
     verified_right,
+)
+from computeledger.economics.thinking.votes import (
+    ELSEWHERE,
+    OWN,
+    WrongAnswers,
     vote_right,
     votes_left_out,
 )
 
 #: Limits of thoughts that are compared, in mean lengths without a limit (a choice).
 LIMITS = (0.25, 0.5, 1.0, 2.0, math.inf)
-#: Share of a limited curve's fall from which on its left-out errors tell of limits.
-_CUT = 0.95
 SINGLE, VOTE, VERIFIED, SIDE_BY_SIDE = "single", "vote", "verified", "verified, side by side"
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """How alike two answers of a model to a task are.
+
+    Attributes
+    ----------
+    correlation : float
+        Of two answers [-].
+    known : str
+        What it rests on: the model's kind, its other benchmarks, or this one.
+    """
+
+    correlation: float
+    known: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +76,10 @@ class Level:
         Success without thinking, which an answer that is cut short falls back to [-].
     natural_tokens : float
         Mean length without a limit [token].
-    tied : float
-        Share of wrong answers that agree [-].
+    likeness : Alike
+        How alike two answers to a task are.
+    wrong : WrongAnswers
+        How wrong answers differ.
     """
 
     name: str
@@ -62,7 +89,8 @@ class Level:
     logit_half_width: float
     floor: float
     natural_tokens: float
-    tied: float
+    likeness: Alike
+    wrong: WrongAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +129,7 @@ class Way:
 def known_levels(name: str, benchmark: str) -> list[tuple[Measured, float]]:
     """Published levels of a model on a benchmark, one per kind of answers, each with the half-width of its interval."""
     rows = [row for row in level_rows() if same_model(row.model, name) and row.benchmark == benchmark]
-    return [(row, published_half_width()) for row in rows]
+    return [(row, published_half_width(row.success)) for row in rows]
 
 
 def same_model(published: str, name: str) -> bool:
@@ -120,27 +148,63 @@ def _plain(name: str) -> str:
 
 
 @functools.cache
-def published_half_width() -> float:
-    """Logits that hold nine of ten differences between two publications of one model on one benchmark."""
+def _published_twice() -> float:
+    """Half-width of a 90 % interval about a published level, in arcsines of its root: by what two publications differ.
+
+    Repetitions of a share scatter alike on that scale, near its ends too.
+    """
     groups: dict[tuple[str, str, str], list[Measured]] = {}
     for row in measured():
         if row.selection == "single" and row.kind in ("distilled", "thinking") and row.source != "epoch-benchmark-runs":
             groups.setdefault((row.model, row.benchmark, row.kind), []).append(row)
-    apart = [
-        abs(logit(one.success, one.benchmark) - logit(rows[0].success, rows[0].benchmark))
+    return half_width([
+        (one.model, math.asin(math.sqrt(one.success)) - math.asin(math.sqrt(rows[0].success)))
         for rows in groups.values()
         for one in rows[1:]
         if one.source != rows[0].source
-    ]
-    return float(np.quantile(apart, 0.9))
+    ])  # fmt: skip
+
+
+def published_half_width(success: float) -> float:
+    """Half-width in logits of a 90 % interval about a published level.
+
+    Examples
+    --------
+    >>> 0.2 < published_half_width(0.5) < published_half_width(0.9) < 0.6
+    True
+    """
+    return 2 * _published_twice() / math.sqrt(success * (1 - success))
 
 
 def law_level(thinker: Thinker, name: str, benchmark: str) -> tuple[float, float]:
     """Logit of a model's success by the law, what was published of it elsewhere taken in, and its half-width."""
     rows = [row for row in level_rows() if same_model(row.model, name) and row.kind == thinker.kind]
     known = [(row.benchmark, row.success) for row in rows if row.benchmark != benchmark]
-    width = half_width(levels_left_out(is_known_elsewhere=bool(known)))
-    return level_logit(shipped_levels(), thinker, benchmark, known), width
+    by = BY_MODEL if family_of(name) in {family_of(row.model) for row in level_rows()} else BY_FAMILY
+    if not known:
+        return level_logit(shipped_levels(), thinker, benchmark), _level_width(levels_left_out(by=by))
+    score = anchored_logit(shipped_levels(), spread_left_out(by), thinker, benchmark, known)
+    return score, _level_width(levels_left_out(OTHER_BENCHMARKS, by))
+
+
+def _level_width(rows: Sequence[LeftOut]) -> float:
+    return half_width([(one.group, one.logit_error) for one in rows])
+
+
+def alike_of(name: str, kind: str, benchmark: str) -> Alike:
+    """Correlation of a model's answers: as published on the tasks, else on others, else of models of its kind.
+
+    Examples
+    --------
+    >>> alike_of("Qwen3-14B", "thinking", "aime-2024").known, alike_of("nobody's", "thinking", "aime-2024").known
+    ('four answers a task', 'nothing')
+    """
+    pairs = {one.benchmark: one.correlation for one in likenesses() if one.model == name and one.kind == kind}
+    if benchmark in pairs:
+        return Alike(pairs[benchmark], OWN)
+    if pairs:
+        return Alike(float(np.mean(list(pairs.values()))), ELSEWHERE)
+    return Alike(correlation_by_kind()[kind], UNKNOWN)
 
 
 @functools.cache
@@ -180,17 +244,19 @@ def _lengths(kinds: tuple[str, ...]) -> dict[str, float]:
 
 
 @functools.cache
-def _errors() -> dict[str, float]:
-    """What nine of ten left-out errors of success stay below: limits that cut, or do not; votes; tries."""
-    cut = [error for _, error, _, left in budgets_left_out() if left < _CUT]
-    past = [error for _, error, _, left in budgets_left_out() if left >= _CUT]
+def error_widths() -> dict[str, float]:
+    """Half-widths of 90 % intervals of success: under limits that bite, or do not; of tries; of votes."""
+    limits = budgets_left_out()
     found = {
-        "limit": cut,
-        "past": past,
-        "vote": [e for _, e in votes_left_out()],
-        "tries": [e for _, e in tries_left_out()],
+        "bites": [*(row[:2] for row in limits if row[3] < BITES), *((row[0], row[2]) for row in closed_left_out())],
+        "past": [row[:2] for row in limits if row[3] >= BITES],
+        "tries": list(tries_left_out()),
+        **{
+            known: [(vote.row.model, error) for vote, error in votes_left_out(known)]
+            for known in (UNKNOWN, ELSEWHERE, OWN)
+        },
     }
-    return {name: float(np.quantile(np.abs(errors), 0.9)) for name, errors in found.items()}
+    return {name: half_width(errors) for name, errors in found.items()}
 
 
 def ways_of(level: Level, max_samples: int, false_accept: float | None) -> Iterator[Way]:
@@ -225,22 +291,24 @@ def ways_of(level: Level, max_samples: int, false_accept: float | None) -> Itera
 
 def _way(level: Level, budget: float, samples: int, selection: str, false_accept: float) -> Way:
     law = shipped_lengths()
-    alike = correlation_by_kind()[level.kind]
+    alike = level.likeness.correlation
     done = law.finished_fraction(budget, level.natural_tokens)
 
     def reached(success: float) -> tuple[float, float]:
         one = min(level.floor, success) + max(success - level.floor, 0.0) * done
         if selection == VOTE:
-            return vote_right(one, alike, samples, level.tied), float(samples)
+            return vote_right(one, alike, samples, level.wrong), float(samples)
         if selection in (VERIFIED, SIDE_BY_SIDE):
             right, tries = verified_right(one, alike, samples, false_accept)
             return right, tries if selection == VERIFIED else float(samples)
         return one, 1.0
 
     success, answers = reached(level.success)
-    ends = [reached(one)[0] for one in _ends(level)]
-    missed = 0.0 if math.isinf(budget) else _errors()["limit" if done < _CUT else "past"]
-    missed = math.hypot(missed, {SINGLE: 0.0, VOTE: _errors()["vote"]}.get(selection, _errors()["tries"]))
+    ends = [reached(one)[0] for one in ends_of(level)]
+    missed = 0.0 if math.isinf(budget) else error_widths()["bites" if done < BITES else "past"]
+    missed = math.hypot(
+        missed, {SINGLE: 0.0, VOTE: error_widths()[level.likeness.known]}.get(selection, error_widths()["tries"])
+    )
     used = law.used_tokens(budget, level.natural_tokens)
     wait = used * answers if selection in (SINGLE, VERIFIED) else law.longest_tokens(
         samples, budget, level.natural_tokens)  # fmt: skip
@@ -252,7 +320,8 @@ def _way(level: Level, budget: float, samples: int, selection: str, false_accept
     )  # fmt: skip
 
 
-def _ends(level: Level) -> tuple[float, float]:
+def ends_of(level: Level) -> tuple[float, float]:
+    """Ends of the 90 % interval of a level's success."""
     score = math.log(level.success / (1 - level.success))
     low, high = (success_of(score + side * level.logit_half_width, "") for side in (-1, 1))
     return low, high

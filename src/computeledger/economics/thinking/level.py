@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from computeledger.economics.thinking.measured import (
     GUESS,
     KINDS,
     LEVEL_BENCHMARKS,
+    UNKNOWN,
     Measured,
+    family_of,
     level_rows,
     pretraining_tokens,
+    released_year,
 )
 from computeledger.units import GIGA, TERA
 
@@ -28,6 +32,10 @@ _CLIP = 0.004
 _TAIL, _PASSES = 4.0, 12
 #: Ridge that keeps the fit determined where a left-out model was the only one of its kind.
 _RIDGE = 0.0005
+#: Year from which release is counted.
+_YEAR = 2025.0
+#: Benchmarks whose mean slope is 1, and the least slope of any.
+_UNIT, _FLATTEST = ("aime-2024", "aime-2025"), 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +50,64 @@ class Thinker:
         Of its base [token].
     kind : str
         One of :data:`~computeledger.economics.thinking.measured.KINDS`.
+    released : float
+        Year: later models get more out of the same parameters and tokens [-].
     """
 
     active: float
     total: float
     pretraining_tokens: float
     kind: str
+    released: float
 
 
 @dataclass(frozen=True, slots=True)
 class LevelFit:
-    """Coefficients of the law, and the spread of what it leaves.
+    """Coefficients of the law of levels.
 
     Attributes
     ----------
     values : dict of float
         By name: one per benchmark, what distillation and thinking add (in mathematics, in science), and exponents of
         the odds in active parameters, in stored over active ones and in pretraining tokens.
-    own, rest : float
-        Standard deviations, in logits: of what a model has of its own, and of what is left in one benchmark [-].
+    slopes : dict of float
+        By benchmark: how much a model's ability moves the logit there; 1 on average of the two of AIME [-].
     """
 
     values: dict[str, float]
+    slopes: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far models that were not seen lie from the law: variances of what it misses.
+
+    Attributes
+    ----------
+    own, field, rest : float
+        Of what a model has of its own on every benchmark; of its own in mathematics, or in science; of what is left on
+        one benchmark. Abilities squared, logits squared for what is left [-].
+    """
+
     own: float
+    field: float
     rest: float
+
+    def shared(self, first: str, second: str) -> float:
+        """Covariance of a model's abilities on two benchmarks [-]."""
+        return self.own + (self.field if (first in GUESS) == (second in GUESS) else 0.0)
 
 
 NAMES = (*LEVEL_BENCHMARKS, *(f"{kind}, {field}" for kind in KINDS[1:] for field in ("mathematics", "science")),
-         "active parameters", "stored over active parameters", "pretraining tokens")  # fmt: skip
+         "active parameters", "stored over active parameters", "pretraining tokens", "a year later")  # fmt: skip
 
 
-def _design(thinker: Thinker, benchmark: str) -> list[float]:
-    row = [float(benchmark == name) for name in LEVEL_BENCHMARKS]
+def _features(thinker: Thinker, benchmark: str) -> list[float]:
+    """What a model's ability is linear in."""
     science = benchmark in GUESS
-    row += [float(thinker.kind == kind and science == which) for kind in KINDS[1:] for which in (False, True)]
+    row = [float(thinker.kind == kind and science == which) for kind in KINDS[1:] for which in (False, True)]
     return [*row, math.log(thinker.active / GIGA), math.log(thinker.total / thinker.active),
-            math.log(thinker.pretraining_tokens / TERA)]  # fmt: skip
+            math.log(thinker.pretraining_tokens / TERA), thinker.released - _YEAR]  # fmt: skip
 
 
 def logit(success: float, benchmark: str) -> float:
@@ -101,49 +131,67 @@ def success_of(score: float, benchmark: str) -> float:
 
 def thinker_of(row: Measured) -> Thinker:
     """A published row's model."""
-    return Thinker(row.active, row.total, pretraining_tokens(row.model) or math.nan, row.kind)
+    return Thinker(row.active, row.total, pretraining_tokens(row.model) or math.nan, row.kind, released_year(row.model))
 
 
 def fit_levels(rows: Sequence[Measured]) -> LevelFit:
-    """Fit ``logit s = a_benchmark + c_kind + n ln N + m ln(N_total / N) + d ln D``, robustly.
+    """Fit ``logit s = a_benchmark + b_benchmark (c_kind + n ln N + m ln(N_total / N) + d ln D + y year)``, robustly.
+
+    Slopes and the rest in turn: a model's ability is what the law says and, shrunk, what its own figures add.
 
     Examples
     --------
     >>> fit = shipped_levels()
-    >>> fit.values["active parameters"] > 0, fit.values["thinking, mathematics"] > 0
-    (True, True)
+    >>> fit.values["active parameters"] > 0, fit.values["thinking, mathematics"] > 0, fit.slopes["math-500"] < 1
+    (True, True, True)
     """
-    table = np.array([_design(thinker_of(row), row.benchmark) for row in rows])
+    places = np.array([LEVEL_BENCHMARKS.index(row.benchmark) for row in rows])
+    features = np.array([_features(thinker_of(row), row.benchmark) for row in rows])
     seen = np.array([logit(row.success, row.benchmark) for row in rows])
-    weight = np.ones(len(rows))
-    found = np.zeros(table.shape[1])
+    _, models = np.unique([f"{row.model} {row.kind}" for row in rows], return_inverse=True)
+    weight, slopes = np.ones(len(rows)), np.ones(len(LEVEL_BENCHMARKS))
     for _ in range(_PASSES):
+        slope = slopes[places]
+        table = np.column_stack([np.eye(len(LEVEL_BENCHMARKS))[places], features * slope[:, None]])
         weighted = table * weight[:, None]
         found = np.linalg.solve(weighted.T @ table + _RIDGE * np.eye(table.shape[1]), weighted.T @ seen)
         left = seen - table @ found
         scale = 1.4826 * float(np.median(np.abs(left)))
         weight = (_TAIL + 1) / (_TAIL + (left / scale) ** 2)
-    own, rest = _spreads(rows, seen - table @ found)
-    return LevelFit(dict(zip(NAMES, map(float, found), strict=True)), own, rest)
+        own = np.bincount(models, slope * left) / (1 + np.bincount(models, slope**2))
+        ability = features @ found[len(LEVEL_BENCHMARKS) :] + own[models]
+        slopes = _slopes(places, ability, seen, weight)
+    values = dict(zip(NAMES, map(float, found), strict=True))
+    return LevelFit(values, dict(zip(LEVEL_BENCHMARKS, map(float, slopes), strict=True)))
 
 
-def _spreads(rows: Sequence[Measured], left: Floats) -> tuple[float, float]:
-    """Between models and within them, by the variance of means and of what is left around them."""
-    names = np.array([f"{row.model} {row.kind}" for row in rows])
-    groups = [left[names == name] for name in sorted(set(names.tolist()))]
-    whole = [group for group in groups if len(group) > 1]
-    inside = float(np.mean([group.var(ddof=1) for group in whole]))
-    between = max(float(np.var([group.mean() for group in whole], ddof=1)) - inside / len(LEVEL_BENCHMARKS), 1e-6)
-    return math.sqrt(between), math.sqrt(inside)
+def _slopes(places: NDArray[np.intp], ability: Floats, seen: Floats, weight: Floats) -> Floats:
+    """Of each benchmark, by weighted least squares about its own means; AIME's mean is 1."""
+    found = np.ones(len(LEVEL_BENCHMARKS))
+    for place in np.unique(places):
+        here = places == place
+        share = weight[here] / weight[here].sum()
+        x = ability[here] - share @ ability[here]
+        found[place] = max(_FLATTEST, float((share * x) @ seen[here] / max((share * x) @ x, 1e-9)))
+    return np.asarray(found / np.mean([found[LEVEL_BENCHMARKS.index(name)] for name in _UNIT]))
 
 
-def level_logit(fit: LevelFit, thinker: Thinker, benchmark: str, known: Sequence[tuple[str, float]] = ()) -> float:
-    """Logit of success on a benchmark; what is known of the model on others shifts it (shrunk towards the law).
+def level_logit(fit: LevelFit, thinker: Thinker, benchmark: str) -> float:
+    """Logit of success on a benchmark, above guessing, where nothing is known of the model."""
+    features = np.array(_features(thinker, benchmark))
+    ability = float(features @ [fit.values[name] for name in NAMES[len(LEVEL_BENCHMARKS) :]])
+    return fit.values[benchmark] + fit.slopes[benchmark] * ability
+
+
+def anchored_logit(
+    fit: LevelFit, spread: Spread, thinker: Thinker, benchmark: str, known: Sequence[tuple[str, float]]
+) -> float:
+    """Logit of success on a benchmark; figures of the model shift its ability, shrunk by how far models lie apart.
 
     Parameters
     ----------
-    fit : LevelFit
-        The law.
+    fit, spread : LevelFit, Spread
+        The law, and how far it misses models.
     thinker : Thinker
         The model.
     benchmark : str
@@ -156,12 +204,16 @@ def level_logit(fit: LevelFit, thinker: Thinker, benchmark: str, known: Sequence
     float
         Above guessing [-].
     """
-    values = np.array([fit.values[name] for name in NAMES])
-    score = float(np.array(_design(thinker, benchmark)) @ values)
+    score = level_logit(fit, thinker, benchmark)
     if not known:
         return score
-    left = [logit(seen, name) - float(np.array(_design(thinker, name)) @ values) for name, seen in known]
-    return score + fit.own**2 * sum(left) / (len(left) * fit.own**2 + fit.rest**2)
+    names = [name for name, _ in known]
+    slopes = np.array([fit.slopes[name] for name in names])
+    left = np.array([logit(seen, name) - level_logit(fit, thinker, name) for name, seen in known])
+    shared = np.array([[spread.shared(one, other) for other in names] for one in names])
+    among = shared * slopes[:, None] * slopes + spread.rest * np.eye(len(names))
+    towards = fit.slopes[benchmark] * slopes * [spread.shared(benchmark, name) for name in names]
+    return score + float(towards @ np.linalg.solve(among, left))
 
 
 @functools.cache
@@ -186,31 +238,87 @@ class LeftOut:
         return self.predicted - self.seen
 
 
+#: What is known of a model whose level is predicted, if anything: one figure of its own on another benchmark; all.
+ONE_FIGURE, OTHER_BENCHMARKS = "one figure", "other benchmarks"
+#: What is left out of the fit.
+BY_MODEL, BY_FAMILY = "model", "family"
+
+
+def _group(row: Measured, by: str) -> str:
+    return row.model if by == BY_MODEL else family_of(row.model)
+
+
 @functools.cache
-def levels_left_out(*, is_known_elsewhere: bool) -> tuple[LeftOut, ...]:
-    """Each model left out of the fit (all its modes), with or without its success on the other benchmarks given."""
-    rows, found = level_rows(), []
-    for name in sorted({row.model for row in rows}):
-        fit = fit_levels([row for row in rows if row.model != name])
-        mine = [row for row in rows if row.model == name]
+def _fits_without(by: str) -> dict[str, LevelFit]:
+    """The law without each model, or without each family."""
+    groups = sorted({_group(row, by) for row in level_rows()})
+    return {group: fit_levels([row for row in level_rows() if _group(row, by) != group]) for group in groups}
+
+
+@functools.cache
+def spread_left_out(by: str, but: str | None = None) -> Spread:
+    """How far the law misses models that it has not seen: what the misses of one model share, and what is left.
+
+    Parameters
+    ----------
+    by : str
+        Whether each model alone was left out of the fit, or its whole family.
+    but : str, optional
+        Model or family whose own misses do not count.
+
+    Examples
+    --------
+    >>> spread = spread_left_out(BY_FAMILY)
+    >>> spread.shared("aime-2024", "math-500") >= spread.shared("aime-2024", "gpqa-diamond") > 0
+    True
+    """
+    misses: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for row in level_rows():
+        group = _group(row, by)
+        if group != but:
+            fit = _fits_without(by)[group]
+            miss = logit(row.success, row.benchmark) - level_logit(fit, thinker_of(row), row.benchmark)
+            misses.setdefault((row.model, row.kind), []).append((row.benchmark, miss / fit.slopes[row.benchmark]))
+    products: dict[bool, list[float]] = {True: [], False: []}
+    for found in misses.values():
+        for (one, first), (other, second) in itertools.combinations(found, 2):
+            products[(one in GUESS) == (other in GUESS)].append(first * second)
+    alike, across = (max(float(np.mean(products[same])), 1e-6) for same in (True, False))
+    own = min(alike, across)
+    whole = float(np.mean([miss**2 for found in misses.values() for _, miss in found]))
+    return Spread(own, alike - own, max(whole - alike, 1e-6))
+
+
+@functools.cache
+def levels_left_out(known: str = UNKNOWN, by: str = BY_MODEL) -> tuple[LeftOut, ...]:
+    """Levels predicted without their model (all its modes), or without its whole family.
+
+    Parameters
+    ----------
+    known : str
+        Of the model: nothing, one of its figures on another benchmark (each in turn), or all of those.
+    by : str
+        ``model`` or ``family``: what is left out of the fit.
+    """
+    found = []
+    for group, fit in _fits_without(by).items():
+        mine = [row for row in level_rows() if _group(row, by) == group]
         for row in mine:
-            others = [
-                (one.benchmark, one.success)
-                for one in mine
-                if one.kind == row.kind and one.benchmark != row.benchmark and is_known_elsewhere
-            ]
-            score = level_logit(fit, thinker_of(row), row.benchmark, others)
-            error = score - logit(row.success, row.benchmark)
-            found.append(LeftOut(name, row.benchmark, success_of(score, row.benchmark), row.success, error))
+            for others in _known_of(row, mine, known):
+                spread = spread_left_out(by, group)
+                score = anchored_logit(fit, spread, thinker_of(row), row.benchmark, others)
+                error = score - logit(row.success, row.benchmark)
+                found.append(LeftOut(group, row.benchmark, success_of(score, row.benchmark), row.success, error))
     return tuple(found)
 
 
-def half_width(left_out: Sequence[LeftOut], but: str | None = None) -> float:
-    """Logits that hold nine of ten left-out errors, those of one model put aside."""
-    kept = [abs(one.logit_error) for one in left_out if one.group != but]
-    return float(np.quantile(kept, 0.9))
-
-
-def held_90_fraction(left_out: Sequence[LeftOut]) -> float:
-    """Share of left-out figures inside the 90 % interval that the other models' errors set."""
-    return float(np.mean([abs(one.logit_error) <= half_width(left_out, one.group) for one in left_out]))
+def _known_of(row: Measured, rows: Sequence[Measured], known: str) -> list[list[tuple[str, float]]]:
+    """Sets of figures that are known beside one that is predicted."""
+    figures = [
+        (one.benchmark, one.success)
+        for one in rows
+        if (one.model, one.kind) == (row.model, row.kind) and one.benchmark != row.benchmark
+    ]
+    if known == UNKNOWN:
+        return [[]]
+    return [[one] for one in figures] if known == ONE_FIGURE else [figures]

@@ -6,9 +6,10 @@ import csv
 import functools
 import math
 from dataclasses import dataclass
+from datetime import date
 from importlib import resources
 
-from computeledger.units import GIGA
+from computeledger.units import GIGA, MONTHS_PER_YEAR
 
 #: Chance of a right answer without knowledge, where a benchmark has choices.
 GUESS = {"gpqa-diamond": 0.25}
@@ -17,6 +18,12 @@ GUESS = {"gpqa-diamond": 0.25}
 KINDS = ("instruct", "distilled", "thinking")
 #: Benchmarks on which many sizes were published.
 LEVEL_BENCHMARKS = ("math-500", "aime-2024", "aime-2025", "gpqa-diamond")
+#: What is known of a model whose figure is predicted, where nothing is.
+UNKNOWN = "nothing"
+#: Sources of levels; where several publish one model on one benchmark, the first of them.
+_LEVEL_SOURCES = ("qwen3-report", "deepseek-r1-report", "best-of-infinity")
+#: Beginnings of names that one maker trained alike; any other model is a family of its own.
+_FAMILIES = ("DeepSeek-R1-Distill", "DeepSeek", "Gemma-3", "Llama-3", "Llama-4", "Phi-4", "QwQ", "Qwen2.5", "Qwen3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +75,8 @@ def measured() -> tuple[Measured, ...]:
 
     References
     ----------
-    adaptthink; budgeted-maths-runs; deepseek-r1-report; epoch-benchmark-runs; gpt-oss-card; o1-mini-test-time;
-    qwen3-report; s1-bench; short-m-at-k; test-time-scaling-1b-405b.
+    adaptthink; best-of-infinity; budgeted-maths-runs; deepseek-r1-report; epoch-benchmark-runs; gpt-oss-card;
+    o1-mini-test-time; qwen3-report; s1-bench; short-m-at-k; test-time-scaling-1b-405b.
 
     Examples
     --------
@@ -88,8 +95,18 @@ def measured() -> tuple[Measured, ...]:
 
 
 @functools.cache
-def _pretraining() -> dict[str, float]:
-    return {row["model"]: float(row["pretraining_tokens"]) for row in _rows("pretraining.csv")}
+def _trained() -> dict[str, tuple[float, float]]:
+    """Pretraining tokens and year of release, by the beginning of a model's name."""
+    found = {}
+    for row in _rows("pretraining.csv"):
+        released = date.fromisoformat(row["released"])
+        found[row["model"]] = float(row["pretraining_tokens"]), released.year + (released.month - 1) / MONTHS_PER_YEAR
+    return found
+
+
+def _of(model: str) -> tuple[float, float] | None:
+    known = [name for name in _trained() if model.startswith(name)]
+    return _trained()[max(known, key=len)] if known else None
 
 
 def pretraining_tokens(model: str) -> float | None:
@@ -100,19 +117,46 @@ def pretraining_tokens(model: str) -> float | None:
     >>> pretraining_tokens("Qwen3-8B"), pretraining_tokens("nobody's")
     (36000000000000.0, None)
     """
-    known = [name for name in _pretraining() if model.startswith(name)]
-    return _pretraining()[max(known, key=len)] if known else None
+    known = _of(model)
+    return known[0] if known else None
 
 
+def released_year(model: str) -> float:
+    """Year in which a model was released; of one that the table does not know, the newest in it (an assumption).
+
+    Examples
+    --------
+    >>> round(released_year("Qwen2.5-7B"), 1) < round(released_year("Qwen3-8B"), 1) <= released_year("nobody's")
+    True
+    """
+    known = _of(model)
+    return known[1] if known else max(year for _, year in _trained().values())
+
+
+def family_of(model: str) -> str:
+    """Family that a model's name begins with.
+
+    Examples
+    --------
+    >>> family_of("Qwen3-8B"), family_of("DeepSeek-R1-Distill-Qwen-7B"), family_of("LIMO-v2")
+    ('Qwen3', 'DeepSeek-R1-Distill', 'LIMO-v2')
+    """
+    return next((name for name in _FAMILIES if model.startswith(name)), model)
+
+
+@functools.cache
 def level_rows() -> tuple[Measured, ...]:
     """Single answers at natural length of models whose sizes and pretraining tokens are known."""
-    return tuple(
-        row
-        for row in measured()
-        if row.selection == "single"
-        and row.benchmark in LEVEL_BENCHMARKS
-        and row.kind in KINDS
-        and row.source in ("qwen3-report", "deepseek-r1-report")
-        and "policy" not in row.model
-        and pretraining_tokens(row.model) is not None
-    )
+    found: dict[tuple[str, str, str], Measured] = {}
+    for row in sorted(
+        (row for row in measured() if row.source in _LEVEL_SOURCES), key=lambda row: _LEVEL_SOURCES.index(row.source)
+    ):
+        if (
+            row.selection == "single"
+            and row.benchmark in LEVEL_BENCHMARKS
+            and row.kind in KINDS
+            and "policy" not in row.model
+            and pretraining_tokens(row.model) is not None
+        ):
+            found.setdefault((row.model, row.kind, row.benchmark), row)
+    return tuple(found.values())

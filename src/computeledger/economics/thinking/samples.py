@@ -1,23 +1,19 @@
-"""Several answers to a task: one is right, a vote, a verifier; and how much less they vary after RL."""
+"""Several answers to a task: one is right, a verifier or a model selects; and how much less they vary after RL."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.economics.routing.model import beta_quantile
-from computeledger.economics.thinking.measured import GUESS, Measured, measured
+from computeledger.economics.thinking.measured import Measured, measured
 
 Floats = NDArray[np.float64]
-_TIES = np.arange(0.02, 0.9, 0.02)
 _LARGEST = 2048.0
-#: Votes up to which every count is summed; beyond them the lead is taken for normal.
-_FEW_VOTES = 16
 #: Normal scores that stand for tasks, from the hardest to the easiest, and their weights: fine, because chances of
 #: alike answers lie at 0 and 1 with little between.
 _SCORES = np.linspace(-6.0, 6.0, 481)
@@ -70,6 +66,7 @@ def correlation_of(success: float, coverage: float, samples: float) -> float:
     return low
 
 
+@functools.lru_cache(maxsize=4096)
 def chances(success: float, correlation: float) -> tuple[Floats, Floats]:
     """Chances over tasks, and their weights; the mean is exact."""
     rho = min(max(correlation, 1e-6), 1 - 1e-6)
@@ -77,56 +74,6 @@ def chances(success: float, correlation: float) -> tuple[Floats, Floats]:
     spread = chance * (1 - chance)
     gap = (success - float(_WEIGHTS @ chance)) / max(float(_WEIGHTS @ spread), 1e-12)
     return np.clip(chance + gap * spread, 0.0, 1.0), _WEIGHTS
-
-
-def vote_right(success: float, correlation: float, samples: float, tied: float) -> float:
-    """Share of tasks on which the right answer has the most votes.
-
-    Of wrong answers a share ``tied`` agrees, so the right one leads by ``p - tied (1 - p)`` a vote on average; the
-    other wrong answers are all different, and ties are drawn lots.
-
-    Parameters
-    ----------
-    success, correlation : float
-        Of one answer, and of two answers to a task [-].
-    samples : float
-        Votes [-].
-    tied : float
-        Share of the wrong answers to a task that are the same one [-].
-
-    Returns
-    -------
-    float
-        Of one vote, or two: that of a single answer [-].
-
-    Examples
-    --------
-    >>> vote_right(0.6, 0.6, 1, 0.2), round(vote_right(0.6, 0.6, 64, 0.2), 1)
-    (0.6, 0.8)
-    """
-    if samples <= 1 or success <= 0 or success >= 1:
-        return success
-    right, weight = chances(success, correlation)
-    rival = tied * (1 - right)
-    if samples <= _FEW_VOTES:
-        return float(weight @ _few_votes(right, rival, int(samples)))
-    lead = right - rival
-    spread = np.sqrt(np.maximum(right + rival - lead**2, 1e-12) / samples)
-    wins = np.array([0.5 * math.erfc(-one / math.sqrt(2.0)) for one in np.ravel(lead / spread)])
-    return max(float(weight @ wins), success)
-
-
-def _few_votes(right: Floats, rival: Floats, samples: int) -> Floats:
-    """Chance that the right answer wins, by every count of right, rival and lone wrong votes; ties are drawn lots."""
-    won = np.zeros_like(right)
-    lone = np.maximum(1 - right - rival, 0.0)
-    for ours in range(1, samples + 1):
-        for theirs in range(min(ours, samples - ours) + 1):
-            rest = samples - ours - theirs
-            tied_with = (ours == theirs) + (rest if ours == 1 else 0)
-            ways = math.comb(samples, ours) * math.comb(samples - ours, theirs)
-            won = won + ways * right**ours * rival**theirs * lone**rest / (1 + tied_with)
-    return won
 
 
 def verified_right(success: float, correlation: float, samples: int, false_accept: float) -> tuple[float, float]:
@@ -159,13 +106,69 @@ def verified_right(success: float, correlation: float, samples: int, false_accep
     return float(weight @ (chance * reached)), float(weight @ reached)
 
 
+def selected_right(
+    success: float, correlation: float, samples: int, false_accept: float, false_reject: float = 0.0
+) -> float:
+    """Share of tasks solved where several answers are proposed and a selector takes one that it accepts, by lot.
+
+    With ``a = p (1 - fr)`` and ``b = (1 - p) fa`` a proposal is accepted rightly or wrongly; of ``k`` at least one is
+    accepted with chance ``1 - (1 - a - b)^k`` and then right with chance ``a / (a + b)``. Where none is, one is drawn.
+
+    Parameters
+    ----------
+    success, correlation : float
+        Of one proposal, and of two proposals to a task [-].
+    samples : int
+        Proposals [-].
+    false_accept, false_reject : float
+        Shares of wrong proposals that the selector accepts, and of right ones that it rejects [-].
+
+    Returns
+    -------
+    float
+        Coverage with a selector that never errs; one proposal's success with one that accepts all [-].
+
+    Examples
+    --------
+    >>> round(selected_right(0.5, 1e-6, 3, 0.0), 3), round(selected_right(0.5, 0.5, 8, 1.0), 3)
+    (0.875, 0.5)
+    """
+    chance, weight = chances(success, correlation)
+    right, wrong = chance * (1 - false_reject), (1 - chance) * false_accept
+    none = (1 - right - wrong) ** samples
+    accepted = (1 - none) * right / np.maximum(right + wrong, 1e-300)
+    drawn = none * chance * false_reject / np.maximum(1 - right - wrong, 1e-300)
+    return float(weight @ (accepted + drawn))
+
+
+@functools.cache
+def selector_errors() -> tuple[tuple[str, float], ...]:
+    """False accepts that explain published selections by a process reward model: model that proposes, and share.
+
+    Right answers are all accepted (an assumption: one figure cannot tell both errors), and answers are as alike as
+    those of the model's kind. The search that was published also prunes, which this counts as a better selector.
+    """
+    single = {(row.source, row.model): row.success for row in measured() if row.selection == "single"}
+    alike = correlation_by_kind()
+    found = []
+    for row in measured():
+        if row.selection == "reward-model" and math.isfinite(row.active):
+            low, high = 0.0, 1.0
+            for _ in range(40):
+                half = (low + high) / 2
+                reached = selected_right(single[row.source, row.model], alike[row.kind], int(row.samples), half)
+                low, high = (half, high) if reached > row.success else (low, half)
+            found.append((row.model, low))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Likeness:
     """How alike the answers of one model are, as measured.
 
     Attributes
     ----------
-    model, kind, benchmark : str
+    source, model, kind, benchmark : str
         Of the published pair.
     success, coverage, samples : float
         Of one answer; of several, one of which is right; how many [-].
@@ -173,6 +176,7 @@ class Likeness:
         That explains both [-].
     """
 
+    source: str
     model: str
     kind: str
     benchmark: str
@@ -184,13 +188,18 @@ class Likeness:
 
 @functools.cache
 def likenesses() -> tuple[Likeness, ...]:
-    """Published pairs of success and coverage, with the correlation that explains them."""
+    """Published pairs of success and coverage, with the correlation that explains them; of several, the fewest samples.
+
+    Two answers to a task define the correlation, so few samples tell it best: many tell of the hardest tasks.
+    """
     single = {_place(row): row.success for row in measured() if row.selection == "single"}
+    rows = [row for row in measured() if row.selection == "any" and row.budget_tokens >= _LARGEST]
+    fewest = {_place(row): row for row in sorted(rows, key=lambda row: -row.samples)}
     return tuple(
-        Likeness(row.model, row.kind, row.benchmark, single[_place(row)], row.success, row.samples,
+        Likeness(row.source, row.model, row.kind, row.benchmark, single[_place(row)], row.success, row.samples,
                  correlation_of(single[_place(row)], row.success, row.samples))
-        for row in measured()
-        if row.selection == "any" and row.budget_tokens >= _LARGEST
+        for row in rows
+        if fewest[_place(row)] is row
     )  # fmt: skip
 
 
@@ -204,8 +213,8 @@ _SAID_BY = {"base": "base", "instruct": "rl", "rl": "rl", "distilled": "distille
 
 
 @functools.cache
-def correlation_by_kind() -> dict[str, float]:
-    """Mean correlation of two answers to a task, by kind of training.
+def correlation_by_kind(but: str | None = None) -> dict[str, float]:
+    """Mean correlation of two answers to a task, by kind of training; a source may be left out.
 
     Examples
     --------
@@ -214,64 +223,9 @@ def correlation_by_kind() -> dict[str, float]:
     (True, True)
     """
     return {
-        kind: float(np.mean([one.correlation for one in likenesses() if one.kind == said]))
+        kind: float(np.mean([one.correlation for one in likenesses() if one.kind == said and one.source != but]))
         for kind, said in _SAID_BY.items()
     }
-
-
-@functools.cache
-def _votes() -> tuple[tuple[Measured, float], ...]:
-    """Published votes, each with the success of one answer."""
-    single = {(row.model, row.benchmark): row.success for row in measured()
-              if row.selection == "single" and row.source in ("qwen3-report", "deepseek-r1-report")}  # fmt: skip
-    own = {(row.source, row.model): row.success for row in measured()
-           if row.selection == "single" and row.source == "test-time-scaling-1b-405b"}  # fmt: skip
-    found = []
-    for row in measured():
-        if row.selection == "vote" and math.isfinite(row.active):
-            first = own.get((row.source, row.model)) or single[row.model, row.benchmark]
-            found.append((row, first))
-    return tuple(found)
-
-
-def _vote_errors(votes: Sequence[tuple[Measured, float]], tied: float) -> list[float]:
-    alike = correlation_by_kind()
-    return [vote_right(first, alike[row.kind], row.samples, tied) - row.success for row, first in votes]
-
-
-def fit_tied(votes: Sequence[tuple[Measured, float]]) -> float:
-    """Share of wrong answers that agree, by least mean error over published votes."""
-    missed = [float(np.mean(np.abs(_vote_errors(votes, tied)))) for tied in _TIES.tolist()]
-    return float(_TIES[int(np.argmin(missed))])
-
-
-@functools.cache
-def shipped_tied() -> float:
-    """Share of wrong answers that agree, of all published votes."""
-    return fit_tied(_votes())
-
-
-def tied_on(benchmark: str) -> float:
-    """Share of wrong answers that agree on a benchmark: published votes say it, choices bound it from below.
-
-    Examples
-    --------
-    >>> tied_on("aime-2024") < tied_on("gpqa-diamond")
-    True
-    """
-    guess = GUESS.get(benchmark, 0.0)
-    return max(shipped_tied(), guess / (1 - guess))
-
-
-@functools.cache
-def votes_left_out() -> tuple[tuple[str, float], ...]:
-    """Each source of votes predicted by the other: model and error."""
-    found: list[tuple[str, float]] = []
-    for source in sorted({row.source for row, _ in _votes()}):
-        mine = [one for one in _votes() if one[0].source == source]
-        tied = fit_tied([one for one in _votes() if one[0].source != source])
-        found += [(row.model, error) for (row, _), error in zip(mine, _vote_errors(mine, tied), strict=True)]
-    return tuple(found)
 
 
 @functools.cache

@@ -10,13 +10,13 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.think import ThinkAnswer
 from computeledger.questions.wording import interval_words, percent, words
 from computeledger.sources import load_sources
-from computeledger.units import format_count, format_si
+from computeledger.units import PERCENT, format_count, format_si
 
 #: Rows of the front that are shown, about.
-_ROWS = 16
+_ROWS = 12
 
 
-def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (the laws are in the document)
+def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was left out is always shown)
     """The cheapest and the fastest way, the cheapest of each model, and ways that none beats."""
     document = answer.to_dict()
     target, tasks = percent(document["success_fraction"]), document["benchmark"]
@@ -38,15 +38,22 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (the laws 
             Tile("Tokens of a task", format_si(best["tokens_per_task"]), key="tokens_per_task"),
             Tile("Takes", words(best["seconds"], "s"), key="seconds"),
         )
-    tables = [_table("The cheapest of each model", list(document["by_model"].values()))] if best else []
-    tables.append(_table("Ways than which none solves more for less", _spread(document["front"])))
+    tables = [_by_model(list(document["by_model"].values()))] if best else []
+    if document["proposals"]:
+        tables.append(_proposals(document["proposals"]))
+    tables.append(_front(_spread(document["front"])))
+    tables.append(_left_out(document["left_out"]))
     return View(
         title=f"{target} of {tasks}: {format_count(document['ways_compared'], 'way')} compared",
         headline=headline,
         tiles=tiles,
         plots=(_plot(answer, document),),
         tables=tuple(tables),
-        grounds=(*_published(document), *(f"assumed: {one}" for one in document["assumptions"])),
+        grounds=(
+            *_published(document),
+            *(f"assumed: {one}" for one in document["assumptions"]),
+            *(f"extrapolated: {one}" for one in document["extrapolated"]),
+        ),
         sources=_sources(answer),
         overline="think",
     )
@@ -73,9 +80,23 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     return Plot("ways", "Success against the cost of a task", caption, figure, "front", is_wide=True)
 
 
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Each law beside figures that it had not seen."""
+    cells: list[list[str | Cell]] = [
+        [row["figures"], row["left_out"], row["known"], f"{row['n']}",
+         f"{row['median_error'] * PERCENT:.1f}", f"{row['held']:.0%}"]
+        for row in rows
+    ]  # fmt: skip
+    note = "error: points of success, median; held: share inside 90 % intervals that the others' errors set"
+    columns = ("figures", "left out", "known", "of #", "error #", "held #")
+    return Table("Success predicted without what is left out", columns, cells, "left_out", note)
+
+
 def _way(row: Mapping[str, Any]) -> str:
     """A way as people write it."""
     name, samples = row["model"].rpartition("/")[2], row["samples"]
+    if row["selector"] is not None:
+        return f"{name}, {samples} proposals, {row['selector'].rpartition('/')[2]} selects"
     thought = "" if row["kind"] == "instruct" else ", thinking"
     limit = "" if row["budget_tokens"] is None else f" up to {format_si(row['budget_tokens'], digits=2)} tokens"
     many = {"single": "", "vote": f", vote of {samples}", "verified": f", up to {samples} tries",
@@ -90,13 +111,47 @@ def _spread(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [rows[place] for place in places]
 
 
-def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
+    """Model, limit, answers and success of a row."""
+    name, samples = row["model"].rpartition("/")[2], row["samples"]
+    limit = "freely" if row["budget_tokens"] is None else format_si(row["budget_tokens"], digits=2)
+    answers = {
+        "single": "1",
+        "vote": f"vote of {samples}",
+        "verified": f"{samples} tries",
+        "verified, side by side": f"{samples} at once",
+        "selected": f"1 of {samples}",
+    }[row["selection"]]
+    if row["selector"] is not None:
+        name = f"{name}, {row['selector'].rpartition('/')[2]}"
+    solved = Cell(percent(row["success"]), below=interval_words(row["success"], "fraction"))
+    return [name, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
+
+
+def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells: list[list[str | Cell]] = [
-        [_way(row), Cell(percent(row["success"]), below=interval_words(row["success"], "fraction")),
-         format_si(row["tokens_per_task"]), words(row["usd_per_task"], "USD"), words(row["seconds"], "s"),
+        [*_cells(row), words(row["usd_per_task"], "USD"), words(row["seconds"], "s"),
          words(row["where_fastest"]["seconds"], "s"), words(row["where_fastest"]["usd_per_task"], "USD")]
         for row in rows
     ]  # fmt: skip
-    columns = ("", "solved #", "tokens #", "a task #", "takes #", "fastest #", "for #")
+    columns = ("", "thinks", "answers", "solved #", "a task #", "takes #", "fastest #", "for #")
     note = "fastest, for: on the layout and batch with the shortest time per token, and what a task costs there"
-    return Table(title, columns, cells, "usd_per_task", note)
+    return Table("The cheapest of each model", columns, cells, "usd_per_task", note)
+
+
+def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
+    cells: list[list[str | Cell]] = [
+        [row["selector"].rpartition("/")[2], f"{row['samples']}", *_cells(row)[3:], *_costs(row)] for row in rows
+    ]
+    columns = ("selects", "proposals #", "solved #", "tokens #", "a task #", "takes #")
+    return Table(f"{rows[0]['model'].rpartition('/')[2]} proposes", columns, cells, "usd_per_task")
+
+
+def _costs(row: Mapping[str, Any]) -> list[str]:
+    return [format_si(row["tokens_per_task"]), words(row["usd_per_task"], "USD"), words(row["seconds"], "s")]
+
+
+def _front(rows: Sequence[Mapping[str, Any]]) -> Table:
+    cells: list[list[str | Cell]] = [[*_cells(row), *_costs(row)] for row in rows]
+    columns = ("", "thinks", "answers", "solved #", "tokens #", "a task #", "takes #")
+    return Table("Ways than which none solves more for less", columns, cells, "usd_per_task")

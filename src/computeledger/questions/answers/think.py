@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from computeledger.economics.thinking.budget import shipped_lengths
+from computeledger.economics.thinking.checked import checked
 from computeledger.economics.thinking.choice import (
+    Alike,
     Level,
     Way,
+    alike_of,
     known_levels,
     law_level,
     natural_tokens,
+    published_half_width,
     same_model,
     ways_of,
 )
 from computeledger.economics.thinking.level import Thinker, shipped_levels, success_of
-from computeledger.economics.thinking.measured import level_rows, pretraining_tokens
-from computeledger.economics.thinking.samples import correlation_by_kind, tied_on
+from computeledger.economics.thinking.measured import UNKNOWN, level_rows, pretraining_tokens, released_year
+from computeledger.economics.thinking.proposals import Selector, proposals_of, published_selector
+from computeledger.economics.thinking.samples import correlation_by_kind, exponent_ratios, likenesses
+from computeledger.economics.thinking.votes import votes, wrong_on
+from computeledger.errors import InputError
 from computeledger.facts.architecture import Model
 from computeledger.facts.load import load_model
 from computeledger.fields import Given
@@ -49,6 +60,10 @@ class Priced:
         Model, limit, samples and selection.
     model : str
         Id that is served.
+    selector : str or None
+        Id of the model that selects, where this one only proposes.
+    selector_tokens : float
+        That it writes per task [token].
     usd_per_task, task_s : float
         On the cheapest layout and batch [USD], [s].
     layout, batch : str, int
@@ -69,6 +84,8 @@ class Priced:
     fastest_task_s: float
     fastest_layout: str
     fastest_batch: int
+    selector: str | None = None
+    selector_tokens: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -80,6 +97,7 @@ class ThinkAnswer(Answer):
     question: ThinkQuestion
     options: tuple[Priced, ...]
     assumptions: tuple[str, ...]
+    extrapolated: tuple[str, ...]
 
     @property
     def reaching(self) -> tuple[Priced, ...]:
@@ -110,7 +128,7 @@ class ThinkAnswer(Answer):
         """As ``computeledger think --json`` prints it."""
         by_model: dict[str, Priced] = {}
         for one in self.reaching:
-            by_model.setdefault(one.model, one)
+            by_model.setdefault(_who(one), one)
         return {
             "benchmark": self.question.benchmark,
             "success_fraction": self.question.success,
@@ -118,14 +136,29 @@ class ThinkAnswer(Answer):
             "fastest": _document(self.fastest),
             "by_model": {model: _document(one) for model, one in by_model.items()},
             "front": [_document(one) for one in self.front],
+            "proposals": [_document(one) for one in self.options if one.selector is not None],
             "ways_compared": len(self.options),
             "law": {
                 "logit_of_success": shipped_levels().values,
                 "correlation_by_kind": correlation_by_kind(),
-                "wrong_answers_alike_fraction": tied_on(self.question.benchmark),
+                "wrong_answer_diversity": wrong_on(self.question.benchmark).diversity,
+                "slopes": shipped_levels().slopes,
+                "coverage_exponent_after_rl_over_before": _exponents(),
             },
             "assumptions": list(self.assumptions),
+            "extrapolated": list(self.extrapolated),
+            "left_out": [dataclasses.asdict(one) for one in checked()],
         }
+
+
+def _exponents() -> dict[str, float | str]:
+    """What RL leaves of the gain by further samples, over published pairs."""
+    low, median, high = np.quantile([ratio for _, _, ratio in exponent_ratios()], [0.05, 0.5, 0.95])
+    return {"p05": float(low), "p50": float(median), "p95": float(high), "unit": ""}
+
+
+def _who(one: Priced) -> str:
+    return one.model if one.selector is None else f"{one.model} proposes, {one.selector} selects"
 
 
 def _document(one: Priced | None) -> dict[str, Any] | None:
@@ -134,6 +167,7 @@ def _document(one: Priced | None) -> dict[str, Any] | None:
     way = one.way
     return {
         "model": one.model,
+        "selector": one.selector,
         "kind": way.level.kind,
         "basis": way.level.basis,
         "budget_tokens": None if math.isinf(way.budget_tokens) else way.budget_tokens,
@@ -141,7 +175,7 @@ def _document(one: Priced | None) -> dict[str, Any] | None:
         "selection": way.selection,
         "success": {"p05": way.low, "p50": way.success, "p95": way.high, "unit": ""},
         "answer_tokens": way.answer_tokens,
-        "tokens_per_task": way.answer_tokens * way.answers,
+        "tokens_per_task": way.answer_tokens * way.answers + one.selector_tokens,
         "usd_per_task": one.usd_per_task,
         "usd_per_solved_task": one.usd_per_task / max(way.success, 1e-9),
         "seconds": one.task_s,
@@ -187,6 +221,10 @@ def think(question: ThinkQuestion | None = None, /, **given: Given) -> ThinkAnsw
 
 def answer_think(question: ThinkQuestion) -> ThinkAnswer:
     """Answer ``computeledger think``."""
+    if question.proposer is None and (question.proposer_success or question.selector_tokens) is not None:
+        raise InputError(
+            "--proposer-success and --selector-tokens tell of a model that proposes: name it by --proposer"
+        )
     options: list[Priced] = []
     for name in counted(question.model or FAMILY, "models"):
         model = load_model(name)
@@ -194,16 +232,48 @@ def answer_think(question: ThinkQuestion) -> ThinkAnswer:
         for level in _levels(question, model, name):
             ways = ways_of(level, question.max_samples, question.false_accept)
             options += [_priced(question, name, way, fronts) for way in ways]
+        if question.proposer is not None:
+            options += _selected(question, question.proposer, name)
     assumed = [
         f"a task of {question.input_tokens:g} tokens",
         "a thought that is cut short falls back to the success without thinking",
         "instruct models' answers are as alike as those of models after RL",
     ]
+    if question.proposer is not None:
+        assumed.append("proposals are as alike as a base model's answers, and as long as answers without thinking")
+        assumed.append("a selector reads every proposal and writes as much as an answer without thinking"
+                       if question.selector_tokens is None else "a selector reads every proposal")  # fmt: skip
+        if question.false_accept is None:
+            errs = published_selector()
+            shares = f"{errs.false_accept:.0%} of wrong proposals ({errs.low:.0%} to {errs.high:.0%})"
+            assumed.append(f"a selector accepts {shares}, as process reward models do on MATH-500, and all right ones")
     if any(one.way.level.natural_tokens and not _length(question, one.way.level.kind)[1] for one in options):
         assumed.append("answers without thinking are shorter than with it as on other benchmarks")
     if any("law" in one.way.level.basis for one in options):
         assumed.append(f"pretraining of {question.pretraining_tokens:.3g} tokens where none was published")
-    return ThinkAnswer(question, tuple(options), tuple(assumed))
+    return ThinkAnswer(question, tuple(options), tuple(assumed), _extrapolated(options))
+
+
+def _extrapolated(options: Sequence[Priced]) -> tuple[str, ...]:
+    """Where ways lie beyond the figures that their laws were held against."""
+    ways = [one.way for one in options]
+    found = []
+    if any(0 < way.budget_tokens < math.inf for way in ways):
+        found.append(
+            "limits of thoughts were measured on a 1.7B model (256 to 4,096 tokens) and on closed models (16K to 64K)"
+        )
+    most = max((vote.row.samples for vote in votes()), default=0.0)
+    if any(way.selection == "vote" and way.samples > most for way in ways):
+        found.append(f"votes of more than {most:g} were not published")
+    tried = max(one.samples for one in likenesses())
+    if any(way.selection not in ("single", "vote") and way.samples > tried for way in ways):
+        found.append(f"answers of which one is right were published for {tried:g} at most")
+    sizes = [row.active for row in level_rows()]
+    beyond = sorted({one.model for one in options if "law" in one.way.level.basis
+                     and not min(sizes) <= n_params_active(load_model(one.model)) <= max(sizes)})  # fmt: skip
+    if beyond:
+        found.append(f"{', '.join(beyond)}: active parameters outside those of the law")
+    return tuple(found)
 
 
 def _length(question: ThinkQuestion, kind: str) -> tuple[float, bool]:
@@ -220,9 +290,9 @@ def _levels(question: ThinkQuestion, model: Model, given: str) -> list[Level]:
     thinker = Thinker(
         float(n_params_active(model)), float(n_params_total(model)),
         pretraining_tokens(name) or question.pretraining_tokens, question.kind or "thinking",
+        released_year(name),
     )  # fmt: skip
-    plain, _ = law_level(Thinker(thinker.active, thinker.total, thinker.pretraining_tokens, "instruct"), name,
-                         question.benchmark)  # fmt: skip
+    plain, _ = law_level(dataclasses.replace(thinker, kind="instruct"), name, question.benchmark)
     floor = next((row.success for row, _ in known if row.kind == "instruct"), success_of(plain, question.benchmark))
     if not known:
         score, width = law_level(thinker, name, question.benchmark)
@@ -233,9 +303,58 @@ def _levels(question: ThinkQuestion, model: Model, given: str) -> list[Level]:
         found = [(row.kind, f"{row.source}, {row.locator}", row.success, width) for row, width in known]
     return [
         Level(name, kind, basis, success, width, success if kind == "instruct" else min(floor, success),
-              _length(question, kind)[0], tied_on(question.benchmark))
+              _length(question, kind)[0], alike_of(name, kind, question.benchmark), wrong_on(question.benchmark))
         for kind, basis, success, width in found
     ]  # fmt: skip
+
+
+def _proposer(question: ThinkQuestion, proposer: str) -> Level:
+    """A base model without thinking: its success as given, else that of the instruct model of its name."""
+    model = load_model(proposer)
+    name = model.id.rpartition("/")[2].removeprefix("Meta-").removesuffix("-Base")
+    tasks = question.benchmark
+    known = next((row for row, _ in known_levels(name, tasks) if row.kind == "instruct"), None)
+    thinker = Thinker(
+        float(n_params_active(model)), float(n_params_total(model)),
+        pretraining_tokens(name) or question.pretraining_tokens, "instruct", released_year(name),
+    )  # fmt: skip
+    score, width = law_level(thinker, name, tasks)
+    success, basis = success_of(score, tasks), "the law"
+    if known is not None:
+        success, basis, width = known.success, f"{known.source}, {known.locator}", published_half_width(known.success)
+    if question.proposer_success is not None:
+        success, basis, width = question.proposer_success, "given", published_half_width(question.proposer_success)
+    alike = Alike(correlation_by_kind()["base"], UNKNOWN)
+    return Level(name, "base", basis, success, width, success, natural_tokens("instruct", tasks)[0], alike,
+                 wrong_on(tasks))  # fmt: skip
+
+
+def _selected(question: ThinkQuestion, proposer: str, selector: str) -> list[Priced]:
+    """The proposer's answers, each read and judged by one model: what both cost, one after the other."""
+    level = _proposer(question, proposer)
+    wrote = question.selector_tokens or natural_tokens("instruct", question.benchmark)[0]
+    errs = published_selector() if question.false_accept is None else Selector(*[question.false_accept] * 3)
+    judging = dataclasses.replace(question, input_tokens=question.input_tokens + level.natural_tokens)
+    front = _front(judging, selector, float(f"{wrote:.{_DIGITS}g}"))
+    fronts: dict[float, list[ServingOption]] = {}
+    found = []
+    for way in proposals_of(level, question.max_samples, errs):
+        own = _priced(question, proposer, way, fronts)
+        judged = dataclasses.replace(way, answer_tokens=wrote, wait_tokens=shipped_lengths().longest_tokens(
+            way.samples, math.inf, wrote))  # fmt: skip
+        other = _priced(judging, selector, judged, {float(f"{max(wrote, 1.0):.{_DIGITS}g}"): front})
+        found.append(
+            dataclasses.replace(
+                own,
+                selector=selector,
+                selector_tokens=wrote * way.answers,
+                usd_per_task=own.usd_per_task + other.usd_per_task,
+                task_s=own.task_s + other.task_s,
+                fastest_usd_per_task=own.fastest_usd_per_task + other.fastest_usd_per_task,
+                fastest_task_s=own.fastest_task_s + other.fastest_task_s,
+            )
+        )
+    return found
 
 
 def _priced(question: ThinkQuestion, name: str, way: Way, fronts: dict[float, list[ServingOption]]) -> Priced:
