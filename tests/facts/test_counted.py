@@ -106,8 +106,19 @@ def test_every_accelerator_serves_a_small_model_and_says_how_sure_that_is(accele
     system, name = load_system(f"1x{accelerator_id}"), answer.setting.interval.name
     assert answer.tpot_s.p05 < answer.tpot_s.p50 < answer.tpot_s.p95
     is_desk = answer.question.engine == "llama.cpp"
-    assert is_desk == (system.accelerator.family in ("apple-gpu", "cpu"))
+    assert is_desk == (system.accelerator.family in ("apple-gpu", "apple-phone", "cpu"))
     assert name.startswith("local engine" if is_desk else "chip never measured") != is_measured_chip(system)
+
+
+def test_a_laptop_decodes_as_was_measured() -> None:
+    """41.6 tokens/s of Llama 3.1 8B in Q4_K_M by Vulkan on a Ryzen AI Max 385, which reads as fast (256 GB/s):
+    deseven/strixhalo-homelab issue 11. Nothing was fitted on it.
+    """
+    answer = cl.serve(model="llama-3.1-8b", system="1xryzen-ai-max-395", backend="llama.cpp", precision="gguf-q4_k_m",
+                      layout="tp1", batch=1, input_tokens=512, output_tokens=64, samples=256)  # fmt: skip
+    assert answer.tpot_s.p50 == pytest.approx(1 / 41.6, rel=0.1)
+    assert {one.id for one in list_chips("laptop").found} == {"ryzen-ai-max-395"}
+    assert {one.id for one in list_chips("phone").found} == {"a18-pro"}
 
 
 def test_a_part_and_a_multiple_of_a_shipped_system_answer_as_it_does() -> None:

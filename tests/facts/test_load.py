@@ -70,9 +70,9 @@ def test_the_required_ids_ship() -> None:
 def test_an_accelerator_is_plausible(accelerator_id: str) -> None:
     chip = load_accelerator(accelerator_id)
     assert chip.id == accelerator_id
-    assert 9e9 < chip.hbm_bytes.value < 2e12
+    assert 6e9 < chip.hbm_bytes.value < 2e12  # a phone has 8 GB
     assert 5e10 < chip.hbm_bytes_per_s.value < 5e13
-    assert 10 < chip.chip_tdp_w.value < 5000
+    assert 6 < chip.chip_tdp_w.value < 5000
     peaks = [chip.peak(precision) for precision in ("bf16", "fp8", "fp4")]
     assert peaks == sorted(peaks)
     assert 2e12 < peaks[0] < 3e16

@@ -15,12 +15,14 @@ from computeledger.frontier.fleets import (
     Training,
     estimated_fleets,
     fleet,
+    fleets_until,
     growth_left_out,
     growth_since,
     it_w_per_h100e,
     labs_at,
     listed_runs,
 )
+from computeledger.frontier.labs import lab_date, lab_names, lab_sites
 from computeledger.units import MONTH_S
 
 SITES = shipped_sites()
@@ -42,6 +44,29 @@ def test_fleets_pass_through_the_estimates_and_widen_beyond_them() -> None:
     widths = [one.high / one.low for one in ranges[2:]]
     assert widths == sorted(widths)
     assert fleet("Mistral AI", "2025-12-31", SITES) is None
+
+
+def test_no_fleet_is_carried_beyond_what_the_estimates_test() -> None:
+    """Carried on to 2030 one lab had 112M H100-equivalents and up to 1.75 TW."""
+    assert fleet("OpenAI", fleets_until(), SITES) is not None and fleet("OpenAI", "2027-01-01", SITES) is None
+    document = cl.labs(date="2030-01", samples=64).to_dict()
+    assert document["fleets_until"] == "2026-12-31"
+    assert all(one["fleet_h100e_8bit"] is None and one["fleet_it_w"] is None for one in document["labs"])
+    assert any("no fleet after 2026-12-31" in one["basis"] for one in document["labs"])
+
+
+@pytest.mark.parametrize("date", ["2025-06-30", "2026-08-22", "2026-11-30", "2029-12-31"])
+def test_a_lab_s_largest_site_is_a_part_of_its_named_sites(date: str) -> None:
+    """Colossus 2 had 1.11M of 834K: a later count of a kind adds to the earlier one, as the published capacity says."""
+    chips, every = shipped_chips(), {one.name: one.h100e_8bit for one in SITES if one.date <= date and one.h100e_8bit}
+    for lab in lab_names(chips):
+        named, held = lab_date(lab, date, chips, SITES), lab_sites(lab, date, chips, SITES)
+        assert named.low <= named.mid <= named.high
+        assert all(high <= every.get(site, high) * (1 + 1e-9) for site, (_, _, high) in held.items()), lab
+    for one in labs_at(date, Training(4 * MONTH_S, 0.4, 16), chips, SITES):
+        if one.largest_site is not None:
+            whole = one.named.mid if one.largest_site.user_is == "likely" else one.named.high
+            assert one.largest_site.h100e_8bit <= whole * (1 + 1e-9), one.lab
 
 
 def test_a_lab_left_out_grew_as_the_others_within_half() -> None:

@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 
 import computeledger as cl
+from computeledger.arrays import median
 from computeledger.errors import InputError
+from computeledger.frontier.conditional import pace_of, reached_under
+from computeledger.frontier.epoch_files import COPY_DATE
+from computeledger.frontier.forecast import run_series, when_reached
 from computeledger.frontier.growth import fitted_growth, project, shipped_scenarios
 from computeledger.frontier.power_clue import read_clue
+from computeledger.frontier.priced import taken_then
 from computeledger.frontier.spread import Spread, levers, prices_of_sites
 from computeledger.frontier.supply import largest_today, packaging_growth, supply_facts, taken
+from computeledger.frontier.systems import described_system
+from computeledger.frontier.trends import year_of
 from computeledger.frontier.wafers import BLACKWELL, account_2025, fitted_wafers
 
 YEARS = np.arange(4.0)
@@ -100,3 +107,24 @@ def test_power_that_tells_nothing_is_refused() -> None:
 def test_a_lever_names_the_local_steps_that_it_takes() -> None:
     found = levers(Spread(405e9, 6.0, n_sites=3, local_steps=100.0), 1.0)
     assert "10,000 local steps (DiLoCo)" in found and "100 local steps (DiLoCo)" not in found
+
+
+def test_a_run_is_priced_at_its_day_as_growth_prices_its_scenario() -> None:
+    """Flat funding never spends more than today's largest system: dollars of 2032 buy what took $75bn in 2026."""
+    fits, system, largest = fitted_growth(), described_system("951K chips of gb200-gpu"), largest_today()
+    ahead, past = (when_reached(run_series(), flop, 1000) for flop in (1e28, 1e25))
+    today, earlier = median(system.capex_usd), set()
+    for name, scenario in shipped_scenarios().items():
+        then = taken_then(system, reached_under(ahead, pace_of(scenario, fits)), (scenario, fits), largest)
+        assert then is not None
+        grown = project(scenario, fits, np.array([year_of(then.date) - year_of(COPY_DATE)]))
+        dollar = float((grown.compute_ratio / grown.usd_ratio)[0])
+        assert median(then.capex_usd) == pytest.approx(today / dollar, rel=0.05), name
+        assert then.largest_usd == pytest.approx(largest.usd * float(grown.usd_ratio[0]), rel=5e-3), name
+        assert 0 < then.of_largest_fraction < 1, name
+        if name == "flat-funding":
+            assert then.largest_usd == pytest.approx(largest.usd) and median(then.capex_usd) < today / 4
+        known = taken_then(system, reached_under(past, pace_of(scenario, fits)), (scenario, fits), largest)
+        assert known is not None and median(known.capex_usd) > 2 * today
+        earlier.add(median(known.capex_usd))
+    assert len(earlier) == 1  # no scenario changes the past

@@ -17,15 +17,16 @@ from computeledger.facts.load import load_accelerator
 from computeledger.facts.reading import read_facts
 from computeledger.facts.schema import Fact
 from computeledger.frontier.epoch_files import COPY_DATE, ChipCount, SiteDate, TrainingRun
-from computeledger.frontier.labs import LabDate, lab_called, lab_date, lab_names, standing, user_of
+from computeledger.frontier.labs import LabDate, at_date, lab_called, lab_date, lab_names, lab_sites
 from computeledger.frontier.revisions import site_interval
-from computeledger.frontier.sites import h100e_8bit
 from computeledger.frontier.systems import REFERENCE
 from computeledger.frontier.text import frontier_document
-from computeledger.frontier.trends import year_of
+from computeledger.frontier.trends import date_of, year_of
 
 #: Quantiles of the sites' IT power per H100-equivalent, weighted by size.
 _SIDES = (0.05, 0.5, 0.95)
+#: How far beyond the last year end a fleet is carried: the one lead on which the year ends can test it [year].
+MOST_LEAD_YEARS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,14 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class LargestSite:
-    """A lab's largest site at a date: its own H100-equivalents there, and the power of the whole site."""
+    """A lab's largest site at a date: its own H100-equivalents there, and the power of the whole site.
+
+    ``user_is``: ``likely`` where the data are confident or find it likely that the lab uses it, else ``speculative``.
+    """
 
     name: str
     h100e_8bit: float
+    user_is: str
     date: str
     facility_w: float | None
     facility_w_interval: tuple[float, float] | None
@@ -140,16 +145,27 @@ def growth_since(last: str, date: str, sites: Sequence[SiteDate]) -> Since:
     return Since(math.exp(found), math.exp(labs), math.exp(named), math.hypot(off, (labs - named) / 2))
 
 
-def _at(date: str, sites: Sequence[SiteDate]) -> dict[str, SiteDate]:
-    return {one.name: one for one in sites if one.date <= date and one.h100e_8bit is not None}
-
-
 def _total(date: str, sites: Sequence[SiteDate]) -> float:
-    return sum(one.h100e_8bit or 0.0 for one in _at(date, sites).values())
+    return sum(one.h100e_8bit or 0.0 for one in at_date(date, sites).values())
+
+
+def fleets_until() -> str:
+    """Last day for which a fleet is given: a year beyond the last estimate.
+
+    The estimates are of two or three year ends, so that growth over one year is all that they can be tested on. Carried
+    on to 2030 it made 112M H100-equivalents and up to 1.75 TW of one lab.
+
+    Examples
+    --------
+    >>> fleets_until()
+    '2026-12-31'
+    """
+    last = max(facts[-1].date for facts in estimated_fleets().values())
+    return date_of(year_of(last) + MOST_LEAD_YEARS)
 
 
 def fleet(lab: str, date: str, sites: Sequence[SiteDate]) -> tuple[Range, str] | None:
-    """H100-equivalents that a lab uses at a date, with what they rest on; None where nobody estimated it.
+    """H100-equivalents that a lab uses at a date, with what they rest on; None beyond what the estimates carry.
 
     Between two year ends each quantile grows evenly; after the last one the fleet grows as :func:`growth_since` says.
 
@@ -163,7 +179,7 @@ def fleet(lab: str, date: str, sites: Sequence[SiteDate]) -> tuple[Range, str] |
     known = estimated_fleets().get(lab, ())
     before = [one for one in known if one.date <= date]
     after = [one for one in known if one.date > date]
-    if not before:
+    if not before or (not after and date > fleets_until()):
         return None
     last = before[-1]
     if last.date == date:
@@ -198,7 +214,7 @@ def it_w_per_h100e(date: str, sites: Sequence[SiteDate]) -> Range:
     >>> late.mid < early.mid
     True
     """
-    rows = [(one.it_w / one.h100e_8bit, one.h100e_8bit) for one in _at(date, sites).values()
+    rows = [(one.it_w / one.h100e_8bit, one.h100e_8bit) for one in at_date(date, sites).values()
             if one.it_w and one.h100e_8bit]  # fmt: skip
     rates, weights = (np.array(one) for one in zip(*sorted(rows), strict=True))
     share = np.cumsum(weights) / weights.sum()
@@ -207,15 +223,11 @@ def it_w_per_h100e(date: str, sites: Sequence[SiteDate]) -> Range:
 
 
 def _largest(lab: str, date: str, chips: Sequence[ChipCount], sites: Sequence[SiteDate]) -> LargestSite | None:
-    """The site with most published H100-equivalents, of which the lab has the share of the counted chips."""
-    counts: dict[str, list[ChipCount]] = {}
-    for one in standing(date, chips):
-        counts.setdefault(one.name, []).append(one)
-    rows, sized = _at(date, sites), dict[str, float]()
-    for name, all_ in counts.items():
-        own = h100e_8bit(one for one in all_ if user_of(one.user)[0] == lab) or 0.0
-        if own and name in rows:
-            sized[name] = (rows[name].h100e_8bit or 0.0) * own / (h100e_8bit(all_) or own)
+    """The site with most published H100-equivalents that the lab is likely to use, else of the speculative ones."""
+    rows, held = at_date(date, sites), lab_sites(lab, date, chips, sites)
+    known = {name: one for name, one in held.items() if name in rows}
+    is_likely = any(mid for _, mid, _ in known.values())
+    sized = {name: one[1 if is_likely else 2] for name, one in known.items()}
     if not any(sized.values()):
         return None
     name = max(sized, key=lambda one: sized[one])
@@ -223,7 +235,8 @@ def _largest(lab: str, date: str, chips: Sequence[ChipCount], sites: Sequence[Si
     projected = row.date > COPY_DATE
     fitted = site_interval(projected)
     ends = None if power is None else (power * fitted.low_ratio, power * fitted.high_ratio)
-    return LargestSite(name, sized[name], row.date, power, ends, row.it_w, projected)
+    user_is = "likely" if is_likely else "speculative"
+    return LargestSite(name, sized[name], user_is, row.date, power, ends, row.it_w, projected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +277,11 @@ def _size(one: LabAt) -> tuple[bool, float]:
 def _lab_at(lab: str, date: str, training: Training, data: tuple[Sequence[ChipCount], Sequence[SiteDate]]) -> LabAt:
     chips, sites = data
     aliases = tuple(frontier_document().table["labs"].get(lab, {}).get("aliases", ()))
-    named, largest, estimate = lab_date(lab, date, chips), _largest(lab, date, chips, sites), fleet(lab, date, sites)
+    named, largest, estimate = (
+        lab_date(lab, date, chips, sites),
+        _largest(lab, date, chips, sites),
+        fleet(lab, date, sites),
+    )
     asked: dict[str, Uncertain] = {
         "duration": training.duration_s,
         "utilization": training.utilization_fraction,
@@ -277,6 +294,10 @@ def _lab_at(lab: str, date: str, training: Training, data: tuple[Sequence[ChipCo
     site_flop = None if largest is None else largest.h100e_8bit * flop
     if estimate is None:
         words = "the data name its sites only; nobody estimated its fleet"
+        if date > fleets_until() and lab in estimated_fleets():
+            words = (
+                f"no fleet after {fleets_until()}: a year beyond Epoch's last estimate is as far as it could be tested"
+            )
         return LabAt(lab, aliases, largest, named, None, None, None, site_flop, words)
     known = 0.0 if named.projected else named.low
     size = np.maximum(drawn["h100e"], known)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from computeledger.errors import InputError, shown
-from computeledger.frontier.epoch_files import COPY_DATE, ChipCount
+from computeledger.frontier.epoch_files import COPY_DATE, ChipCount, SiteDate
 from computeledger.frontier.sites import flop_per_s_8bit, h100e_8bit
 from computeledger.frontier.text import frontier_document
 
@@ -66,10 +66,11 @@ def lab_names(chips: Sequence[ChipCount]) -> list[str]:
     return sorted({name for name, sure in found if name and sure in CONFIDENCE and not name.startswith("Assumed")})
 
 
-def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
+def lab_timeline(lab: str, chips: Sequence[ChipCount], sites: Sequence[SiteDate] = ()) -> list[LabDate]:
     """Chips of a lab at every date at which one of its sites changes.
 
-    A site's last count of a kind stands until the next one; the user of the last count has the site.
+    A site's last count of a kind stands until the next one; the user of the last count has the site. With ``sites`` the
+    counts are shares of what is published for the site.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def lab_timeline(lab: str, chips: Sequence[ChipCount]) -> list[LabDate]:
     name = named_lab(lab, lab_names(chips))
     own = {one.name for one in chips if user_of(one.user)[0] == name}
     dates = sorted({one.date for one in chips if one.name in own})
-    return [found for date in dates if (found := lab_date(name, date, chips)).high > 0]
+    return [found for date in dates if (found := lab_date(name, date, chips, sites)).high > 0]
 
 
 def named_lab(lab: str, names: Sequence[str]) -> str:
@@ -118,7 +119,50 @@ def standing(date: str, chips: Sequence[ChipCount]) -> list[ChipCount]:
     return list(last.values())
 
 
-def lab_date(lab: str, date: str, chips: Sequence[ChipCount]) -> LabDate:
+def at_date(date: str, sites: Sequence[SiteDate]) -> dict[str, SiteDate]:
+    """The last published state of every site by a date.
+
+    Examples
+    --------
+    >>> at_date("2025-01-01", [SiteDate("A", "2026-01-01", None, None, 1e5, None)])
+    {}
+    """
+    return {one.name: one for one in sites if one.date <= date and one.h100e_8bit is not None}
+
+
+def lab_sites(
+    lab: str, date: str, chips: Sequence[ChipCount], sites: Sequence[SiteDate]
+) -> dict[str, tuple[float, float, float]]:
+    """H100-equivalents of a lab at each site: what is confident, what is likely besides, and all.
+
+    The lab has its share of the counted chips of what is published for the site: a later count may add to an earlier
+    one, which the published capacity knows and the counts do not say. Without a published capacity the counts stand.
+
+    Examples
+    --------
+    >>> counts = [ChipCount("A", "2025-01-01", "H100", 1e5, "xAI #likely")]
+    >>> lab_sites("SpaceXAI", "2025-01-01", counts, [SiteDate("A", "2025-01-01", None, None, 3e5, None)])
+    {'A': (0.0, 300000.0, 300000.0)}
+    """
+    counts: dict[str, list[ChipCount]] = {}
+    for one in standing(date, chips):
+        counts.setdefault(one.name, []).append(one)
+    published, found = at_date(date, sites), {}
+    for name, all_ in counts.items():
+        own = [one for one in all_ if user_of(one.user)[0] == lab]
+        if not own:
+            continue
+        row, counted = published.get(name), h100e_8bit(all_) or 0.0
+        ratio = 1.0 if row is None or not counted else (row.h100e_8bit or 0.0) / counted
+        low, mid, high = (
+            ratio * (h100e_8bit(one for one in own if CONFIDENCE.get(user_of(one.user)[1], 2) <= level) or 0.0)
+            for level in range(3)
+        )
+        found[name] = (low, mid, high)
+    return found
+
+
+def lab_date(lab: str, date: str, chips: Sequence[ChipCount], sites: Sequence[SiteDate] = ()) -> LabDate:
     """A lab's chips at a date.
 
     Examples
@@ -126,8 +170,6 @@ def lab_date(lab: str, date: str, chips: Sequence[ChipCount]) -> LabDate:
     >>> lab_date("OpenAI", "2025-01-01", [ChipCount("A", "2025-01-01", "H100", 10.0, "OpenAI #likely")]).mid
     10.0
     """
-    mine = [one for one in standing(date, chips) if user_of(one.user)[0] == lab]
-    low, mid, high = (
-        h100e_8bit(one for one in mine if CONFIDENCE.get(user_of(one.user)[1], 2) <= level) or 0.0 for level in range(3)
-    )
-    return LabDate(lab, date, low, mid, high, tuple(sorted({one.name for one in mine})), date > COPY_DATE)
+    found = lab_sites(lab, date, chips, sites)
+    low, mid, high = (sum(one[level] for one in found.values()) for level in range(3))
+    return LabDate(lab, date, low, mid, high, tuple(sorted(found)), date > COPY_DATE)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from computeledger.frontier.conditional import TREND
-from computeledger.frontier.growth import GROWTH_WORDS
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
+from computeledger.interfaces.views.growth import assumed_table, growth_view, heading
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import interval_words, joined, percent, point, show, span, words
@@ -37,10 +36,6 @@ def view(answer: Answer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         overline=f"frontier {name}",
     )
-
-
-def _heading(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 _STEPS = ("model", "batch #", "over critical #", "step #", "MFU #", "months, no stop #", "with stops #", "layout")
@@ -110,7 +105,12 @@ def _forecast(document: Document) -> View:
         headline=f"{_reached(document, target)}{_stopped(document)}",
         tiles=_forecast_tiles(document),
         plots=plots_,
-        tables=(_slices(document), *_system_tables(document["needs"], document["trains"]), _hours(document)),
+        tables=(
+            _slices(document),
+            assumed_table(document["scenarios"]),
+            *_system_tables(document["needs"], document["trains"]),
+            _hours(document),
+        ),
         notes=tuple(_forecast_notes(document)),
     )
 
@@ -150,8 +150,21 @@ def _forecast_tiles(document: Document) -> tuple[Tile, ...]:
         Tile("Median date", date["p50"], f"{date['p05']} to {date['p95']}", key="date"),
         chance,
         Tile("Chips", words(point(needs["chips"]), ""), needs["generations"][0]["accelerator"], key="chips"),
-        Tile("Capital", words(point(needs["capex_usd"]), "USD"), interval_words(needs["capex_usd"], "USD"),
-             key="capex_usd"),
+        *_capital_tiles(document),
+    )  # fmt: skip
+
+
+def _capital_tiles(document: Document) -> tuple[Tile, ...]:
+    """Capital at the prices of the run's day, and at today's."""
+    today, then = document["needs"]["capex_usd"], document["needs_then"]
+    now = Tile("Capital at today's prices", words(point(today), "USD"), interval_words(today, "USD"), key="capex_usd")
+    if then is None:
+        return (now,)
+    usd = then["capex_usd"]
+    return (
+        Tile(f"Capital at prices of {then['date'][:7]}", words(point(usd), "USD"), interval_words(usd, "USD"),
+             key="needs_then.capex_usd"),
+        now,
     )  # fmt: skip
 
 
@@ -161,10 +174,22 @@ def _slices(document: Document) -> Table:
     rows = []
     for one in document["scenarios"]:
         chance = [percent(one["probability"])] if by else []
-        date = one["date"]
-        rows.append([one["scenario"], *chance, date["p50"], f"{date['p05']} to {date['p95']}", one["note"]])
-    columns = ("scenario", *((f"by {by['date']} #",) if by else ()), "median date", "90 % interval", "assumes")
-    note = "the trend's paths, from the last data on at the pace of the scenario's compute (frontier growth)"
+        date, then = one["date"], one["needs_then"]
+        taken = ["", ""] if then is None else [
+            words(point(then["capex_usd"]), "USD"), words(point(then["facility_w"]), "W")
+        ]  # fmt: skip
+        rows.append([one["scenario"], *chance, Cell(date["p50"], below=f"{date['p05']} \u2013 {date['p95']}"), *taken])
+    columns = (
+        "scenario",
+        *((f"by {by['date']} #",) if by else ()),
+        "median date, 90 %",
+        "capital then #",
+        "power then #",
+    )
+    note = (
+        "the trend's paths, from the last data on at the pace of the scenario's compute (frontier growth); capital and "
+        "power of the same compute at that day's prices and watts"
+    )
     return Table("If growth follows a scenario", columns, rows, "date", note)
 
 
@@ -174,11 +199,24 @@ def _forecast_notes(document: Document) -> list[str]:
         f"{powered['p05']} to {powered['p95']}" if powered["p05"] != powered["p95"] else "already, end of the quarter"
     )
     own = "" if document["scenario"] == TREND else ", on its own trend"
-    out = [f"the largest site has that power{own}: {powered['p50']} ({ends})"]
+    out = [_then_words(document)] if document["needs_then"] else []
+    watts = words(point(document["needs"]["power_w"]["facility"]), "W")
+    out.append(f"the largest site has the {watts} that today's chips take{own}: {powered['p50']} ({ends})")
     for name, one in document["repetition"].items():
         worth, chance = percent(point(one["worth_fraction"])), percent(point(one["exceeds_fraction"]))
         out.append(f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")
     return out
+
+
+def _then_words(document: Document) -> str:
+    """What the run's compute takes on its day, beside the largest system that the scenario has then."""
+    then = document["needs_then"]
+    usd, watts = words(point(then["capex_usd"]), "USD"), words(point(then["facility_w"]), "W")
+    whole = words(then["largest_system_usd"], "USD")
+    return (
+        f"chips, power and capital below are today's; at the prices and watts of {then['date']} the same compute takes "
+        f"{usd} and {watts}, {percent(then['of_largest_fraction'])} of the {whole} of the largest system then"
+    )
 
 
 def _hours(document: Document) -> Table:
@@ -350,101 +388,9 @@ def _interval_notes(document: Document) -> list[str]:
     return out
 
 
-def _growth(document: Document) -> View:
-    rows = document["growth"]
-    tiles = tuple(
-        Tile(_heading(GROWTH_WORDS[one["name"]][0]), f"{one['ratio']:.2f}x",
-             f"{one['low']:.2f}x to {one['high']:.2f}x a year", key=f"growth.{one['name']}")
-        for one in rows
-        if one["name"] in ("run_flop", "site_w", "site_usd", "h100e_per_usd")
-    )  # fmt: skip
-    figures = [
-        Plot(one["name"], _heading(GROWTH_WORDS[one["name"]][0]), f"{one['n']:,} points, {one['first']} to "
-             f"{one['last']}.", plots.growth_figure(document, one["name"], GROWTH_WORDS[one["name"]][1]),
-             f"growth.{one['name']}")
-        for one in rows
-    ]  # fmt: skip
-    figures.append(Plot("scenarios", "Scenarios", "Compute of the largest system over today's.",
-                        plots.scenarios_figure(document), "growth.run_flop"))  # fmt: skip
-    share = document["hbm_capex_fraction"]
-    cost, margin = (percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
-    return View(
-        title="Growth",
-        headline=_flat_words(document),
-        tiles=tiles,
-        plots=tuple(figures),
-        tables=(_fits(rows), _scenarios(document["scenarios"]), *_taken(document), _supply(document)),
-        notes=(f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it",),
-    )
-
-
-def _flat_words(document: Document) -> str:
-    """Growth under flat funding against the trend's, as the table of scenarios has both."""
-    trend, flat = document["trend_ratio_per_year"], document["flat_ratio_per_year"]
-    slower = document["flat_funding_slowdown"]
-    longer = f"and takes {slower:.1f} times as long to grow as much" if math.isfinite(slower) else "and does not grow"
-    return f"If funding stays flat, compute grows {flat:.3g}x a year instead of {trend:.3g}x {longer}."
-
-
-def _fits(rows: list[Document]) -> Table:
-    cells = [
-        [GROWTH_WORDS[one["name"]][0], *(f"{one[key]:.2f}x" for key in ("ratio", "low", "high")), str(one["n"]),
-         f"{one['first']} to {one['last']}"]
-        for one in rows
-    ]  # fmt: skip
-    columns = ("quantity", "fit #", "5 % #", "95 % #", "points #", "window")
-    return Table("Growth per year", columns, cells, "growth.run_flop")
-
-
-def _scenarios(rows: list[Document]) -> Table:
-    years = range(len(rows[0]["compute_ratio_by_year"]))
-    cells = [
-        [one["scenario"], one["note"], *(f"{x:.3g}x" for x in one["compute_ratio_by_year"]), one["binds_by_year"][-1]]
-        for one in rows
-    ]
-    columns = ("scenario", "assumes", *(f"+{n} years #" for n in years), "binds at the end")
-    return Table("Compute of the largest system, over today's", columns, cells, "growth.run_flop")
-
-
-_TAKEN = (("usd_by_year", "Capital of the largest system", "USD"), ("facility_w_by_year", "Its facility power", "W"),
-          ("n_chips_by_year", "Its chips", ""))  # fmt: skip
-
-
-def _taken(document: Document) -> list[Table]:
-    """Dollars, watts and chips by scenario and year."""
-    today, out = document["largest_system"], []
-    note = f"today: {today['site']}, {today['date']}; chips in packages of {today['accelerator_id']} at a steady price"
-    for key, title, unit in _TAKEN:
-        rows = [[one["scenario"], *(words(value, unit) for value in one[key])] for one in document["scenarios"]]
-        columns = ("scenario", *(f"+{n} years #" for n in range(len(rows[0]) - 1)))
-        out.append(Table(title, columns, rows, "growth.run_flop", note if unit == "" else ""))
-    return out
-
-
-def _supply(document: Document) -> Table:
-    """What the chips of the last year are made of, beside what is made."""
-    cells = [
-        [one["scenario"], format_si(one["n_cowos_wafers_by_year"][-1]), percent(one["cowos_year_fraction_by_year"][-1]),
-         words(one["hbm_bytes_by_year"][-1], "B"), percent(one["hbm_year_fraction_by_year"][-1])]
-        for one in document["scenarios"]
-    ]  # fmt: skip
-    facts = document["supply"]
-    wafers, least, memory = (facts[name]["value"] for name in (
-        "n_cowos_wafers_per_month_2026", "n_cowos_wafers_per_month_2025", "hbm_bytes_2026"))  # fmt: skip
-    note = (
-        f"supply as analysts report it: {format_si(wafers)} CoWoS wafers a month at the end of 2026 "
-        f"({format_si(least)} a year before), {words(memory, 'B')} of HBM in 2026; "
-        f"{document['wafer_law']['n_packages_per_wafer']:.0f} good packages on a wafer (Epoch's account of 2025) of "
-        f"{facts['n_packages_per_wafer']['value']:g} that fit (unverified)"
-    )
-    last = len(document["scenarios"][0]["n_cowos_wafers_by_year"]) - 1
-    columns = ("scenario", "CoWoS wafers #", "of a year's #", "HBM #", "of a year's HBM #")
-    return Table(f"What the chips of +{last} years are made of", columns, cells, "growth.run_flop", note)
-
-
 def _backtest(document: Document) -> View:
     figures = tuple(
-        Plot(f"series-{place}", _heading(one["series"]),
+        Plot(f"series-{place}", heading(one["series"]),
              f"Model: {one['model']}, by the score of its intervals before the cut-off.",
              plots.backtest_figure(document, place))
         for place, one in enumerate(document["series"])
@@ -470,7 +416,7 @@ def _quarters(one: Document) -> Table:
         for row in one["quarters"]
     ]  # fmt: skip
     columns = ("quarter", "forecast #", "5 % #", "95 % #", "came #", "inside")
-    return Table(f"{_heading(one['series'])} ({one['model']})", columns, rows)
+    return Table(f"{heading(one['series'])} ({one['model']})", columns, rows)
 
 
 def system_rows(document: Document) -> list[tuple[str, Any, str]]:
@@ -543,6 +489,6 @@ _VIEWS: dict[str, tuple[str, Callable[[Document], View]]] = {
     "SitesAnswer": ("sites", _sites),
     "LabAnswer": ("sites", _lab),
     "ClaimAnswer": ("sites", _claim),
-    "GrowthAnswer": ("growth", _growth),
+    "GrowthAnswer": ("growth", growth_view),
     "BacktestAnswer": ("backtest", _backtest),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,16 @@ from computeledger.questions.wording import interval_words, percent, point, span
 from computeledger.units import BITS_PER_BYTE, format_si
 
 _LEVERS = ("change", "sent #", "in #", "rate #", "fibre pairs #", "mean step #", "slower #")
-_LABS = ("lab", "largest site", "power #", "H100e #", "named #", "fleet #", "IT power #", "trains #")
+_LABS = ("lab", "largest site", "power #", "H100e there #", "at all named sites #")
+_FLEETS = ("lab", "whole fleet #", "IT power #", "trains #")
+_SITES_SAY = (
+    "largest: of those that the lab is confidently or likely to use, its power with the 90 % interval of revisions; "
+    "all: the likely ones, from the confident ones alone to the speculative ones"
+)
+_FLEETS_SAY = (
+    "all that a lab uses, rented or owned, in 8-bit H100-equivalents; a run takes the whole of it, each as an H100 in "
+    "bf16"
+)
 _RUNS = ("date", "run", "lab", "compute #", "", "days since #", "known")
 _DOMAINS = ("GPUs #", "step #", "MFU #", "rate #", "fibre pairs #", "layout")
 
@@ -149,12 +158,13 @@ def _schedule(answer: ScheduleAnswer) -> View:
 
 def _labs(answer: LabsAnswer) -> View:
     found = answer.to_dict()
-    rows = [_lab_row(one) for one in found["labs"]]
     first = found["labs"][0] if found["labs"] else None
     headline = "The data name no lab's chips for that day."
     if first is not None and first["fleet_h100e_8bit"] is not None:
         size = words(point(first["fleet_h100e_8bit"]), "")
         headline = f"{first['lab']} uses {size} H100-equivalents, {interval_words(first['fleet_h100e_8bit'], '')}."
+    elif first is not None and found["date"] > found["fleets_until"]:
+        headline = f"Fleets are given until {found['fleets_until']}: later than that only what the data name is shown."
     elif first is not None:
         headline = f"{first['lab']}: the data name its sites only."
     off = [abs(one) for one in found["growth_left_out_log"].values()]
@@ -165,10 +175,7 @@ def _labs(answer: LabsAnswer) -> View:
         title=f"Labs on {answer.date}",
         headline=headline + (" Sites and fleets of that day are projected." if found["projected"] else ""),
         plots=(Plot("fleets", "Fleets", caption, intervals_figure(fleets, ""), "fleet_h100e_8bit"),) if fleets else (),
-        tables=(Table("Fleets in 8-bit H100-equivalents, and what they train", _LABS, rows, "fleet_h100e_8bit",
-                      "site and named: what the data name (named: confident to all); its power with the 90 % interval "
-                      "of revisions; fleet: all that a lab uses, rented or owned; a run takes the whole of it"),
-                *(_due(found) if found["releases"] else ())),
+        tables=(*_lab_tables(found["labs"]), *(_due(found) if found["releases"] else ())),
         notes=(f"a lab's growth in the last year estimated lay within {math.exp(max(off)):.1f}x of the others' mean",),
         grounds=(*basis, found["credit"]),
     )  # fmt: skip
@@ -194,23 +201,34 @@ def _due(found: Mapping[str, Any]) -> tuple[Table]:
     return (Table(f"Next frontier releases after {found['date']}", columns, rows, "releases", note),)
 
 
-def _lab_row(one: Mapping[str, Any]) -> list[str | Cell]:
+def _lab_tables(labs: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
+    """What the data name, and the fleets that are estimated."""
+    sites = Table("Sites that the data name, 8-bit H100-equivalents", _LABS, [_site_row(one) for one in labs],
+                  "largest_site", _SITES_SAY)  # fmt: skip
+    shown = (("fleet_h100e_8bit", ""), ("fleet_it_w", "W"), ("fleet_flop", "FLOP"))
+    fleets: list[list[str | Cell]] = [
+        [one["lab"], *(quantity_cell(one[name], unit) for name, unit in shown)]
+        for one in labs
+        if one["fleet_h100e_8bit"] is not None
+    ]
+    if not fleets:
+        return (sites,)
+    return (Table("Fleets, and what they train", _FLEETS, fleets, "fleet_h100e_8bit", _FLEETS_SAY), sites)
+
+
+def _site_row(one: Mapping[str, Any]) -> list[str | Cell]:
     site, named = one["largest_site"], one["named_h100e_8bit"]
     cells: list[str | Cell] = ["", "", ""]
     if site is not None:
         ends = site["facility_w_interval"]
         power = "" if site["facility_w"] is None else words(site["facility_w"], "W")
         cells = [
-            site["name"],
+            site["name"] + ("" if site["user_is"] == "likely" else " (speculative)"),
             Cell(power, below=span(ends[0], ends[1], "W") if ends else ""),
             format_si(site["h100e_8bit"]),
         ]
     counted = Cell(format_si(named["mid"]), below=span(named["low"], named["high"], "")) if named["high"] else ""
-    fleet = [
-        "" if one[name] is None else quantity_cell(one[name], unit)
-        for name, unit in (("fleet_h100e_8bit", ""), ("fleet_it_w", "W"), ("fleet_flop", "FLOP"))
-    ]
-    return [one["lab"], *cells, counted, *fleet]
+    return [one["lab"], *cells, counted]
 
 
 def _runs(answer: RunsAnswer) -> View:

@@ -435,8 +435,9 @@ _ANY_CHIP = ("accelerator", "accelerators", "chip", "chips", "gpu", "gpus", "all
 
 
 def _called(chip: Accelerator) -> str:
-    """All that a chip goes by, without spaces and dashes."""
-    return " ".join(compact(one) for one in (chip.id, chip.name, chip.vendor, chip.family, *chip.aliases))
+    """All that a chip goes by and stands in, without spaces and dashes."""
+    said = (chip.id, chip.name, chip.vendor, chip.family, *chip.aliases, chip.scope)
+    return " ".join(compact(one) for one in said)
 
 
 def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, bool]:

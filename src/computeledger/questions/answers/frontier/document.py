@@ -17,6 +17,7 @@ from computeledger.frontier.forecast import Backtest, Reached
 from computeledger.frontier.forecast import Tested as Hindcast
 from computeledger.frontier.growth import Growth, Projection, Scenario
 from computeledger.frontier.needs import Needed
+from computeledger.frontier.priced import Then
 from computeledger.frontier.revisions import site_interval
 from computeledger.frontier.sites import SiteRow
 from computeledger.frontier.steps import RunStep
@@ -213,14 +214,26 @@ def _dates(found: Reached) -> dict[str, str]:
     return {name: date_of(float(year)) for name, year in zip(("p05", "p10", "p50", "p90", "p95"), points, strict=True)}
 
 
-def slice_document(scenario: Scenario, found: Reached, by: str | None) -> dict[str, Any]:
-    """The forecast on condition of a scenario."""
+def slice_document(of: tuple[Scenario, Then | None], found: Reached, by: str | None) -> dict[str, Any]:
+    """The forecast on condition of a scenario, and what the run takes on that day."""
+    scenario, then = of
     chance = {} if by is None else {"probability": found.probability_by(by)}
     first = int(found.series.dates[-1][:4])
     ends = [f"{year}-12-31" for year in range(first, first + CHANCE_YEARS)]
     yearly = [{"date": end, "probability": found.probability_by(end)} for end in ends]
-    return {"scenario": scenario.name, "note": scenario.note, **chance, "date": _dates(found),
+    said = {"scenario": scenario.name, "note": scenario.note, **chance, "date": _dates(found),
             "probability_by_year": yearly}  # fmt: skip
+    return said | {"needs_then": None if then is None else then_document(then)}
+
+
+def then_document(then: Then) -> dict[str, Any]:
+    """A system at the prices and the efficiency of a day."""
+    return {
+        "date": then.date,
+        **picked(then, "capex_usd", "facility_w", "n_chips"),
+        "largest_system_usd": then.largest_usd,
+        "of_largest_fraction": then.of_largest_fraction,
+    }
 
 
 def gpu_time_document(needed: Needed) -> dict[str, Any]:

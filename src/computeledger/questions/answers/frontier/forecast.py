@@ -30,8 +30,10 @@ from computeledger.frontier.growth import (
 )
 from computeledger.frontier.memory import hbm_share
 from computeledger.frontier.needs import Needed, needed_system
+from computeledger.frontier.priced import Then, taken_then
 from computeledger.frontier.steps import RunStep, run_steps
 from computeledger.frontier.supply import Largest, largest_today, supply_facts
+from computeledger.frontier.systems import TrainingSystem
 from computeledger.frontier.trends import Predicted, Series
 from computeledger.frontier.wafers import fitted_wafers
 from computeledger.frontier.working import growth_figures, reached_figures, run_figures, system_figures
@@ -178,6 +180,7 @@ class Slice:
     scenario: Scenario
     pace: Pace
     reached: Reached
+    then: Then | None
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -188,6 +191,7 @@ class ForecastAnswer(Answer):
     scenario: Scenario
     reached: Reached
     slices: Mapping[str, Slice]
+    then: Then | None
     needed: Needed
     steps: Mapping[str, Sequence[RunStep]]
     powered: Reached
@@ -205,9 +209,10 @@ class ForecastAnswer(Answer):
             found["probability"] = self.reached.probability_by(question.by)
             found["probability_by"] = {"date": question.by, "probability": found["probability"]}
         found["scenario"], found["scenario_note"] = self.scenario.name, self.scenario.note
-        found["scenarios"] = [documents.slice_document(one.scenario, one.reached, question.by)
+        found["scenarios"] = [documents.slice_document((one.scenario, one.then), one.reached, question.by)
                               for one in self.slices.values()]  # fmt: skip
         found["needs"] = documents.system_document(needed.system)
+        found["needs_then"] = None if self.then is None else documents.then_document(self.then)
         found["trains"] = {
             name: documents.timed_run_document(one, self.steps[name]) for name, one in needed.runs.items()
         }
@@ -265,10 +270,10 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
     target, duration, utilization = (median_of(one) for one in (question.flop, question.duration, question.utilization))
     stage("the record so far")
     trend = when_reached(run_series(), target, question.samples, question.seed)
+    needed, largest = needed_system(target, question.accelerator, duration, utilization), largest_today()
     asked, free = load_scenarios(question.scenario), shipped_scenarios()[TREND]
-    slices = {one.name: _slice(one, trend) for one in {TREND: free, **asked}.values()}
-    taken = slices[next(iter(asked))] if len(asked) == 1 else _slice(free, trend)
-    needed = needed_system(target, question.accelerator, duration, utilization)
+    slices = {one.name: _slice(one, trend, needed.system, largest) for one in {TREND: free, **asked}.values()}
+    taken = slices[next(iter(asked))] if len(asked) == 1 else _slice(free, trend, needed.system, largest)
     runs, dates = run_series(), forecast_series(run_series(), _UNTIL)[0]
     ahead = Ahead(runs, dates, predicted_under(trend.model, runs, dates, taken.pace))
     return ForecastAnswer(
@@ -276,6 +281,7 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
         scenario=taken.scenario,
         reached=taken.reached,
         slices=slices,
+        then=taken.then,
         needed=needed,
         steps={name: run_steps(one, needed.system.generations, name) for name, one in needed.runs.items()},
         powered=when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), question.samples),
@@ -283,7 +289,9 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
     )
 
 
-def _slice(scenario: Scenario, trend: Reached) -> Slice:
-    """The trend's paths at the pace of a scenario."""
-    pace = pace_of(scenario, fitted_growth())
-    return Slice(scenario, pace, reached_under(trend, pace))
+def _slice(scenario: Scenario, trend: Reached, system: TrainingSystem, largest: Largest) -> Slice:
+    """The trend's paths at the pace of a scenario, and what the system takes on the day that they give."""
+    fits = fitted_growth()
+    pace = pace_of(scenario, fits)
+    reached = reached_under(trend, pace)
+    return Slice(scenario, pace, reached, taken_then(system, reached, (scenario, fits), largest))

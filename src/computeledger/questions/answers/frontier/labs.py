@@ -22,7 +22,15 @@ from computeledger.frontier.epoch_files import (
     shipped_runs,
     shipped_sites,
 )
-from computeledger.frontier.fleets import LabAt, ListedRun, Training, growth_left_out, labs_at, listed_runs
+from computeledger.frontier.fleets import (
+    LabAt,
+    ListedRun,
+    Training,
+    fleets_until,
+    growth_left_out,
+    labs_at,
+    listed_runs,
+)
 from computeledger.frontier.forecast import RUNS_DATE
 from computeledger.frontier.growth import Scenario, load_scenarios
 from computeledger.frontier.labs import named_lab
@@ -53,6 +61,7 @@ class LabsAnswer(Answer):
         return {
             "date": self.date,
             "projected": self.date > COPY_DATE,
+            "fleets_until": fleets_until(),
             "labs": [_lab_document(one) for one in self.labs],
             "growth_left_out_log": growth_left_out(),
             "scenario": self.question.scenario,

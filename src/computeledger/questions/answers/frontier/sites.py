@@ -113,7 +113,7 @@ def answer_sites(question: SitesQuestion) -> AnySites:
         return ClaimAnswer(check_claimed_power(question.site or "", median_of(question.claim), date or "", timelines))
     chips = list(shipped_chips()) if folder is None else read_chips(folder)
     if question.lab is not None:
-        dated = lab_timeline(question.lab, chips)
+        dated = lab_timeline(question.lab, chips, timelines)
         return LabAnswer([one for one in dated if date is None or one.date <= date])
     rows = site_rows(timelines, chips)
     shares = {
