@@ -21,6 +21,9 @@ from computeledger.frontier.supply import largest_today, packaging_growth, suppl
 from computeledger.frontier.systems import described_system
 from computeledger.frontier.trends import year_of
 from computeledger.frontier.wafers import BLACKWELL, account_2025, fitted_wafers
+from computeledger.interfaces.views.growth import growth_view
+from computeledger.questions.answers.frontier.forecast import answer_growth
+from computeledger.questions.frontier import GrowthQuestion
 
 YEARS = np.arange(4.0)
 
@@ -128,3 +131,9 @@ def test_a_run_is_priced_at_its_day_as_growth_prices_its_scenario() -> None:
         assert known is not None and median(known.capex_usd) > 2 * today
         earlier.add(median(known.capex_usd))
     assert len(earlier) == 1  # no scenario changes the past
+
+
+def test_growth_says_where_it_looks_further_ahead_than_back() -> None:
+    near, far = (growth_view(answer_growth(GrowthQuestion(years=n)).to_dict()).notes for n in (5, 12))
+    assert not any("never seen" in note for note in near)
+    assert "the scenarios look 12 years ahead, the fits 4.6 back: growth beyond that was never seen" in far

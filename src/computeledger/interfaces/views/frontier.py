@@ -213,9 +213,12 @@ def _then_words(document: Document) -> str:
     then = document["needs_then"]
     usd, watts = words(point(then["capex_usd"]), "USD"), words(point(then["facility_w"]), "W")
     whole = words(then["largest_system_usd"], "USD")
+    more = (
+        ": no single system has it, as runs have grown faster than systems" if then["of_largest_fraction"] > 1 else ""
+    )
     return (
         f"chips, power and capital below are today's; at the prices and watts of {then['date']} the same compute takes "
-        f"{usd} and {watts}, {percent(then['of_largest_fraction'])} of the {whole} of the largest system then"
+        f"{usd} and {watts}, {percent(then['of_largest_fraction'])} of the {whole} of the largest system then{more}"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.frontier.growth import GROWTH_WORDS
+from computeledger.frontier.trends import year_of
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.questions.wording import percent, words
@@ -57,8 +58,20 @@ def growth_view(document: Document) -> View:
             *_taken(document),
             _supply(document),
         ),
-        notes=(f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it",),
+        notes=(
+            f"HBM is {cost} of a system's capital at cost, {margin} with the chip maker's margin on it",
+            *_ahead_words(document),
+        ),
     )
+
+
+def _ahead_words(document: Document) -> tuple[str, ...]:
+    """That scenarios look further ahead than the fits look back, where they do."""
+    ahead = len(document["scenarios"][0]["compute_ratio_by_year"]) - 1
+    back = min(year_of(one["last"]) - year_of(one["first"]) for one in document["growth"])
+    if ahead <= back + 1:
+        return ()
+    return (f"the scenarios look {ahead} years ahead, the fits {back:.1f} back: growth beyond that was never seen",)
 
 
 def _flat_words(document: Document) -> str:
