@@ -104,6 +104,8 @@ def watched(results: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     if heard is None:
         yield from results
         return
+    if heard.is_stopped:
+        raise StoppedError
     heard.depth += 1
     try:
         if heard.depth == 1:
