@@ -251,6 +251,7 @@ def answer_think(question: ThinkQuestion) -> ThinkAnswer:
         assumed.append("answers without thinking are shorter than with it as on other benchmarks")
     if any("law" in one.way.level.basis for one in options):
         assumed.append(f"pretraining of {question.pretraining_tokens:.3g} tokens where none was published")
+        assumed.append("a release as late as that of the newest published model where none is known")
     return ThinkAnswer(question, tuple(options), tuple(assumed), _extrapolated(options))
 
 
