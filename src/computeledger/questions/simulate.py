@@ -64,13 +64,11 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
     )  # fmt: skip
     prefill_price: Uncertain | None = shared(ServeQuestion, "prefill_price")
     transfer_bytes_per_s: Uncertain | None = shared(ServeQuestion, "transfer_bytes_per_s")
-    routing: str = asked(
-        "text",
-        "least-requests, least-tokens, prefix, session (a conversation stays on its replica, a new one goes to the "
-        "one with the fewest requests), round-robin or random.",
-        "least-requests",
-        metavar="R",
-    )
+    routing: str | None = asked(
+        "text", "least-requests, least-tokens, prefix, session (a conversation stays on its replica, a new one goes to "
+        "the one with the fewest requests), round-robin or random.", metavar="R",
+        blank="session with --turns, else least-requests",
+    )  # fmt: skip
     priority: tuple[str, ...] = asked(
         "texts", "A class of requests with its share and targets, such as chat:30%:1s:40ms, the most urgent first; may "
         "be repeated. A class waits before those behind it, and is preempted after them.", (),
@@ -173,6 +171,11 @@ class SimulateServeQuestion(EngineRun, Conversing, Adapting, WithImages, Structu
     def engine(self) -> str:
         """Engine, physical limit, or path of a machine's profile."""
         return self.profile or self.backend or engine_on(self.system)
+
+    @property
+    def rule_of_routing(self) -> str:
+        """How a request finds its replica, as asked for or as is usual."""
+        return self.routing or ("least-requests" if self.turns is None else "session")
 
     def check(self) -> None:
         """Refuse parts that contradict one another."""

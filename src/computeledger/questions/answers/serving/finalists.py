@@ -194,8 +194,6 @@ def _simulated(setting: Setting, layouts: tuple[Layout, ...], max_batch: int | N
         given[name] = stated if isinstance(stated, Spread) else median_of(of_case)
     if not isinstance(question.input_tokens, Spread):
         given["input_tokens"] -= _image_tokens(setting)
-    if question.turns is not None:  # a conversation returns to the replica that has its cache
-        given["routing"] = "session"
     given |= {"layout": str(layouts[-1])} if layouts else {}
     two = {"prefill_layout": str(layouts[0]), "prefill_replicas": 1} if len(layouts) > 1 else {}
     given |= two or {"transfer_bytes_per_s": None}  # of one pool nothing moves

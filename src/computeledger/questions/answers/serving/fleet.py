@@ -135,7 +135,7 @@ def fleet_of(setting: Setting, trace: Trace, question: SimulateServeQuestion, sc
         handed_s = (once_s + prefix * each_s, each_s)
     clock = ServingClock(
         tuple(_with_limits(one.pool, question, place) for place, one in enumerate(timed)),
-        tuple(one.n_gpus_per_replica for one in timed), question.routing,
+        tuple(one.n_gpus_per_replica for one in timed), question.rule_of_routing,
         timed[0].host_s, *handed_s, uses_prefixes=not question.no_prefix_cache,
         tiers=cache_tiers(replace(scenario, layout=sizes[0][1]), reads, question), autoscale=_autoscale(question),
         failure_s=np.inf if question.failures is None else median_of(question.failures),

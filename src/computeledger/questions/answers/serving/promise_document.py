@@ -75,12 +75,12 @@ def _out_of_reach(kept: KeptPromise) -> dict[str, Any] | None:
     """The limit that more replicas do not keep with that chance, and what is attained on many that mostly idle."""
     if kept.idle is None:
         return None
-    used = {}
-    for name, one in kept.asked.promises.items():
-        if name in KEYS:
-            used[name] = kept.idle.quantile_s(name, one.share_fraction) / one.limit
+    promises = {name: one for name, one in kept.asked.promises.items() if name in KEYS}
+    used = {name: kept.idle.quantile_s(name, one.share_fraction) / one.limit for name, one in promises.items()}
     name = max(used, key=lambda key: used[key])
-    promise = kept.asked.promises[name]
+    if used[name] <= 1:  # each alone is kept, all of them by too few
+        return None
+    promise = promises[name]
     attained_s = used[name] * promise.limit
     return {
         "quantity": KEYS[name],

@@ -100,7 +100,7 @@ class SimulateServeAnswer(Answer):
                 "saturated": self.is_saturated,
                 "system": fleet.machine.system.id,
                 "layouts": [str(one) for one in fleet.layouts],
-                "routing": question.routing,
+                "routing": question.rule_of_routing,
                 "rejected": int(self.result.rejected.sum()),
                 "classes": class_documents(
                     read_classes(question.priority),
