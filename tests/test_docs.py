@@ -80,13 +80,18 @@ def commands_of(block: Block) -> list[str]:
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page, page.read_text("utf-8"))]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
-#: Every command once: each runs in a folder of its own, so that the same line would do the same again.
-COMMANDS = {
-    (line, block.skipped, block.printed): (block, line)
-    for block in reversed(BLOCKS)
-    if block.language in ("console", "sh", "bash")
-    for line in commands_of(block)
-}.values()
+
+
+def asked_once() -> list[tuple[str, list[Block]]]:
+    """Every command once, with the blocks that show it: in a folder of its own it would do the same again."""
+    found: dict[tuple[str, str], list[Block]] = {}
+    for block in BLOCKS:
+        for line in commands_of(block) if block.language in ("console", "sh", "bash") else ():
+            found.setdefault((line, block.skipped), []).append(block)
+    return [(line, blocks) for (line, _), blocks in found.items()]
+
+
+COMMANDS = asked_once()
 
 
 #: A line that needs no shell: outside of its quotes stands nothing that a shell would read.
@@ -162,26 +167,34 @@ def run_line(line: str, folder: Path, installed_command: Path) -> subprocess.Com
     return done
 
 
-@pytest.mark.parametrize(("block", "line"), COMMANDS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("line", "blocks"), COMMANDS, ids=lambda value: value[:60] if isinstance(value, str) else str(value[0])
+)
 def test_command(
-    block: Block, line: str, checkout: Path, trained: Path, installed_command: Path, monkeypatch: pytest.MonkeyPatch
+    line: str,
+    blocks: list[Block],
+    checkout: Path,
+    trained: Path,
+    installed_command: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if block.printed:
+    if any(block.printed for block in blocks):
         monkeypatch.setenv("COLUMNS", str(OUTPUTS.COLUMNS))
-    if block.skipped:
-        pytest.skip(block.skipped)
+    if blocks[0].skipped:
+        pytest.skip(blocks[0].skipped)
     if line.startswith("rntp verify run") and shutil.which("bwrap") is None:
         pytest.skip("no bubblewrap on the path (Debian: apt-get install bubblewrap)")
     training = TRAINS.match(line)
-    kept = trained / re.sub(r"\W+", "-", training[1]) if training else trained
+    kept = trained / re.sub(r"\W+", "-", re.sub(r" --set output=\S+", "", training[1])) if training else trained
     output = checkout / re.findall(r"--set output=(\S+)", line)[0] if training else checkout
     if training and kept.exists():
         shutil.copytree(kept, output)
     done = run_line(line, checkout, installed_command)
-    assert done.returncode == 0, f"{block}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    if block.printed:
-        now = OUTPUTS.excerpt(done.stdout, block.printed)
-        assert now == block.printed, f"{block}: it prints something else; `make docs-pages` writes it anew"
+    assert done.returncode == 0, f"{blocks[0]}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    for block in blocks:
+        if block.printed:
+            now = OUTPUTS.excerpt(done.stdout, block.printed)
+            assert now == block.printed, f"{block}: it prints something else; `make docs-pages` writes it anew"
     if training and not kept.exists():
         shutil.copytree(output, kept)
 

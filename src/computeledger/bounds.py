@@ -135,18 +135,19 @@ def check_record(record: _Record, **bounds: Bound) -> None:
         bound = bounds.get(name, NOT_NEGATIVE)
         if type(value) in _SINGLE and kinds & _SINGLE[type(value)] and bound.holds(value):
             continue  # most numbers are single ones
-        if isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, (bool, np.bool_)):
+        if isinstance(value, _ANY_NUMBER) and not isinstance(value, _TRUTHS):
             _check_number(name, value, kinds, bound)
-        elif not (kinds & _classes(value) or ("Callable" in kinds and callable(value))):
+        elif not (kinds & _classes(type(value)) or ("Callable" in kinds and callable(value))):
             raise InputError(f"{name}: expected {_words(kinds)}, not {_given(value)}")
 
 
-def _classes(value: object) -> set[str]:
-    """Names of the classes that a value is of, as annotations write them."""
-    if isinstance(value, bool):
-        return {"bool"}
-    named = {kind.__name__ for kind in type(value).__mro__}
-    return named | {"Mapping"} if isinstance(value, Mapping) else named
+@functools.cache
+def _classes(kind: type) -> frozenset[str]:
+    """Names of the classes that a value of this one is of, as annotations write them."""
+    if kind is bool:
+        return frozenset({"bool"})
+    named = frozenset(one.__name__ for one in kind.__mro__)
+    return named | {"Mapping"} if issubclass(kind, Mapping) else named
 
 
 #: Annotations of numbers.
@@ -154,6 +155,7 @@ _REAL = frozenset({"Num", "float", "Array"})
 _NUMBERS = _REAL | {"int"}
 #: Annotations that a single number may have, by its class.
 _SINGLE: dict[type, frozenset[str]] = {float: _REAL, int: _NUMBERS}
+_ANY_NUMBER, _TRUTHS = (int, float, np.number, np.ndarray), (bool, np.bool_)
 
 
 @functools.cache

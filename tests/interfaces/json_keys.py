@@ -19,6 +19,8 @@ from tests.commands import call
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 KEPT, COMMANDS = HERE / "json_keys.json", HERE / "json_keys.toml"
+#: Offers that are compared in a second.
+FEW_OFFERS = HERE / "few_offers.toml"
 
 
 def commands() -> dict[str, list[str]]:
@@ -42,6 +44,7 @@ def keys_of(arguments: list[str], folder: Path) -> list[str]:
     """Paths in the document that a command prints; what it writes lands in the folder given, out of the tree."""
     if not (folder / "examples").exists():
         (folder / "examples").symlink_to(ROOT / "examples")
+        (folder / FEW_OFFERS.name).symlink_to(FEW_OFFERS)
     done = call(main, [*arguments, "--json"], folder)
     if done.returncode:
         raise RuntimeError(f"{arguments}: {done.stderr}")

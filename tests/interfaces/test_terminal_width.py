@@ -16,6 +16,7 @@ from computeledger.interfaces import tables
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.render.terminal import print_view
 from tests.gates import ROOT
+from tests.interfaces.json_keys import FEW_OFFERS
 
 #: Beside those of the README: one of every command whose tables are its own.
 _MORE = (
@@ -55,7 +56,14 @@ _UNIT = r"(?: ?[kMGTµm]?(?:s|B|W|%))?"
 _INTERVAL = re.compile(rf"(?<![\w.])-?\d[\d.]*{_UNIT} \u2013 -?\d[\d.]*{_UNIT}(?![\w/])")
 
 
-@pytest.mark.parametrize("line", [*_README, *_MORE])
+#: Lines that take long, each beside a shorter one with the same tables.
+_LONG = {"compare examples/offers.toml": f"compare {FEW_OFFERS.name}"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [pytest.param(one, marks=[pytest.mark.stress] * (one in _LONG)) for one in (*_README, *_MORE, *_LONG.values())],
+)
 def test_tables_fit_and_nothing_is_cut(
     line: str, computeledger: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -67,6 +75,7 @@ def test_tables_fit_and_nothing_is_cut(
 
     monkeypatch.setattr(tables, "Page", Recorder)
     (tmp_path / "examples").symlink_to(ROOT / "examples")  # what a command writes stays out of the tree
+    (tmp_path / FEW_OFFERS.name).symlink_to(FEW_OFFERS)
     ended = computeledger(*shlex.split(line), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert printed

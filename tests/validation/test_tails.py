@@ -25,6 +25,7 @@ from computeledger.validation.serving.tails import (
 )
 from computeledger.validation.tables import compare_table
 from computeledger.workloads.serving.tails import load_tails
+from tests.validation.test_accuracy import told_by_any_column
 
 #: Sources of which no figure was ever in a fit.
 NEVER_FITTED = ("BLIS experiments (inference-sim)", "vLLM pull request 26887")
@@ -90,6 +91,10 @@ def test_settings_of_a_run_are_those_of_its_row() -> None:
 @pytest.fixture(scope="module")
 def asked() -> Comparison:
     return compare_table(SHIPPED, 64)
+
+
+def test_the_table_is_told_by_any_of_its_columns() -> None:
+    told_by_any_column(compare_table(SHIPPED, n_samples=8))
 
 
 def _errors(found: Comparison, quantities: tuple[str, ...], **where: str | tuple[str, ...]) -> np.ndarray:

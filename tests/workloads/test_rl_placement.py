@@ -41,7 +41,13 @@ def _drawn(rng: random.Random) -> dict[str, Any]:
     return found | _ASKED | ({"search": True} if rng.random() < 0.2 else {})
 
 
-@pytest.mark.parametrize("seed", [*range(24), 144, 182])
+#: Draws that take a second or two each, of kinds that others are of too.
+_LONG = (1, 7, 9, 17, 20)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(one, marks=[pytest.mark.stress] * (one in _LONG)) for one in (*range(24), 144, 182)]
+)
 def test_what_a_refusal_says_would_fit_does_and_what_is_answered_adds_up(seed: int) -> None:
     given = _drawn(random.Random(seed))  # noqa: S311 (draws questions)
     free = {name: value for name, value in given.items() if "layout" not in name and name != "training_gpus"}

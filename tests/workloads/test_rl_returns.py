@@ -23,16 +23,17 @@ def sigmoid(compute: np.ndarray) -> np.ndarray:
     return np.asarray(reward_sigmoid(compute, 0.25, 0.61, 2500.0, 1.97))
 
 
-def test_sigmoid_is_recovered_and_its_interval_holds_the_truth() -> None:
+@pytest.mark.parametrize("n_runs", [5, pytest.param(20, marks=pytest.mark.stress)])
+def test_sigmoid_is_recovered_and_its_interval_holds_the_truth(n_runs: int) -> None:
     """A = 0.61 and B = 1.97 as ScaleRL's 8B run (secondary, Figure 2); C_mid is ours."""
     truth = sigmoid(COMPUTE)
     inside = 0
-    for seed in range(20):
+    for seed in range(n_runs):
         fit = fit_reward(COMPUTE, truth + 0.004 * np.random.default_rng(seed).standard_normal(len(COMPUTE)))
         assert fit.values["asymptote"] == pytest.approx(0.61, abs=0.02)
         low, _, high = fit.forecast(48_000.0)
         inside += int(low <= float(sigmoid(np.array([48_000.0]))[0]) <= high)
-    assert inside >= 16
+    assert inside >= 0.8 * n_runs
 
 
 def test_half_the_gain_stands_at_the_middle() -> None:

@@ -164,9 +164,11 @@ class Accelerator:
         str
             The first of the format's units that the chip has; every chip has bf16.
         """
-        found = next((name for name in FORMATS[precision].units if name in self.peak_flop_per_s), "bf16")
-        is_slower = self.peak_flop_per_s[found].value < self.peak_flop_per_s["bf16"].value
-        return "bf16" if is_slower else found
+        peaks = self.peak_flop_per_s
+        for name in FORMATS[precision].units:
+            if name in peaks:
+                return "bf16" if peaks[name].value < peaks["bf16"].value else name
+        return "bf16"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,11 @@ def _help(one: Field) -> str:
 
 
 def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:
-    """The question that a command's options ask; errors spell fields as options."""
+    """The question that a command's options ask; errors spell fields as options.
+
+    A report that would replace a file that the question names is refused before anything is worked out.
+    """
+    _check_report(options)
     known = fields_of(question)
     names = {*known, *(alias for one in known.values() for alias in one.aliases)}
     given = {name: value for name, value in options.items() if name in names and value is not None and value != ()}
@@ -89,9 +93,7 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
     working = bool(options.get("working"))
     report = options.get("html")
     if report is not None:
-        given = [one for name, one in options.items() if name != "html"]
-        parts = [part for one in given for part in (one if isinstance(one, tuple) else (one,))]
-        check_unread(report, [part for part in parts if isinstance(part, str)])
+        _check_report(options)
         answer.to_html(report)
     if options["as_json"]:
         print_json(answer.to_dict(working=working or (report is not None and answer.has_working)))
@@ -101,3 +103,13 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
     print_view(answer.view(working=working))
     if report is not None:
         click.echo(f"report: {report}")
+
+
+def _check_report(options: Mapping[str, Any]) -> None:
+    """Refuse a report in place of a file that another option names."""
+    report = options.get("html")
+    if report is None:
+        return
+    given = [one for name, one in options.items() if name != "html"]
+    parts = [part for one in given for part in (one if isinstance(one, tuple) else (one,))]
+    check_unread(report, [part for part in parts if isinstance(part, str)])

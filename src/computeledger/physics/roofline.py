@@ -117,7 +117,7 @@ class Operation:
     @property
     def time_s(self) -> Num:
         """Time of the operation [s]."""
-        time_s = np.maximum(self.compute_s, self.memory_s)
+        time_s = np.maximum(self.flop / self.flop_per_s, self.bytes / self.bytes_per_s)
         for further_s in (self.network_s, self.overhead_s):
             if not isinstance(further_s, float) or further_s:  # most have neither, and adding nothing takes as long
                 time_s = time_s + further_s
@@ -157,9 +157,14 @@ def total_s(operations: Iterable[Operation]) -> Num:
     """
     total: Num = 0.0
     # short arrays first: a long one is gone over once for each that follows it
-    for time_s in sorted((one.time_s for one in operations), key=np.size):
+    for time_s in sorted([one.time_s for one in operations], key=_size):
         total = total + time_s
     return total
+
+
+def _size(value: Num) -> int:
+    """Numbers of an array, 1 of a single one."""
+    return getattr(value, "size", 1)
 
 
 def exposed(operations: list[Operation], overlap_fraction: Num) -> list[Operation]:
@@ -183,7 +188,7 @@ def exposed(operations: list[Operation], overlap_fraction: Num) -> list[Operatio
     >>> [float(exposed([one], share)[0].time_s) for share in (1.0, 0.0)]
     [2.0, 3.0]
     """
-    if np.all(np.asarray(overlap_fraction) == 1):
+    if overlap_fraction == 1 if isinstance(overlap_fraction, float) else np.all(np.asarray(overlap_fraction) == 1):
         return operations
     hidden = 1 - overlap_fraction
     return [

@@ -28,6 +28,7 @@ from computeledger.workloads.serving.estimate import (
     estimate_serving,
     largest_batch,
     prefill_beside_s,
+    prompt_pass,
 )
 
 #: Entries of a table over chunk sizes.
@@ -138,7 +139,7 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
     # the time to first token has a ratio of its own: that of a step does not enter it
     is_central = np.all(np.asarray(machine.efficiency.serving_ratio) == 1.0)
     central = machine if is_central else replace(machine, efficiency=replace(machine.efficiency, serving_ratio=1.0))
-    fresh, later = (estimate_serving(replace(prompts, cached_tokens=cached), central) for cached in (0.0, far))
+    (read, fresh_s), (_, later_s) = (prompt_pass(replace(prompts, cached_tokens=one), central) for one in (0.0, far))
     reading = engine.reading_ratio
     # engines look at their queue in every step: what usual runs show beyond that is of clients that move in rounds,
     # which a simulation sees for itself; recipes that stream several tokens at once look less often
@@ -154,12 +155,12 @@ def timed_pool(scenario: ServingScenario, machine: Machine, engine: Engine) -> T
         decode_s=np.concatenate([[0.0], first - slope * near]),
         context_s=np.concatenate([[0.0], slope / batch]),
         chunk_tokens=chunks,
-        prefill_s=reading * _filled(fresh.prefill_s, chunks),
-        prefill_context_s=reading * (_filled(later.prefill_s, chunks) - _filled(fresh.prefill_s, chunks)) / far,
+        prefill_s=reading * _filled(fresh_s, chunks),
+        prefill_context_s=reading * (_filled(later_s, chunks) - _filled(fresh_s, chunks)) / far,
         beside_batch=beside_batch,
         beside_s=beside_s,
         beside_context_s=(beside_later_s - beside_s) / far,
-        shared_fraction=_filled(shared_fraction(fresh.prefill), chunks),
+        shared_fraction=_filled(shared_fraction(read), chunks),
         busiest_prompts=_busiest(int(layout.dp)),
         admission_steps=max(admission - 0.5, 0.0),  # half a step passes on the clock until the one that reads begins
         admission_s=host.more_beside_s,

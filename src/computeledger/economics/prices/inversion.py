@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,12 +171,26 @@ def invert_prices(
     True
     """
     _check(clues)
-    known = shipped_points() if points is None else points
+    if points is None:
+        return _inverted_by_shipped(clues, n_samples, seed, prior or ServingPrior())
+    return _inverted(clues, (n_samples, seed, prior or ServingPrior()), points, _learnt_sizes(points))
+
+
+@lru_cache(maxsize=8)
+def _inverted_by_shipped(clues: PriceClues, n_samples: int, seed: int, prior: ServingPrior) -> Inversion:
+    """A sheet that is asked about again, in another form or with its working, is not drawn again."""
+    return _inverted(clues, (n_samples, seed, prior), shipped_points(), _shipped_sizes())
+
+
+def _inverted(
+    clues: PriceClues, draws: tuple[int, int, ServingPrior], known: PricePoints, learnt: tuple[SizeFit, LeftOut]
+) -> Inversion:
+    """The samples of a sheet, weighted."""
+    (n_samples, seed, prior), (fit, errors) = draws, learnt
     rng = np.random.default_rng(seed)
-    fit, errors = _shipped_sizes() if points is None else _learnt_sizes(points)
     centre = _sizes(clues, fit)
     drawn = _draw(clues, (centre, fit, errors), rng, n_samples)
-    samples = serve_samples(drawn, known, prior or ServingPrior(), rng, clues.fast_batch_ratio)
+    samples = serve_samples(drawn, known, prior, rng, clues.fast_batch_ratio)
     meaning = rng.integers(0, len(PRICE_STEPS), len(samples.premium))
     markup = fit_markup(known, fit, samples.names, samples.known)
     weights = _weigh(clues, (samples, meaning), markup, fit)

@@ -65,7 +65,8 @@ class HostMemory:
     @property
     def is_used(self) -> bool:
         """Whether anything stays in host memory."""
-        return any(np.any(one) for one in (self.weights_fraction, self.experts_fraction, self.kv_fraction))
+        shares = (self.weights_fraction, self.experts_fraction, self.kv_fraction)
+        return any(one != 0 if isinstance(one, float) else np.any(one) for one in shares)
 
     def share(self, kind: Kind) -> Num:
         """Share of an operation's bytes that lie in host memory.

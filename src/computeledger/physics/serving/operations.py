@@ -212,7 +212,7 @@ def _mixer_operations(
         bytes_per_s=machine.weight_bytes_per_s * machine.unpacked_fraction(precision.attention),
     )
     for kind in (Kind.ATTENTION, Kind.LATENT_ATTENTION):
-        if np.any(flop.get(kind, 0.0)):
+        if kind in flop and np.any(flop[kind]):
             fraction = eff.attention_fraction
             if step.decode:
                 plain = eff.attention_fraction * eff.decode_attention_ratio
@@ -591,10 +591,7 @@ def _times(one: Operation, n: Num) -> Operation:
 
 def _slowed(one: Operation, ratio: Num) -> Operation:
     """An operation that takes a multiple of its time, whatever binds it."""
-    return replace(
-        one,
-        flop_per_s=one.flop_per_s / ratio,
-        bytes_per_s=one.bytes_per_s / ratio,
-        network_s=one.network_s * ratio,
-        overhead_s=one.overhead_s * ratio,
-    )
+    return Operation(
+        one.kind, one.flop, one.bytes, one.flop_per_s / ratio, one.bytes_per_s / ratio,
+        one.network_bytes, one.network_s * ratio, one.overhead_s * ratio,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -245,9 +245,8 @@ def seen_by(fleet: ServingClock, sent: Sent, seed: int, longest_tokens: int | No
     return Seen(times_s, world.gaps, sent_s)
 
 
-def quantiles_of(run: Run, score: float) -> dict[tuple[str, str], float]:
+def quantiles_of(run: Run, timed: TimedPool) -> dict[tuple[str, str], float]:
     """Simulate a run: the published statistics of its times, medians over seeds where chance decides [s]."""
-    timed = _timed(run, score)
     fleet = ServingClock((timed.pool,), host_s=timed.host_s)
     seeds = min(max(DRAWN_REQUESTS // run.sent.n_requests, 1), MOST_SEEDS) if run.sent.is_drawn else 1
     longest = run.case.scenario.model.max_context_tokens
@@ -259,31 +258,49 @@ def quantiles_of(run: Run, score: float) -> dict[tuple[str, str], float]:
     }
 
 
-def load_word(run: Run) -> str:
+def load_word(run: Run, timed: Callable[[], TimedPool]) -> str:
     """Name the load: how requests came, and whether the replica could hardly keep up."""
     if run.sent.arrivals in ("burst", "clients"):
         return run.sent.arrivals
-    timed = _timed(run, 0.0)
     longest = run.case.scenario.model.max_context_tokens
 
     def draw(n: int, requests_per_s: float) -> Trace:
         sent = replace(run.sent, arrivals="poisson", requests_per_s=requests_per_s, n_requests=n)
         return sent.trace(0, longest)
 
-    carried = capacity(ServingClock((timed.pool,), host_s=timed.host_s), draw).value
+    replica = timed()
+    carried = capacity(ServingClock((replica.pool,), host_s=replica.host_s), draw).value
     return "near saturation" if run.sent.requests_per_s >= NEAR_FRACTION * carried else "rate"
 
 
 @functools.cache
+def _run_of(key: Key, extra: Key) -> Run:
+    return run_of_row(dict(zip(_RUN + _EXTRA, key + extra, strict=True)))
+
+
+@functools.cache
+def _replica(key: Key, extra: Key, score: float) -> TimedPool:
+    return _timed(_run_of(key, extra), score)
+
+
+@functools.cache
+def _quantiles(key: Key, extra: Key, score: float) -> dict[tuple[str, str], float]:
+    return quantiles_of(_run_of(key, extra), _replica(key, extra, score))
+
+
+@functools.cache
+def _load_word(key: Key, extra: Key) -> str:
+    return load_word(_run_of(key, extra), lambda: _replica(key, extra, 0.0))
+
+
 def _simulated(
     key: Key, extra: Key, scores: tuple[float, ...]
 ) -> tuple[str, Mapping[tuple[str, str], NDArray[np.float64]], str]:
-    """Class, times at the scores, and load of a run; runs are asked once however many figures they have."""
-    row = dict(zip(_RUN + _EXTRA, key + extra, strict=True))
-    run = run_of_row(row)
-    each = [quantiles_of(run, score) for score in scores]
+    """Class, times at the scores, and load of a run; each score is simulated once however many figures ask for it."""
+    run = _run_of(key, extra)
+    each = [_quantiles(key, extra, score) for score in scores]
     times = {name: np.array([one[name] for one in each]) for name in each[0]}
-    return run.case.interval, times, load_word(run)
+    return run.case.interval, times, _load_word(key, extra)
 
 
 #: Columns that decide a deployment where a table has them.

@@ -516,6 +516,33 @@ def _reading(scenario: ServingScenario, per_rank: Num = 1.0) -> Step:
     return replace(step, overlapped=True) if scenario.two_batches else step
 
 
+def prompt_pass(scenario: ServingScenario, machine: Machine) -> tuple[list[Operation], Num]:
+    """A pass over one prompt on every rank, as :func:`estimate_serving` has it.
+
+    Parameters
+    ----------
+    scenario : ServingScenario
+        What is served.
+    machine : Machine
+        One GPU, its links, and what they reach.
+
+    Returns
+    -------
+    tuple of list and float or ndarray
+        Operations, and ``prefill_s`` of an estimate [s].
+
+    Examples
+    --------
+    >>> import computeledger as cl
+    >>> model, machine = cl.load_model("llama-3.1-8b"), cl.Machine(cl.load_system("h100-nvl8"))
+    >>> scenario = ServingScenario(model, cl.Layout(), cl.Precision(), 1024.0, 256.0, 64.0)
+    >>> bool(prompt_pass(scenario, machine)[1] == estimate_serving(scenario, machine).prefill_s)
+    True
+    """
+    found = _timed(scenario, _reading(scenario), machine)
+    return found.operations, found.s
+
+
 def packed_prefill_s(scenario: ServingScenario, machine: Machine) -> tuple[Num, Num]:
     """Replica time of one prompt, and its physical limit, when many stand in line and fill every chunk.
 
