@@ -417,11 +417,9 @@ def prefill_beside_s(scenario: ServingScenario, machine: Machine) -> Num:
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
-    >>> from computeledger.physics.roofline import Precision
-    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
-    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> import computeledger as cl
+    >>> model, machine = cl.load_model("llama-3.1-8b"), cl.Machine(cl.load_system("h100-nvl8"))
+    >>> scenario = ServingScenario(model, cl.Layout(), cl.Precision(), 1024.0, 256.0, 64.0)
     >>> bool(prefill_beside_s(scenario, machine) < estimate_serving(scenario, machine).prefill_s)
     True
     """
@@ -491,11 +489,9 @@ def decode_step(scenario: ServingScenario, machine: Machine) -> tuple[list[Opera
 
     Examples
     --------
-    >>> from computeledger.facts.load import load_model, load_system
-    >>> from computeledger.physics.parallelism import Layout
-    >>> from computeledger.physics.roofline import Precision
-    >>> scenario = ServingScenario(load_model("llama-3.1-8b"), Layout(), Precision(), 1024.0, 256.0, 64.0)
-    >>> machine = Machine(load_system("h100-nvl8"))
+    >>> import computeledger as cl
+    >>> model, machine = cl.load_model("llama-3.1-8b"), cl.Machine(cl.load_system("h100-nvl8"))
+    >>> scenario = ServingScenario(model, cl.Layout(), cl.Precision(), 1024.0, 256.0, 64.0)
     >>> bool(decode_step(scenario, machine)[1] == estimate_serving(scenario, machine).step_s)
     True
     """
