@@ -137,13 +137,17 @@ def check_record(record: _Record, **bounds: Bound) -> None:
             continue  # most numbers are single ones
         if isinstance(value, _ANY_NUMBER) and not isinstance(value, _TRUTHS):
             _check_number(name, value, kinds, bound)
-        elif not (kinds & _classes(type(value)) or ("Callable" in kinds and callable(value))):
+        elif not (kinds & _classes(value) or ("Callable" in kinds and callable(value))):
             raise InputError(f"{name}: expected {_words(kinds)}, not {_given(value)}")
 
 
+def _classes(value: object) -> frozenset[str]:
+    """Names of the classes that a value is of, as annotations write them."""
+    return _class_names(type(value))
+
+
 @functools.cache
-def _classes(kind: type) -> frozenset[str]:
-    """Names of the classes that a value of this one is of, as annotations write them."""
+def _class_names(kind: type[object]) -> frozenset[str]:
     if kind is bool:
         return frozenset({"bool"})
     named = frozenset(one.__name__ for one in kind.__mro__)
