@@ -141,17 +141,17 @@ def check_record(record: _Record, **bounds: Bound) -> None:
             raise InputError(f"{name}: expected {_words(kinds)}, not {_given(value)}")
 
 
+#: Names of the classes that a value of a class is of, for those that were met.
+_MET: dict[type, frozenset[str]] = {bool: frozenset({"bool"})}
+
+
 def _classes(value: object) -> frozenset[str]:
     """Names of the classes that a value is of, as annotations write them."""
-    return _class_names(type(value))
-
-
-@functools.cache
-def _class_names(kind: type[object]) -> frozenset[str]:
-    if kind is bool:
-        return frozenset({"bool"})
-    named = frozenset(one.__name__ for one in kind.__mro__)
-    return named | {"Mapping"} if issubclass(kind, Mapping) else named
+    kind = type(value)
+    if kind not in _MET:
+        named = frozenset(one.__name__ for one in kind.__mro__)
+        _MET[kind] = named | {"Mapping"} if isinstance(value, Mapping) else named
+    return _MET[kind]
 
 
 #: Annotations of numbers.
