@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,9 @@ ALONE = ("harness", "judge_side", "zygote")
 
 
 def constants(path: Path) -> Iterator[tuple[str, str]]:
-    """Public constants of a module with what they are assigned."""
-    for node in ast.parse(path.read_text("utf-8")).body:
+    """Public constants of a module with what they are assigned; a module without a line that begins as one has none."""
+    text = path.read_text("utf-8")
+    for node in ast.parse(text).body if re.search(r"^[(\[]?[A-Z]", text, re.MULTILINE) else ():
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
             for one in node.targets:

@@ -246,7 +246,7 @@ def revealed_sizes(clues: PriceClues) -> tuple[dict[str, tuple[float, float]], d
     Examples
     --------
     >>> clues = PriceClues(2.0, 12.0)
-    >>> revealed_sizes(clues)[0] == invert_prices(clues, n_samples=2_000).n_params_active
+    >>> revealed_sizes(clues)[0] == invert_prices(clues, n_samples=20_000).n_params_active
     True
     """
     _check(clues)
