@@ -36,7 +36,8 @@ MOST_OF: Mapping[str, float] = {
     "tokens": 1e17, "flop": 1e35, "flop_per_s": 1e29, "bytes": 1e23, "bytes_per_s": 1e20, "tokens_per_s": 1e14,
     "requests_per_s": 1e11, "s": 1e11, "years": 1e4, "gpu_hours": 1e14, "w": 1e14, "j": 1e26, "usd": 1e17,
     "usd_per_year": 1e17, "usd_per_hour": 1e8, "usd_per_kwh": 1e5, "usd_per_mtok": 1e8, "usd_per_w": 1e8,
-    "usd_per_byte": 1e5, "kg_per_kwh": 1e2, "fraction": 1.0, "ratio": 1e8, "count": 1e17, WHOLE: MOST_COUNT,
+    "usd_per_byte": 1e5, "kg_per_kwh": 1e2, "fraction": 1.0, "growth": 10.0, "ratio": 1e8, "count": 1e17,
+    WHOLE: MOST_COUNT,
 }  # fmt: skip
 #: Name of the promise that a share of requests keeps all limits at once.
 WITHIN_ALL = "within_all"

@@ -84,13 +84,14 @@ DIMENSIONS: dict[str, dict[str, float]] = {
                   "GPU-days": 24.0, "GPU-years": HOURS_PER_YEAR},
     "kg_per_kwh": {"kg/kWh": 1.0, "g/kWh": 1e-3},
     "fraction": {"": 1.0, "%": 0.01},
+    "growth": {"": 1.0, "%": 0.01},
     "ratio": {"": 1.0, "x": 1.0},
     "count": {"": 1.0, "x": 1.0, "GPUs": 1.0, "GPU": 1.0, "chips": 1.0, "params": 1.0, "parameters": 1.0,
               "steps": 1.0, "samples": 1.0, "prompts": 1.0, "sequences": 1.0, "cores": 1.0, "dies": 1.0},
 }  # fmt: skip
 
 #: dimensions whose bare number is complete: it has no unit to forget
-DIMENSIONLESS = frozenset({"fraction", "ratio", "count"})
+DIMENSIONLESS = frozenset({"fraction", "growth", "ratio", "count"})
 
 #: Magnitudes, in SI, beyond which no quantity of this world lies: what is written there is a slip.
 SMALLEST, LARGEST = 1e-60, 1e60
@@ -98,6 +99,7 @@ SMALLEST, LARGEST = 1e-60, 1e60
 _WHOLE = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _END = re.compile(rf"\s*(\$?)\s*({_NUMBER})(?![0-9_,.])\s*(.*?)\s*")
+_MINUS_DOLLAR = re.compile(r"-\s*\$")
 _WRITTEN = sorted((m for m in MULTIPLIERS if m), key=len, reverse=True)
 
 
@@ -177,7 +179,7 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
     example = f"write for example {_HINTS[dimension]}"
     if len(text) > MOST_CHARACTERS:
         raise QuantityError(f"{shown(text)}: {len(text)} characters are no quantity, {example}")
-    written = re.split(r"\.\.|…", text)
+    written = re.split(r"\.\.|…", _MINUS_DOLLAR.sub("$-", text))
     ends = [_END.fullmatch(end) for end in written]
     if len(ends) > 2 or any(end is None for end in ends):
         comma = next(filter(None, (re.search(r"[0-9]+,[0-9]+(?![0-9,.])", end) for end in written)), None)
@@ -234,6 +236,7 @@ _HINTS = {
     "gpu_hours": "'2.66M GPU-hours'",
     "kg_per_kwh": "'400 g/kWh'",
     "fraction": "'40%' or 0.4",
+    "growth": "'5%' or 0.05",
     "ratio": "'1.2'",
     "count": "'2048' or '10K..50K'",
 }

@@ -15,6 +15,7 @@ from computeledger.economics.income.breakeven import (
     moved_by_factor,
     moved_by_rate,
     rate_break_even,
+    ratio_break_even,
 )
 from computeledger.economics.income.months import Market, Sales, months_of
 from computeledger.interfaces.cli import main
@@ -45,7 +46,7 @@ def test_where_no_value_does_it_an_end_is_said() -> None:
 
 
 def test_the_planned_value_is_the_plans_own_point() -> None:
-    cash = cash_of(Market(growth=0.03, price_decline=0.1, follow=0.5, demand_elasticity=1.2), 300.0, cost=400.0)
+    cash = cash_of(Market(growth=0.03, price_decline=0.1, follow=0.5, demand_elasticity=1.2), 300.0, cost=200.0)
     months = cash.planned
     npv = months.over_life(months.margin_usd) - 300.0
     for driver, value in (("growth", 0.03), ("price_decline", 0.1)):
@@ -54,7 +55,17 @@ def test_the_planned_value_is_the_plans_own_point() -> None:
         assert moved_by_factor(cash, driver, 1.0).npv_usd == pytest.approx(npv)
     assert moved_by_factor(cash, "traffic", 2.0).npv_usd == pytest.approx(2 * npv + 300.0)
     revenue = months.over_life(months.revenue_usd)
-    assert moved_by_factor(cash, "price", 2.0).margin_fraction == pytest.approx(1 - 400.0 / (2 * revenue))
+    cost = revenue - months.over_life(months.margin_usd)
+    assert moved_by_factor(cash, "price", 2.0).margin_fraction == pytest.approx(1 - cost / (2 * revenue))
+
+
+@pytest.mark.parametrize("driver", ["price", "serving_cost"])
+def test_the_value_is_nothing_at_a_ratio_whose_months_of_sale_follow_it(driver: str) -> None:
+    """A price that falls below its cost within the life: which months are sold depends on the ratio itself."""
+    cash = cash_of(Market(price_decline=0.2), 100.0, cost=600.0)
+    ratio = float(ratio_break_even(cash, driver)[0])
+    assert moved_by_factor(cash, driver, ratio).npv_usd == pytest.approx([0.0], abs=1e-6)
+    assert cash.planned.over_life(cash.planned.sold) == [4.0]  # 0.8^3 > 1/2 > 0.8^4
 
 
 def test_the_next_model_comes_when_a_new_one_earns_more_than_the_old_still_does() -> None:

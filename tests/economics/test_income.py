@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -105,15 +107,61 @@ def test_the_value_at_the_internal_rate_is_nothing(delay: float) -> None:
 
 
 def test_a_geometric_market_has_the_closed_form() -> None:
-    """Price falls by d, tokens by (1 - f) e of it in the logarithm, cost by k: three geometric sums."""
+    """Price falls by d, tokens by (1 - f) e of it in the logarithm, cost by k, all from the first month's."""
     d, f, e, g, k, life = 0.1, 0.6, 1.2, 0.03, 0.02, 18
-    months = months_of(Sales(float(life), 1000.0, {"tokens": 400.0}), Market(g, 0.0, 0.0, d, f, e, k))
+    months = months_of(Sales(float(life), 1000.0, {"tokens": 300.0}), Market(g, 0.0, 0.0, d, f, e, k))
     tokens = (1 + g) * (1 - d) ** ((1 - f) * e)
-    total = (1 - tokens**life) / (1 - tokens)
     for ratio, found, whole in (
-        (tokens * (1 - d) ** f, months.token_usd, 1000.0), (tokens * (1 - k), months.cost_usd["tokens"], 400.0)
+        (tokens * (1 - d) ** f, months.token_usd, 1000.0), (tokens * (1 - k), months.cost_usd["tokens"], 300.0)
     ):  # fmt: skip
-        assert months.over_life(found)[0] == pytest.approx(whole * (1 - ratio**life) / (1 - ratio) / total)
+        assert months.over_life(found)[0] == pytest.approx(whole / life * (1 - ratio**life) / (1 - ratio))
+
+
+@pytest.mark.parametrize("by", ["tokens", "subscription", "both"])
+def test_prices_that_fall_faster_never_earn_more_and_growth_never_less(by: str) -> None:
+    """Random markets: every step of the decline lowers revenue and value, every step of growth raises them."""
+    rng = np.random.default_rng(11)
+    n = 400
+    token = rng.uniform(0.5, 2.0, n) * 1e3 * (by != "subscription")
+    paying = 100.0 * (by != "tokens")
+    costs = {"tokens": token * rng.uniform(0.1, 1.5, n), "subscription": rng.uniform(0.1, 1.0, n) * 10 * paying * 12}
+    sales = Sales(rng.uniform(0.5, 24.0, n), token, costs, 10.0, paying)
+    sales = replace(sales, cost_usd={**costs, "subscription": costs["subscription"] * sales.life / 12})
+    known = Market(follow=rng.uniform(0, 1, n), demand_elasticity=rng.uniform(0, 2, n), churn=rng.uniform(0, 0.3, n),
+                   cost_decline=rng.uniform(0, 0.1, n))  # fmt: skip
+    rates = (0.0, 0.05, 0.17, 0.5, 0.6, 0.9, 0.99)
+
+    def earned(**moved: float) -> tuple[np.ndarray[Any, Any], ...]:
+        months = months_of(sales, replace(known, **moved), 24)
+        return months.over_life(months.revenue_usd), value_of_months(months.margin_usd * months.served, 0.01)
+
+    declining = [earned(price_decline=rate, growth=0.03) for rate in rates]
+    growing = [earned(growth=rate, price_decline=0.17) for rate in (*rates, 3.0)]
+    for of in (0, 1):
+        for slow, fast in pairwise(declining):
+            assert np.all(fast[of] <= slow[of] * (1 + 1e-9) + 1e-6)
+        for slow, fast in pairwise(growing):
+            assert np.all(fast[of] >= slow[of] * (1 - 1e-9) - 1e-6)
+
+
+def test_the_shipped_plan_earns_less_the_faster_prices_fall() -> None:
+    plan = tomllib.loads((EXAMPLES / "income.toml").read_text("utf-8"))
+    found = []
+    for decline in ("0%", "17%", "60%", "99%"):
+        income = {**plan["income"], "price_decline": decline}
+        found.append(estimate_ledger(read_plan({**plan, "income": income}), 64).income)
+    for slow, fast in pairwise(one for one in found if one is not None):
+        for name in ("npv_usd", "revenue_usd", "sold_for"):
+            assert np.all(getattr(fast, name) <= getattr(slow, name) * (1 + 1e-9)), name
+    assert len({median(one.npv_usd) for one in found if one is not None}) == len(found)
+
+
+def test_tokens_of_a_user_stay_and_a_launch_starts_with_its_first_subscribers() -> None:
+    months = months_of(Sales(6.0, 0.0, {"subscription": 60.0}, 10.0, 0.0, 1000.0), Market(conversion=0.01))
+    assert months.paying_users[:2, 0] == pytest.approx([0.0, 10.0])
+    assert months.cost_usd["subscription"][:6, 0] == pytest.approx(months.paying_users[:6, 0])
+    unpaid = months_of(Sales(2.0, 0.0, {"nothing": 20.0}), Market(growth=0.5))
+    assert unpaid.cost_usd["nothing"][:2, 0] == pytest.approx([10.0, 15.0])  # without a number of users too
 
 
 def test_users_are_kept_lost_and_won() -> None:
@@ -175,6 +223,8 @@ def test_a_silent_market_falls_as_published() -> None:
         ({"subscription_price": "$20"}, {}, "paying_users is missing"),
         ({**_PLAIN, "subscription_price": "$20", "paying_users": 5}, {}, 'no stream is sold = "subscription"'),
         ({**_PLAIN, "free_users": "1M"}, {}, 'paid = "no"'),
+        ({**_PLAIN, "price_decline": "100%"}, {}, "must be at most 0.99"),
+        ({**_PLAIN, "cached_price": "$2/Mtok"}, {}, "cached_price is above input_price"),
         ({**_PLAIN, "life": "30 years"}, {}, "it is at most 120, ten years"),
         (_PLAIN, {"inference": {"skip": "not served"}}, "needs an [inference] section"),
         ({**_PLAIN, "outpt_price": "$1/Mtok"}, {}, "unknown key 'outpt_price'"),

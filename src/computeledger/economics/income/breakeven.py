@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from computeledger.arrays import Num, median
-from computeledger.economics.income.months import Floats, Market, Months, Sales, months_of
+from computeledger.economics.income.months import Floats, Market, Months, Sales, first_users, months_of
 from computeledger.economics.income.returns import payback_of, value_of_months
 
 #: What all prices, all traffic and the cost of serving are multiplied by along a curve.
@@ -19,6 +19,8 @@ RATES: Mapping[str, tuple[float, bool]] = {
 }  # fmt: skip
 #: Points of a rate's curve; samples that it, and a rate's break-even, is worked out for; steps of the bisection.
 _POINTS, _FEW, _STEPS = 9, 512, 16
+#: Most steps towards a break-even of prices or costs.
+_NEWTON = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,57 @@ def moved_by_factor(cash: Cash, driver: str, factor: float) -> CurvePoint:
     CurvePoint
         Margin, payback and net present value.
     """
-    plan = cash.planned
-    earned = plan.revenue_usd * (1.0 if driver == "serving_cost" else factor)
-    spent = (plan.revenue_usd - plan.margin_usd) * (1.0 if driver == "price" else factor)
-    return _point(cash, factor, earned * plan.served, spent * plan.served)
+    months = months_of(_scaled(cash.sales, driver, factor), cash.market, len(cash.planned.served))
+    spent = months.revenue_usd - months.margin_usd
+    return _point(cash, factor, months.revenue_usd * months.served, spent * months.served)
+
+
+def _scaled(sales: Sales, driver: str, factor: Num) -> Sales:
+    """Sales with all prices, all traffic or the cost of serving a multiple."""
+    cost = {name: one * factor for name, one in sales.cost_usd.items()}
+    if driver == "serving_cost":
+        return replace(sales, cost_usd=cost)
+    if driver == "price":
+        return replace(sales, token_usd=sales.token_usd * factor, subscription_usd=sales.subscription_usd * factor)
+    return replace(sales, token_usd=sales.token_usd * factor, cost_usd=cost, paying_users=sales.paying_users * factor,
+                   free_users=sales.free_users * factor)  # fmt: skip
+
+
+def ratio_break_even(cash: Cash, driver: str) -> Floats:
+    """What all prices, or the cost of serving, over the plan's make the net present value zero.
+
+    Value is linear in either as long as the months stay in which tokens are sold, and convex as these follow: Newton's
+    steps from the answer for a sale to the end of the life are exact after a few.
+
+    Parameters
+    ----------
+    cash : Cash
+        As planned.
+    driver : str
+        ``price`` or ``serving_cost``.
+
+    Returns
+    -------
+    ndarray
+        Of prices: infinite where nothing is earned; of the cost: not above 0 where revenue pays no training [-].
+    """
+    horizon = int(np.ceil(np.max(cash.sales.life)))
+    ratio: Num = 1.0
+    for step in range(_NEWTON):
+        at = np.where(np.isfinite(ratio), ratio, 1.0)
+        months = months_of(_scaled(cash.sales, driver, at), cash.market, horizon, to_the_end=step == 0)
+        earned, cost = (
+            value_of_months(one * months.served, cash.rate, cash.delay)
+            for one in (months.revenue_usd, months.revenue_usd - months.margin_usd)
+        )
+        asked, base = (cost + cash.capital, earned) if driver == "price" else (earned - cash.capital, cost)
+        none = np.where(asked > 0, np.inf, -np.inf) if step == 0 else ratio
+        moves = np.isfinite(ratio) & (base != 0)
+        found = np.where(moves, at * asked / np.where(moves, base, 1.0), none)
+        if np.allclose(found, ratio, rtol=1e-12, atol=0.0):
+            break
+        ratio = found
+    return np.asarray(ratio)
 
 
 def _point(cash: Cash, value: float, earned: Floats, spent: Floats) -> CurvePoint:
@@ -140,17 +189,11 @@ def moved_by_rate(cash: Cash, driver: str, value: Num) -> CurvePoint:
         Margin, payback and net present value.
     """
     changed = months_of(cash.sales, replace(cash.market, **{driver: value}), len(cash.planned.served))
-    old = cash.planned
-    more = {name: _ratio(old.cost_usd[name], changed.cost_usd[name]) for name in changed.cost_usd}
-    tokens = changed.token_usd * _ratio(old.token_usd, changed.token_usd)
-    spent = sum((cost * more[name] for name, cost in changed.cost_usd.items()), start=np.zeros(()))
-    earned = (tokens + changed.subscription_usd) * changed.served
+    # subscribers who come after release send what each of them does in the plan
+    more = {"subscription": first_users(changed.paying_users) / first_users(cash.planned.paying_users)}
+    spent = sum((cost * more.get(name, 1.0) for name, cost in changed.cost_usd.items()), start=np.zeros(()))
+    earned = changed.revenue_usd * changed.served
     return _point(cash, float(np.median(value)), earned, spent * changed.served)
-
-
-def _ratio(planned: Floats, changed: Floats) -> Floats:
-    """What makes a first month that of the plan."""
-    return np.where(changed[0] > 0, planned[0] / np.where(changed[0] > 0, changed[0], 1.0), 1.0)
 
 
 def rate_break_even(cash: Cash, driver: str) -> BreakEven:
@@ -168,8 +211,9 @@ def rate_break_even(cash: Cash, driver: str) -> BreakEven:
     BreakEven
         At an end of its bounds where no value between them does it.
     """
-    most, is_floor = RATES[driver]
-    low_end = -most if driver == "growth" else 0.0
+    end, is_floor = RATES[driver]
+    most = max(end, float(np.max(getattr(cash.market, driver)))) if driver == "growth" else end
+    low_end = -end if driver == "growth" else 0.0
     shape = cash.capital.shape
     low, high = np.full(shape, low_end), np.full(shape, most)
     for _ in range(_STEPS):
@@ -184,8 +228,9 @@ def rate_break_even(cash: Cash, driver: str) -> BreakEven:
 
 def rate_curve(cash: Cash, driver: str) -> list[CurvePoint]:
     """Money along a rate, from none of it (growth: from its loss) to five times the plan's median, or 5 % a month."""
-    most = min(max(5 * abs(median(getattr(cash.market, driver))), 0.05), RATES[driver][0])
-    least = -most if driver == "growth" else 0.0
+    planned, end = median(getattr(cash.market, driver)), RATES[driver][0]
+    most = min(max(5 * planned, 0.05), max(end, planned) if driver == "growth" else end)
+    least = -min(most, end) if driver == "growth" else 0.0
     return [moved_by_rate(cash, driver, float(value)) for value in np.linspace(least, most, _POINTS)]
 
 

@@ -55,16 +55,16 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Sales:
-    """What is sold and served over a life, at the prices and costs of its first month.
+    """What is sold and served if a life were its first month over and over: that month's traffic, prices and costs.
 
     Attributes
     ----------
     life : float or ndarray
         How long it is served [month].
     token_usd : float or ndarray
-        Income of all tokens that are sold one by one, at the first month's price [USD].
+        Income of the tokens that are sold one by one [USD].
     cost_usd : mapping of str to float or ndarray
-        Cost of serving the tokens of each way of paying, see :data:`SOLD` [USD].
+        Cost of serving the traffic of each way of paying, see :data:`SOLD` [USD].
     subscription_usd : float or ndarray
         Of a paying user and month [USD].
     paying_users, free_users : float or ndarray
@@ -81,9 +81,27 @@ class Sales:
 
 @dataclass(frozen=True, slots=True)
 class Months:
-    """Each month, whole, on the first axis; ``served`` is the part of it within the life."""
+    """Each month, whole, on the first axis.
+
+    Attributes
+    ----------
+    served : ndarray
+        The part of it within the life [-].
+    demand : mapping of str to ndarray
+        Traffic of each way of paying over the first month's (the first that has users) [-].
+    sold : ndarray
+        Whether tokens are sold one by one: while their price covers the cost of serving them.
+    token_usd, subscription_usd : ndarray
+        Sales [USD].
+    cost_usd : mapping of str to ndarray
+        Of serving each way of paying [USD].
+    paying_users, free_users : ndarray
+        At its start [-].
+    """
 
     served: Floats
+    demand: Mapping[str, Floats]
+    sold: Floats
     token_usd: Floats
     subscription_usd: Floats
     cost_usd: Mapping[str, Floats]
@@ -105,20 +123,22 @@ class Months:
         return np.asarray((monthly * self.served).sum(axis=0))
 
 
-def months_of(sales: Sales, market: Market, horizon: int = MOST_MONTHS) -> Months:
-    """Spread a life's sales and costs over its months.
+def months_of(sales: Sales, market: Market, horizon: int = MOST_MONTHS, to_the_end: bool = False) -> Months:
+    """Sales and costs by month, from the first month's traffic on: tokens and the cost of serving follow demand.
 
     With ``t`` the month, ``d`` the decline of competitors' price, ``f`` the exponent that follows it, ``e`` the
     elasticity and ``g`` the growth: own price ``(1 - d)^(f t)``, tokens sold one by one
     ``(1 + g)^t (1 - d)^((1 - f) e t)``; free users ``F <- F (1 + g - c)``, paying ones
-    ``P <- P (1 + g) (1 - k) + c F``. The tokens of each way of paying follow its users, and add up to the life's.
+    ``P <- P (1 + g) (1 - k) + c F``. The tokens of each way of paying follow its users; unpaid ones without users,
+    ``g``. Tokens are sold one by one in the months in which their price covers the cost of serving them, ``to_the_end``
+    in all.
 
     Examples
     --------
     >>> sales = Sales(2.0, 300.0, {"tokens": 100.0})
-    >>> found = months_of(sales, Market(price_decline=0.5))
+    >>> found = months_of(sales, Market(growth=1.0, price_decline=0.5))
     >>> found.token_usd[:3, 0], found.cost_usd["tokens"][:3, 0]
-    (array([150. ,  75. ,  37.5]), array([50., 50., 50.]))
+    (array([150., 150.,   0.]), array([ 50., 100.,   0.]))
     """
     t = np.arange(horizon, dtype=float)[:, None]
     parts = (market.growth, market.price_decline, market.follow, market.demand_elasticity, market.cost_decline,
@@ -127,22 +147,36 @@ def months_of(sales: Sales, market: Market, horizon: int = MOST_MONTHS) -> Month
     served = np.clip(life - t, 0.0, 1.0)
     own_price = (1 - d) ** (f * t)
     paying, free = _users(np.stack([paying_0, free_0]), g, lost, won, horizon)
-    shapes = {"tokens": (1 + g) ** t * (1 - d) ** ((1 - f) * e * t), "subscription": paying, "nothing": free}
-    shares = {name: shape / _some((shape * served).sum(axis=0)) for name, shape in shapes.items()}
-    cheaper = (1 - k) ** t
+    grown, cheaper = (1 + g) ** t, (1 - k) ** t
+    is_covered = sales.token_usd * own_price >= sales.cost_usd.get("tokens", 0.0) * cheaper
+    sold = np.where(to_the_end | is_covered, 1.0, 0.0)
+    demand = {
+        "tokens": grown * (1 - d) ** ((1 - f) * e * t) * sold,
+        "subscription": paying / first_users(paying),
+        "nothing": np.where(free_0 > 0, free / first_users(free), grown),
+    }
     return Months(
         served=served,
-        token_usd=sales.token_usd * own_price * shares["tokens"],
+        demand=demand,
+        sold=sold,
+        token_usd=sales.token_usd / life * own_price * demand["tokens"],
         subscription_usd=sales.subscription_usd * paying,
-        cost_usd={name: cost * shares[name] * cheaper for name, cost in sales.cost_usd.items()},
+        cost_usd={name: cost / life * demand[name] * cheaper for name, cost in sales.cost_usd.items()},
         paying_users=paying,
         free_users=free,
     )
 
 
-def _some(total: Floats) -> Floats:
-    """A sum to divide by: nothing shared stays nothing."""
-    return np.where(total > 0, total, 1.0)
+def first_users(users: Floats) -> Floats:
+    """How many there are in the first month that has any; 1 where none has.
+
+    Examples
+    --------
+    >>> first_users(np.array([[0.0, 3.0, 0.0], [2.0, 4.0, 0.0]]))
+    array([2., 3., 1.])
+    """
+    found = np.take_along_axis(users, np.argmax(users > 0, axis=0)[None], axis=0)[0]
+    return np.where(found > 0, found, 1.0)
 
 
 def _users(start: Floats, growth: Floats, lost: Floats, won: Floats, horizon: int) -> tuple[Floats, Floats]:

@@ -45,7 +45,7 @@ class HourValue:
 
 
 def hour_values(
-    phases: Mapping[str, Phase], draws: Mapping[str, Num], paid_fraction: Num, revenue: Floats, margin: Floats
+    phases: Mapping[str, Phase], paid_fraction: Num, draws: Mapping[str, Num], revenue: Floats, margin: Floats
 ) -> tuple[HourValue, ...]:
     """Value of one more GPU-hour in each ledger, each with its own mechanism.
 
@@ -57,11 +57,11 @@ def hour_values(
     Parameters
     ----------
     phases : mapping of str to Phase
-        Of the plan.
-    draws : mapping of str to float or ndarray
-        Inputs of the income.
+        Of the plan, with the inference that demand asks for.
     paid_fraction : float or ndarray
         Share of the inference's GPU-time that is paid for [-].
+    draws : mapping of str to float or ndarray
+        Inputs of the income.
     revenue, margin : ndarray
         Present values at release [USD].
 

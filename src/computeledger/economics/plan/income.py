@@ -20,6 +20,7 @@ from computeledger.economics.income.breakeven import (
     moved_by_factor,
     rate_break_even,
     rate_curve,
+    ratio_break_even,
 )
 from computeledger.economics.income.months import (
     MOST_MONTHS,
@@ -84,6 +85,11 @@ class Returns:
         Pretraining, RL and experiments, spent before release [USD].
     revenue_usd, cost_usd : ndarray
         Of the life: sales, and what serving them costs, free users included [USD].
+    sold_for : ndarray
+        In which tokens are sold one by one: their price covers the cost of serving them; infinite where none have a
+        price [month].
+    demand_ratio : ndarray
+        Tokens served over the life over those of the ledger, which holds the first month's traffic to its end [-].
     margin_fraction : ndarray
         Of the revenue left after serving; minus infinity without revenue [-].
     payback : ndarray
@@ -122,6 +128,8 @@ class Returns:
     capital_usd: Floats
     revenue_usd: Floats
     cost_usd: Floats
+    sold_for: Floats
+    demand_ratio: Floats
     margin_fraction: Floats
     payback: Floats
     npv_usd: Floats
@@ -150,6 +158,8 @@ def estimate_income(
 ) -> Returns | None:
     """Work out what a plan earns; None where it says no prices.
 
+    The traffic of the inference is that of the first month: tokens, and what serving them costs, follow demand.
+
     ``NPV = -K + sum over months of (revenue - cost) (1 + r)^-(t + 1 + build)``
 
     Raises
@@ -176,17 +186,15 @@ def estimate_income(
     cash = months.margin_usd * months.served
     earned = value_of_months(months.revenue_usd * months.served, rate, delay)
     npv = value_of_months(cash, rate, delay) - capital
-    spent = earned - npv  # present value of all costs, training included
-    served = np.maximum(npv + capital, 0.0)
-    paid = sum((one.time_fraction for one in served_by.carried if ways[one.key] != "nothing"), start=0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        margin = np.where(revenue > 0, 1 - cost / revenue, -np.inf)
-        price_ratio = np.where(earned > 0, spent / earned, np.inf)
-        traffic_ratio = np.where(served > 0, capital / served, np.inf)
+    price_ratio = ratio_break_even(money, "price")
+    margin = 1 - _over(cost, revenue)
+    traffic_ratio = _over(capital, np.maximum(npv + capital, 0.0))
     return Returns(
         capital_usd=capital,
         revenue_usd=revenue,
         cost_usd=cost,
+        sold_for=months.over_life(months.sold) if "output_price" in section else np.asarray(np.inf),
+        demand_ratio=_demand_ratio(months, sales.life, served_by, ways),
         margin_fraction=margin,
         payback=payback_of(capital, cash),
         npv_usd=npv,
@@ -195,25 +203,56 @@ def estimate_income(
         next_release=best_replacement(money),
         price_ratio_break_even=price_ratio,
         traffic_ratio_break_even=traffic_ratio,
-        users=_users(months, served_by.carried, ways, draws[f"{INCOME}.conversion"]),
+        users=_users(months, sales.life, served_by.carried, ways, draws[f"{INCOME}.conversion"]),
         break_even=(
             *_of_prices(money, served_by, ways, price_ratio),
             *_of_use(
                 money,
                 served_by,
                 traffic_ratio,
-                (earned - capital) / np.maximum(spent - capital, 1e-300),
+                ratio_break_even(money, "serving_cost"),
                 None if {"gpu_hours", "utilization"} & set(inference.values) else draws.get(OCCUPANCY, 1.0),
             ),
             *(rate_break_even(few, name) for name in _moving(money)),
         ),
         curves=_curves(few),
-        worth=hour_values(phases, draws, paid, earned * (1 + rate) ** delay, (npv + capital) * (1 + rate) ** delay),
+        worth=hour_values(
+            *_followed(phases, months, sales.life, served_by, ways),
+            draws,
+            earned * (1 + rate) ** delay,
+            (npv + capital) * (1 + rate) ** delay,
+        ),
         schedule=months,
         figures=_figures((capital, revenue, cost, margin, npv), sales),
         assumptions=_assumptions(section, draws),
         drivers=_drivers(inputs, draws, npv),
     )
+
+
+def _over(top: Floats, bottom: Floats) -> Floats:
+    """A ratio; infinite over nothing."""
+    return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), np.inf)
+
+
+def _demand_ratio(months: Months, life: Num, inference: Phase, ways: Mapping[str, str]) -> Floats:
+    """Tokens served over those of the ledger."""
+    tokens = sum((_tokens(one) for one in inference.carried), start=np.zeros(()))
+    served = (_tokens(one) * months.over_life(months.demand[ways[one.key]]) for one in inference.carried)
+    return np.asarray(sum(served, start=np.zeros(())) / life / np.maximum(tokens, 1e-300))
+
+
+def _followed(
+    phases: Mapping[str, Phase], months: Months, life: Num, served_by: Phase, ways: Mapping[str, str]
+) -> tuple[Mapping[str, Phase], Num]:
+    """Phases whose inference takes the GPU-time that demand asks for, and the share of it that is paid for."""
+    asked = [(ways[one.key], one.time_fraction * months.over_life(months.demand[ways[one.key]]) / life)
+             for one in served_by.carried]  # fmt: skip
+    total = sum((time for _, time in asked), start=np.zeros(()))
+    paid = sum((time for way, time in asked if way != "nothing"), start=np.zeros(()))
+    total = np.where(total > 0, total, 1.0)  # nothing is served: what it would bring is none
+    of = phases["inference"]
+    inference = replace(of, gpu_hours=of.gpu_hours * total, usd=of.usd * total)
+    return {**phases, "inference": inference}, paid / total
 
 
 def _by_sender(
@@ -313,7 +352,7 @@ def _sales(
     )
 
 
-def _users(months: Months, carried: tuple[Carried, ...], ways: Mapping[str, str], conversion: Num) -> Users:
+def _users(months: Months, life: Num, carried: tuple[Carried, ...], ways: Mapping[str, str], conversion: Num) -> Users:
     """What a free user and a conversion cost, and tokens of a user and day."""
     per_month: Floats | None = None
     per_conversion: Floats | None = None
@@ -323,7 +362,7 @@ def _users(months: Months, carried: tuple[Carried, ...], ways: Mapping[str, str]
         own = [one for one in carried if ways[one.key] == way]
         if not own or not np.all(user_months > 0):
             continue
-        tokens = sum(_tokens(one) for one in own)
+        tokens = sum(_tokens(one) for one in own) * months.over_life(months.demand[way]) / life
         per_day[name] = np.asarray(tokens / user_months / (MONTH_S / DAY_S))
         if name == "free":
             cost = months.over_life(months.cost_usd[way])
@@ -336,10 +375,10 @@ def _figures(found: tuple[Floats, Floats, Floats, Floats, Floats], sales: Sales)
     """Working of the money."""
     capital, revenue, cost, margin, npv = found
     said = (Term("revenue", revenue, "USD"), Term("cost", cost, "USD"))
-    own = (Term("tokens at the first month's price", sales.token_usd, "USD"),
+    own = (Term("a life of first months' tokens", sales.token_usd, "USD"),
            Term("subscription", sales.subscription_usd, "USD", "plan", "income.subscription_price"),
            Term("life", sales.life, "months"))  # fmt: skip
-    formula = "sum over months of tokens sold x own price + paying users x subscription"
+    formula = "sum over months of tokens sold, as demand has them, x own price + paying users x subscription"
     return (
         Figure("income.revenue_usd", revenue, "USD", formula, own),
         Figure("income.margin_fraction", margin, "", "1 - cost / revenue", said),

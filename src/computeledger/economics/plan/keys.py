@@ -185,7 +185,7 @@ class Income(Asked):
     batch_discount: Uncertain | None = asked("fraction", "By which the batch price is lower.", blank="50%")
     subscription_price: Uncertain | None = asked("usd", "Of a paying user and month.", unit="USD", slider=(1.0, 500.0))
     paying_users: Uncertain | None = asked(
-        "count", "Users who pay by month, at release.", is_open=True, slider=(1e3, 5e8)
+        "count", "Users who pay by month, at release; 0 at a launch that converts free ones.", slider=(1e3, 5e8)
     )
     free_users: Uncertain | None = asked("count", "Users who do not pay, at release.", is_open=True, slider=(1e3, 5e9))
     subscription_traffic: Uncertain | None = asked(
@@ -197,10 +197,10 @@ class Income(Asked):
     )
     conversion: Uncertain | None = asked("fraction", "Share of free users who start to pay, by month.", blank="0")
     churn: Uncertain | None = asked("fraction", "Share of paying users lost, by month.", blank="0")
-    growth: Uncertain | None = asked("fraction", "Growth of users and of tokens sold one by one, by month.", blank="0")
+    growth: Uncertain | None = asked("growth", "Growth of users and of tokens sold one by one, by month.", blank="0")
     price_decline: Uncertain | None = asked(
         "fraction", "By which competitors' price of the same quality falls, by month.",
-        blank="17..26%, as published",
+        most=0.99, blank="17..26%, as published",
     )  # fmt: skip
     follow: Uncertain | None = asked(
         "fraction", "Exponent with which the token price follows them: 0 keeps it, 1 keeps up.", blank="25..75%"
@@ -353,7 +353,9 @@ def example_of(one: Field) -> str:
     if one.choices or one.dimension in (TEXT, SWITCH):
         return one.choices[0] if one.choices else "yes" if one.dimension == SWITCH else one.metavar or one.name
     value = (
-        one.slider[0] if one.slider else float(one.default or one.least or (0.5 if one.dimension == "fraction" else 1))
+        one.slider[0]
+        if one.slider
+        else float(one.default or one.least or (0.5 if one.dimension in ("fraction", "growth") else 1))
     )
     if one.dimension == "s":
         return f"{value:g} s"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from computeledger.arrays import Uncertain
+from computeledger.arrays import Range, Uncertain
 from computeledger.economics.plan.keys import (
     KINDS,
     NEEDED,
@@ -439,6 +439,7 @@ def _check(plan: Plan) -> None:
     _check_references(plan)
     if plan.income is not None:
         _check_income(plan.income, plan.sections["inference"])
+        _check_amounts(plan.income)
 
 
 def _check_income(section: Section, inference: Section) -> None:
@@ -474,6 +475,19 @@ def _check_income(section: Section, inference: Section) -> None:
         _need(section, ("free_users", "paying_users"))
     if "life" not in section and not all("life" in one for one in streams):
         raise PlanError("[income] life is missing: how long it is sold, such as life = '12 months'")
+
+
+def _check_amounts(section: Section) -> None:
+    if section.values.get("paying_users") == 0 and "conversion" not in section:
+        raise PlanError("[income] paying_users = 0 needs free_users and conversion: who starts to pay")
+    cached, fresh = (_ends(section.values.get(key)) for key in ("cached_price", "input_price"))
+    if any(one > other for one, other in zip(cached, fresh, strict=False)):
+        raise PlanError("[income] cached_price is above input_price: a token found in the cache costs at most as much")
+
+
+def _ends(value: Value | None) -> tuple[float, ...]:
+    """Low and high end of a number or a range."""
+    return (value.low, value.high) if isinstance(value, Range) else (value,) * 2 if isinstance(value, float) else ()
 
 
 def way_of_paying(stream: Section, income: Section) -> str:

@@ -9,14 +9,17 @@ from computeledger.interfaces.plots.money import value_figure
 from computeledger.interfaces.view import Cell, Plot, Table, quantity_cell, share_cell
 from computeledger.questions.wording import PHASE_NAMES, interval_words, joined, percent, point, span, words
 
+_IRR = "internal rate of return, by year"
 #: Figures of an income in the order of their table: key, unit as words have it, what it is.
 _ROWS = (
     ("capital_usd", "USD", "training and experiments, paid before release"),
     ("revenue_usd", "USD", "revenue over the life"),
     ("cost_usd", "USD", "cost of serving it"),
+    ("sold_months", "months", "months in which tokens are sold one by one: their price covers their serving"),
+    ("demand_ratio", "x", "tokens served, over the ledger's, which holds the first month's traffic"),
     ("margin_fraction", "fraction", "gross margin of serving (margin_fraction)"),
     ("payback_months", "months", "months until margins have paid for the training (payback_months)"),
-    ("irr_per_year", "fraction", "internal rate of return, by year"),
+    ("irr_per_year", "fraction", _IRR),
     ("npv_usd", "USD", "net present value"),
     ("retire_months", "months", "month after which serving no longer covers its cost"),
     ("next_release_months", "months", "month in which the next model, as dear and as well sold, is best released"),
@@ -44,6 +47,8 @@ _MUST = {"stay_above": "above", "stay_below": "below"}
 _MULTIPLES = ("price", "traffic", "serving_cost")
 _SHOWN_FACTORS = (0.35, 0.5, 0.71, 1.0, 1.41, 2.0)
 _DRIVERS = 8
+#: Yearly return beyond which its size says nothing more: it is printed as over this.
+_MOST_RETURN = 10.0
 
 
 def income_sentence(income: Mapping[str, Any]) -> str:
@@ -64,16 +69,20 @@ def income_sentence(income: Mapping[str, Any]) -> str:
 def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     """What it earns, and what moves it."""
     rows: list[tuple[str | Cell, ...]] = [
-        (said, _shown(income[key], unit, key)) for key, unit, said in _ROWS if key in income
+        (said, _shown(income[key], unit, key))
+        for key, unit, said in _ROWS
+        if key in income and (key != "sold_months" or income[key] is not None)
     ]
-    if income["irr_per_year"] is None and point(income["npv_usd"]) > 0:
-        at = next(place for place, row in enumerate(_ROWS) if row[0] == "irr_per_year")
-        rows[at] = (_ROWS[at][2], "above 1,000 % a month")
+    at = next(place for place, row in enumerate(rows) if row[0] == _IRR)
+    rows[at] = (_IRR, _return(income["irr_per_year"], point(income["npv_usd"]) > 0))
     rows += [
         (f"tokens of a {name} user and day", quantity_cell(value, ""))
         for name, value in income["tokens_per_user_day"].items()
     ]
-    note = "Sold at list price to the end of the life; staff, sales and taxes are left out."
+    note = (
+        "The inference's traffic is that of the first month: tokens and the cost of serving follow demand from there. "
+        "Sold at list price, subscriptions to the end of the life; staff, sales and taxes are left out."
+    )
     found = [Table("Income", ("", "median and 90 % interval #"), rows, "usd", note)]
     found += [_break_even(income), _moved(income)]
     hours: list[tuple[str | Cell, ...]] = [
@@ -114,7 +123,7 @@ def _break_even(income: Mapping[str, Any]) -> Table:
         for one in income["break_even"]
     ]
     note = (
-        "One driver moves, all else stays as planned; tokens sold do not answer to the price here. "
+        "One driver moves, all else stays as planned; demand does not answer to the price here. "
         "any: within what was looked at, no value loses the training's cost; none: no value pays it back."
     )
     return Table("Where the net present value is zero", ("driver", "must stay", "planned #", "break-even #"), rows,
@@ -161,6 +170,23 @@ def _moved(income: Mapping[str, Any]) -> Table:
     return Table("Margin and payback as one driver moves", columns, rows, "usd", note)
 
 
+def _return(value: Any, is_gain: bool) -> Cell:
+    """A yearly return, no further than it means anything; a rate that does not exist is above all or below all."""
+
+    def said(one: float | None) -> str:
+        if one is None:
+            return over if is_gain else _NONE["irr_per_year"]
+        return over if one > _MOST_RETURN else words(one, "fraction")
+
+    over = f"over {percent(_MOST_RETURN)}"
+    if not isinstance(value, Mapping):
+        return Cell(said(value))
+    low, middle, high = (value[end] for end in ("p05", "p50", "p95"))
+    ends = (_NONE["irr_per_year"] if low is None and not (is_gain and middle is None) else said(low),
+            over if high is None and middle is not None else said(high))  # fmt: skip
+    return Cell(said(middle), below="" if ends[0] == ends[1] else f"{ends[0]} – {ends[1]}")
+
+
 def _shown(value: Any, unit: str, key: str) -> Cell:
     said, band = _cell(value, unit, key)
     return Cell(said, below=band)
@@ -181,5 +207,5 @@ def _cell(value: Any, unit: str, key: str) -> tuple[str, str]:
 
 def _words(value: float, unit: str) -> str:
     if unit == "months":
-        return f"{value:.3g}\u00a0months"
+        return f"{value:.3g}\u00a0month{'' if value == 1 else 's'}"
     return words(value, unit)

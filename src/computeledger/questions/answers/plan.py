@@ -206,14 +206,16 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
 
 #: What an income may lack, by its unit: where it is infinite it does not exist.
 _EARNED = {
-    "capital_usd": "USD", "revenue_usd": "USD", "cost_usd": "USD", "margin_fraction": "", "payback_months": "months",
+    "capital_usd": "USD", "revenue_usd": "USD", "cost_usd": "USD", "sold_months": "months", "demand_ratio": "",
+    "margin_fraction": "", "payback_months": "months",
     "npv_usd": "USD", "irr_per_year": "", "retire_months": "months", "next_release_months": "months",
     "price_ratio_break_even": "", "traffic_ratio_break_even": "",
 }  # fmt: skip
 
 
 #: Fields in months, whose unit stands in the name of a document only.
-_FIELDS = {"payback_months": "payback", "retire_months": "retirement", "next_release_months": "next_release"}
+_FIELDS = {"payback_months": "payback", "retire_months": "retirement", "next_release_months": "next_release",
+           "sold_months": "sold_for"}  # fmt: skip
 
 
 def income_document(found: Returns) -> dict[str, Any]:
@@ -305,4 +307,4 @@ def driver_unit(name: str) -> str:
         dimension = dimension_of(key)
         return UNITS.get(dimension, dimension)
     dimension = dimension_of_key(head, key)
-    return "fraction" if dimension == "fraction" else UNITS.get(dimension, "")
+    return "fraction" if dimension in ("fraction", "growth") else UNITS.get(dimension, "")
