@@ -167,6 +167,23 @@ def test_more_success_costs_no_less() -> None:
     assert think(success=0.99, model=("qwen3-0.6b",), max_samples=4).cheapest is None
 
 
+def test_answers_side_by_side_share_a_batch() -> None:
+    """At the least wait a vote of N costs between once and N times one answer, and more votes add little wait."""
+    found = think(model=("qwen3-8b",), max_samples=16)
+    ways = [one for one in found.options if one.way.level.kind == "thinking" and math.isinf(one.way.budget_tokens)]
+    single = ways[0]
+    assert [one.way.samples for one in ways] == [1, 4, 8, 16]
+    for less, more in itertools.pairwise(ways):
+        assert single.fastest_usd_per_task < more.fastest_usd_per_task
+        assert more.fastest_usd_per_task < more.way.samples * single.fastest_usd_per_task / 2
+        assert less.fastest_task_s < more.fastest_task_s < 2 * less.fastest_task_s
+        assert more.fastest_batch >= more.way.samples
+    assert found.cheapest is not None
+    for name, value in (("usd_per_task", found.cheapest.usd_per_task), ("seconds", found.cheapest.task_s)):
+        ends = found.ranges[name]
+        assert float(ends["p05"]) < value < float(ends["p95"])
+
+
 def test_one_proposes_another_selects() -> None:
     """More proposals succeed more often and cost more; a selector that never errs beats one that does."""
     asked = ThinkQuestion(model=("qwen3-4b",), proposer="qwen3-8b", proposer_success=0.3, max_samples=8)

@@ -42,6 +42,8 @@ from computeledger.economics.thinking.votes import (
 #: Limits of thoughts that are compared, in mean lengths without a limit (a choice).
 LIMITS = (0.25, 0.5, 1.0, 2.0, math.inf)
 SINGLE, VOTE, VERIFIED, SIDE_BY_SIDE = "single", "vote", "verified", "verified, side by side"
+#: Where one answer is written after the other; of other ways all are written side by side.
+ONE_BY_ONE = (SINGLE, VERIFIED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,21 @@ def natural_tokens(kind: str, benchmark: str) -> tuple[float, bool]:
 
 
 @functools.cache
-def _lengths(kinds: tuple[str, ...]) -> dict[str, float]:
-    rows = [
+def length_half_width(benchmark: str) -> float:
+    """Half-width of a 90 % interval of a mean length, in logs: by what published models' differ from their median.
+
+    Examples
+    --------
+    >>> 0.1 < length_half_width("aime-2024") < 1.5
+    True
+    """
+    median = _lengths(("thinking", "distilled"))[benchmark]
+    rows = [row for row in _lengths_published(("thinking", "distilled")) if row.benchmark == benchmark]
+    return half_width([(row.model, math.log(row.mean_tokens / median)) for row in rows])
+
+
+def _lengths_published(kinds: tuple[str, ...]) -> list[Measured]:
+    return [
         row
         for row in measured()
         if row.kind in kinds
@@ -239,6 +254,11 @@ def _lengths(kinds: tuple[str, ...]) -> dict[str, float]:
         and math.isfinite(row.active)
         and row.source != "budgeted-maths-runs"
     ]
+
+
+@functools.cache
+def _lengths(kinds: tuple[str, ...]) -> dict[str, float]:
+    rows = _lengths_published(kinds)
     names = sorted({row.benchmark for row in rows})
     return {name: float(np.median([row.mean_tokens for row in rows if row.benchmark == name])) for name in names}
 
@@ -310,7 +330,7 @@ def _way(level: Level, budget: float, samples: int, selection: str, false_accept
         missed, {SINGLE: 0.0, VOTE: error_widths()[level.likeness.known]}.get(selection, error_widths()["tries"])
     )
     used = law.used_tokens(budget, level.natural_tokens)
-    wait = used * answers if selection in (SINGLE, VERIFIED) else law.longest_tokens(
+    wait = used * answers if selection in ONE_BY_ONE else law.longest_tokens(
         samples, budget, level.natural_tokens)  # fmt: skip
     return Way(
         level, budget, samples, selection, success,

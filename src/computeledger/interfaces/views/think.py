@@ -32,11 +32,19 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
             f"{percent(best['success'])} solved ({interval_words(best['success'], 'fraction')}). With the least wait "
             f"{_way(fast)}: {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}."
         )
+        ranges = document["cheapest_ranges"]
         tiles = (
-            Tile("A task costs", words(best["usd_per_task"], "USD"), key="usd_per_task"),
+            Tile(
+                "A task costs", words(best["usd_per_task"], "USD"), _range(ranges, "usd_per_task"), key="usd_per_task"
+            ),
             Tile("Solved", percent(best["success"]), interval_words(best["success"], "fraction"), key="success"),
-            Tile("Tokens of a task", format_si(best["tokens_per_task"]), key="tokens_per_task"),
-            Tile("Takes", words(best["seconds"], "s"), key="seconds"),
+            Tile(
+                "Tokens of a task",
+                format_si(best["tokens_per_task"]),
+                _range(ranges, "tokens_per_task"),
+                key="tokens_per_task",
+            ),
+            Tile("Takes", words(best["seconds"], "s"), _range(ranges, "seconds"), key="seconds"),
         )
     tables = [_by_model(list(document["by_model"].values()))] if best else []
     if document["proposals"]:
@@ -57,6 +65,10 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         sources=_sources(answer),
         overline="think",
     )
+
+
+def _range(ranges: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    return interval_words(ranges[name], ranges[name]["unit"]) if name in ranges else ""
 
 
 def _sources(answer: ThinkAnswer) -> tuple[str, ...]:
@@ -134,8 +146,8 @@ def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
          words(row["where_fastest"]["seconds"], "s"), words(row["where_fastest"]["usd_per_task"], "USD")]
         for row in rows
     ]  # fmt: skip
-    columns = ("", "thinks", "answers", "solved #", "a task #", "takes #", "fastest #", "for #")
-    note = "fastest, for: on the layout and batch with the shortest time per token, and what a task costs there"
+    columns = ("", "thinks", "answers", "solved #", "a task #", "takes #", "fastest #", "fastest costs #")
+    note = "fastest: least time per token; answers side by side share one batch, paid until the longest one ends"
     return Table("The cheapest of each model", columns, cells, "usd_per_task", note)
 
 
@@ -154,4 +166,4 @@ def _costs(row: Mapping[str, Any]) -> list[str]:
 def _front(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells: list[list[str | Cell]] = [[*_cells(row), *_costs(row)] for row in rows]
     columns = ("", "thinks", "answers", "solved #", "tokens #", "a task #", "takes #")
-    return Table("Ways than which none solves more for less", columns, cells, "usd_per_task")
+    return Table("Cheapest ways to each success", columns, cells, "usd_per_task")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,14 @@ import numpy as np
 from computeledger.economics.thinking.budget import shipped_lengths
 from computeledger.economics.thinking.checked import checked
 from computeledger.economics.thinking.choice import (
+    ONE_BY_ONE,
     Alike,
     Level,
     Way,
     alike_of,
     known_levels,
     law_level,
+    length_half_width,
     natural_tokens,
     published_half_width,
     same_model,
@@ -48,6 +50,8 @@ from computeledger.workloads.serving.search import ServingOption, pareto_front
 FAMILY = tuple(f"Qwen/Qwen3-{size}" for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B"))
 #: Draws of what is uncertain about speed and cost; digits of a length that is asked of ``serve``.
 _SAMPLES, _DIGITS = 64, 2
+#: Basis and kind of a way whose model nobody published thinking.
+_NEVER_SEEN = ("the law", "thinking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Priced:
     layout, batch : str, int
         Of those.
     fastest_usd_per_task, fastest_task_s : float
-        On the fastest [USD], [s].
+        On the fastest, where the answers to a task that are written side by side share one batch [USD], [s].
     fastest_layout, fastest_batch : str, int
         Of those.
     """
@@ -88,6 +92,19 @@ class Priced:
     selector_tokens: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Offers:
+    """What serves answers of one length: options that none beats in speed and throughput, and in speed and batch."""
+
+    front: tuple[ServingOption, ...]
+    quickest: tuple[ServingOption, ...]
+
+    def quickest_of(self, samples: int) -> ServingOption:
+        """The shortest time per token at a batch that holds so many answers, else at the largest batch there is."""
+        held = min(samples, self.quickest[-1].batch)
+        return next(one for one in self.quickest if one.batch >= held)
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class ThinkAnswer(Answer):
     """Ways to a success: the cheapest, the fastest, and those that none beats."""
@@ -98,6 +115,7 @@ class ThinkAnswer(Answer):
     options: tuple[Priced, ...]
     assumptions: tuple[str, ...]
     extrapolated: tuple[str, ...]
+    ranges: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
 
     @property
     def reaching(self) -> tuple[Priced, ...]:
@@ -133,6 +151,7 @@ class ThinkAnswer(Answer):
             "benchmark": self.question.benchmark,
             "success_fraction": self.question.success,
             "cheapest": _document(self.cheapest),
+            "cheapest_ranges": {name: dict(ends) for name, ends in self.ranges.items()},
             "fastest": _document(self.fastest),
             "by_model": {model: _document(one) for model, one in by_model.items()},
             "front": [_document(one) for one in self.front],
@@ -226,12 +245,12 @@ def answer_think(question: ThinkQuestion) -> ThinkAnswer:
             "--proposer-success and --selector-tokens tell of a model that proposes: name it by --proposer"
         )
     options: list[Priced] = []
-    for name in counted(question.model or FAMILY, "models"):
+    for name in counted(question.model or FAMILY, "models priced"):
         model = load_model(name)
-        fronts: dict[float, list[ServingOption]] = {}
+        offers: dict[float, _Offers] = {}
         for level in _levels(question, model, name):
             ways = ways_of(level, question.max_samples, question.false_accept)
-            options += [_priced(question, name, way, fronts) for way in ways]
+            options += [_priced(question, name, way, offers) for way in ways]
         if question.proposer is not None:
             options += _selected(question, question.proposer, name)
     assumed = [
@@ -252,7 +271,11 @@ def answer_think(question: ThinkQuestion) -> ThinkAnswer:
     if any("law" in one.way.level.basis for one in options):
         assumed.append(f"pretraining of {question.pretraining_tokens:.3g} tokens where none was published")
         assumed.append("a release as late as that of the newest published model where none is known")
-    return ThinkAnswer(question, tuple(options), tuple(assumed), _extrapolated(options))
+    untold = dict.fromkeys(one.model for one in options if (one.way.level.basis, one.way.level.kind) == _NEVER_SEEN)
+    if untold and question.kind is None:
+        assumed.append(f"trained to think, though no success with thinking was published: {', '.join(untold)}")
+    answer = ThinkAnswer(question, tuple(options), tuple(assumed), _extrapolated(options))
+    return dataclasses.replace(answer, ranges=_ranges(question, answer.cheapest))
 
 
 def _extrapolated(options: Sequence[Priced]) -> tuple[str, ...]:
@@ -277,9 +300,13 @@ def _extrapolated(options: Sequence[Priced]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _given_length(question: ThinkQuestion, kind: str) -> bool:
+    return question.natural_tokens is not None and kind != "instruct"
+
+
 def _length(question: ThinkQuestion, kind: str) -> tuple[float, bool]:
     """Mean length of answers, and whether somebody published or gave it."""
-    if question.natural_tokens is not None and kind != "instruct":
+    if _given_length(question, kind) and question.natural_tokens is not None:
         return question.natural_tokens, True
     return natural_tokens(kind, question.benchmark)
 
@@ -336,14 +363,14 @@ def _selected(question: ThinkQuestion, proposer: str, selector: str) -> list[Pri
     wrote = question.selector_tokens or natural_tokens("instruct", question.benchmark)[0]
     errs = published_selector() if question.false_accept is None else Selector(*[question.false_accept] * 3)
     judging = dataclasses.replace(question, input_tokens=question.input_tokens + level.natural_tokens)
-    front = _front(judging, selector, float(f"{wrote:.{_DIGITS}g}"))
-    fronts: dict[float, list[ServingOption]] = {}
+    served = _offers(judging, selector, float(f"{wrote:.{_DIGITS}g}"))
+    offers: dict[float, _Offers] = {}
     found = []
     for way in proposals_of(level, question.max_samples, errs):
-        own = _priced(question, proposer, way, fronts)
+        own = _priced(question, proposer, way, offers)
         judged = dataclasses.replace(way, answer_tokens=wrote, wait_tokens=shipped_lengths().longest_tokens(
             way.samples, math.inf, wrote))  # fmt: skip
-        other = _priced(judging, selector, judged, {float(f"{max(wrote, 1.0):.{_DIGITS}g}"): front})
+        other = _priced(judging, selector, judged, {float(f"{max(wrote, 1.0):.{_DIGITS}g}"): served})
         found.append(
             dataclasses.replace(
                 own,
@@ -358,30 +385,68 @@ def _selected(question: ThinkQuestion, proposer: str, selector: str) -> list[Pri
     return found
 
 
-def _priced(question: ThinkQuestion, name: str, way: Way, fronts: dict[float, list[ServingOption]]) -> Priced:
-    length = float(f"{max(way.answer_tokens, 1.0):.{_DIGITS}g}")
-    if length not in fronts:
-        fronts[length] = _front(question, name, length)
-    cheap = min(fronts[length], key=lambda one: _usd(question, way, one))
-    fast = fronts[length][0]
+def _priced(question: ThinkQuestion, name: str, way: Way, offers: dict[float, _Offers]) -> Priced:
+    length = _rounded(way)
+    if length not in offers:
+        offers[length] = _offers(question, name, length)
+    cheap = min(offers[length].front, key=lambda one: _usd(question, way, one))
+    fast = offers[length].quickest_of(1 if way.selection in ONE_BY_ONE else way.samples)
     return Priced(
         way, name, _usd(question, way, cheap), _seconds(way, cheap), str(cheap.layout), cheap.batch,
-        _usd(question, way, fast), _seconds(way, fast), str(fast.layout), fast.batch,
+        _usd_held(question, way, fast), _seconds(way, fast), str(fast.layout), fast.batch,
     )  # fmt: skip
 
 
-def _front(question: ThinkQuestion, name: str, length: float) -> list[ServingOption]:
-    """Layouts and batches that none beats in speed and throughput, the fastest first."""
-    asked = ServeQuestion(
+def _asked(question: ThinkQuestion, name: str, length: float) -> ServeQuestion:
+    return ServeQuestion(
         model=name, system=question.system, price=question.price, samples=_SAMPLES,
         input_tokens=question.input_tokens, output_tokens=length,
     )  # fmt: skip
-    return list(_searched(asked) if user_files_allowed() else _kept_search(asked))
 
 
-def _searched(asked: ServeQuestion) -> tuple[ServingOption, ...]:
+def _ranges(question: ThinkQuestion, one: Priced | None) -> dict[str, dict[str, float | str]]:
+    """90 % intervals of tokens, cost and wait: what ``serve`` says of its layout, and what published lengths differ by.
+
+    Nothing where a second model selects.
+    """
+    if one is None or one.selector is not None:
+        return {}
+    way, law = one.way, shipped_lengths()
+    asked = _asked(question, one.model, _rounded(way))
+    served = answer_one_pool(dataclasses.replace(asked, layout=one.layout, batch=float(one.batch))).to_dict()
+    width = 0.0 if _given_length(question, way.level.kind) else length_half_width(question.benchmark)
+    lengths = [math.log(law.used_tokens(way.budget_tokens, way.level.natural_tokens * math.exp(side * width))
+                        / way.answer_tokens) for side in (-1, 1)]  # fmt: skip
+    found: dict[str, dict[str, float | str]] = {}
+    for name, value, of, unit in (
+        ("tokens_per_task", way.answer_tokens * way.answers, None, ""),
+        ("usd_per_task", one.usd_per_task, "usd_per_mtok_output", "USD"),
+        ("seconds", one.task_s, "tpot_s", "s"),
+    ):
+        speeds = [math.log(served[of][end] / served[of]["p50"]) if of else 0.0 for end in ("p05", "p95")]
+        low, high = (math.hypot(speed, length) for speed, length in zip(speeds, lengths, strict=True))
+        found[name] = {"p05": value * math.exp(-low), "p50": value, "p95": value * math.exp(high), "unit": unit}
+    return found
+
+
+def _rounded(way: Way) -> float:
+    return float(f"{max(way.answer_tokens, 1.0):.{_DIGITS}g}")
+
+
+def _offers(question: ThinkQuestion, name: str, length: float) -> _Offers:
+    """Layouts and batches that serve a model at one length of its answers."""
+    asked = _asked(question, name, length)
+    return _searched(asked) if user_files_allowed() else _kept_search(asked)
+
+
+def _searched(asked: ServeQuestion) -> _Offers:
     options: Sequence[ServingOption] = answer_one_pool(asked).options
-    return tuple(pareto_front(options))
+    front = pareto_front(options)
+    quickest: list[ServingOption] = [front[0]]
+    for one in sorted(options, key=lambda option: (option.tpot_s, -option.output_tokens_per_s_per_gpu)):
+        if one.batch > quickest[-1].batch:
+            quickest.append(one)
+    return _Offers(tuple(front), tuple(quickest))
 
 
 #: The same where no file can be read, so that a question has one answer: who moves the success waits for nothing again.
@@ -395,6 +460,14 @@ def _usd(question: ThinkQuestion, way: Way, option: ServingOption) -> float:
     return (read + written) / TOKENS_PER_MTOK
 
 
+def _usd_held(question: ThinkQuestion, way: Way, option: ServingOption) -> float:
+    """A task's cost where its answers share a batch: their places are held until the longest one ends."""
+    if way.selection in ONE_BY_ONE:
+        return _usd(question, way, option)
+    read = question.input_tokens * way.answers * option.usd_per_mtok_input
+    return (read + way.wait_tokens * way.samples * option.usd_per_mtok_output) / TOKENS_PER_MTOK
+
+
 def _seconds(way: Way, option: ServingOption) -> float:
-    tries = way.answers if way.selection in ("single", "verified") else 1.0
+    tries = way.answers if way.selection in ONE_BY_ONE else 1.0
     return tries * option.ttft_s + way.wait_tokens * option.tpot_s
