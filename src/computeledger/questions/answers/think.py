@@ -413,7 +413,7 @@ def _ranges(question: ThinkQuestion, one: Priced | None) -> dict[str, dict[str, 
         return {}
     way, law = one.way, shipped_lengths()
     asked = _asked(question, one.model, _rounded(way))
-    served = answer_one_pool(dataclasses.replace(asked, layout=one.layout, batch=float(one.batch))).to_dict()
+    served = answer_one_pool(dataclasses.replace(asked, layout=one.layout, batch=int(one.batch))).to_dict()
     width = 0.0 if _given_length(question, way.level.kind) else length_half_width(question.benchmark)
     lengths = [math.log(law.used_tokens(way.budget_tokens, way.level.natural_tokens * math.exp(side * width))
                         / way.answer_tokens) for side in (-1, 1)]  # fmt: skip
