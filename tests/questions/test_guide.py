@@ -29,7 +29,7 @@ SAMPLE = (
 
 def test_every_item_is_asked_once_and_answered() -> None:
     entries = guide_entries()
-    assert sorted(one.item for one in entries) == list(range(1, 173))
+    assert sorted(one.item for one in entries if one.item is not None) == list(range(1, 173))
     assert len({one.ask for one in entries}) == len(entries)
     for one in entries:
         assert one.ask.endswith("?") and len(one.ask.split()) < 20, one.ask
@@ -85,14 +85,15 @@ def test_two_steps_lead_to_every_question() -> None:
 @pytest.mark.parametrize(
     ("query", "item"),
     [("cached prefix", 157), ("flat funding slower", 86), ("how many users fill a replica", 137), ("GB200 32 MW", 78),
-     ("superchip die", 77), ("finished task", 34), ("retire", 36), ("kv-tiers", 157), ("speculation ciphers", 165)],
+     ("superchip die", 77), ("finished task", 34), ("retire", 36), ("kv-tiers", 157), ("payback", 36),
+     ("when will a 1e28 model", 122), ("laptop", 169), ("what does a data center of 48 MW hold", 83)],
 )  # fmt: skip
 def test_words_find_a_question(query: str, item: int) -> None:
     assert item in [one.item for one in guide(query).found[:3]]
 
 
 def test_what_no_question_holds() -> None:
-    assert guide("speculation ciphers").missed == ("speculation",)
+    assert guide("xyzzy ciphers").missed == ("xyzzy",)
     with pytest.raises(InputError, match="no question holds that; subjects are: The three ledgers"):
         guide("xyzzy")
 

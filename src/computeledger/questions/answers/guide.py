@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 from computeledger.errors import InputError, check_kind, shown
@@ -16,9 +18,15 @@ from computeledger.questions.answer import Answer
 _WORD = re.compile(r"[a-z0-9@.]+")
 #: Words of a query that tell no question from another.
 _COMMON = frozenset(
-    ("a", "an", "and", "are", "at", "be", "by", "do", "does", "for", "how", "i", "if", "in", "is", "it", "many",
-     "much", "my", "of", "on", "or", "the", "to", "what", "when", "which", "with")
+    ("a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "does", "for", "from", "get", "has",
+     "have", "how", "i", "if", "in", "is", "it", "its", "let", "many", "me", "much", "my", "need", "needed", "of",
+     "on", "one", "or", "our", "should", "so", "than", "that", "the", "there", "this", "to", "use", "was", "we",
+     "what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your")
 )  # fmt: skip
+#: What a word counts for where it is asked, and where it only names the subject or stands in what answers.
+_FIELDS = ((1.0, ("ask",)), (0.5, ("subject",)), (0.3, ("command", "page", "scope", "limit")))
+#: Share of the best match's weight that a question needs to be shown.
+_CLOSE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +36,16 @@ class GuideEntry:
     Attributes
     ----------
     item
-        Its number in the order in which the source documents raise it.
+        Its number in the order in which the source documents raise it; none of a question that they do not raise.
     scope
         Why it is none of this project's questions.
     limit
         What the answer leaves open; alone, why there is none yet.
     """
 
-    item: int
     subject: str
     ask: str
+    item: int | None = None
     command: str = ""
     page: str = ""
     scope: str = ""
@@ -46,7 +54,7 @@ class GuideEntry:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class GuideAnswer(Answer):
-    """Questions that hold the words of a query, or most of them."""
+    """Questions that hold the words of a query, or the rarest of them, best first."""
 
     query: str
     found: tuple[GuideEntry, ...]
@@ -64,7 +72,7 @@ def guide_entries() -> tuple[GuideEntry, ...]:
     Examples
     --------
     >>> len(guide_entries()), guide_entries()[0].subject
-    (172, 'The three ledgers')
+    (184, 'The three ledgers')
     """
     text = resources.files("computeledger.questions").joinpath("guide.toml").read_text("utf-8")
     subjects: list[Mapping[str, Any]] = tomllib.loads(text)["subject"]
@@ -77,12 +85,12 @@ def guide(query: str = "") -> GuideAnswer:
     Parameters
     ----------
     query : str
-        Words, or their beginnings; where no question holds all of them, those that hold the most are found.
+        Words, or their beginnings; where no question holds all of them, those that hold the rarest are found.
 
     Returns
     -------
     GuideAnswer
-        Questions by subject, each with what answers it and what that leaves open.
+        Best first, or by subject where nothing is asked; each with what answers it and what that leaves open.
 
     Raises
     ------
@@ -95,24 +103,28 @@ def guide(query: str = "") -> GuideAnswer:
     ["computeledger frontier systems '$6bn a year at $2.50 per GPU-hour of h100-sxm5-80gb'"]
     """
     check_kind(query, str, "words, such as 'cached prefix'")
-    given = _WORD.findall(query.lower())
+    given = _WORD.findall(query.lower().replace("center", "centre"))
     words = [one for one in given if one not in _COMMON] or given
-    # what is asked goes before what answers it: many commands name the same chip
-    held = _held(words, "subject", "ask") or _held(words, "subject", "ask", "command", "page", "scope", "limit")
-    if words and not held:
+    if not words:
+        return GuideAnswer(query, guide_entries())
+    held = {one: _weights(one, words) for one in guide_entries()}
+    rarity = {word: math.log(len(held) / max(sum(word in has for has in held.values()), 1)) for word in words}
+    weights = {one: sum(weight * rarity[word] for word, weight in has.items()) for one, has in held.items()}
+    best = max(weights.values())
+    if best == 0:
         subjects = dict.fromkeys(one.subject for one in guide_entries())
         raise InputError(f"guide {shown(query)}: no question holds that; subjects are: {'; '.join(subjects)}")
-    most = max(map(len, held.values()), default=0)
-    found = tuple(one for one in guide_entries() if len(held.get(one, ())) == most)
-    return GuideAnswer(query, found, tuple(word for word in words if not all(word in held[one] for one in found)))
+    found = tuple(sorted((one for one in held if weights[one] >= _CLOSE * best), key=weights.__getitem__, reverse=True))
+    return GuideAnswer(query, found, tuple(word for word in words if word not in held[found[0]]))
 
 
-def _held(words: Sequence[str], *fields: str) -> dict[GuideEntry, frozenset[str]]:
-    """Words of a query with which words of a question's fields begin, in the singular too; without any, no entry."""
-    texts = {one: _WORD.findall(" ".join(getattr(one, name) for name in fields).lower()) for one in guide_entries()}
-    ends = {word: (word, word.removesuffix("s")) for word in words}
-    held = {
-        entry: frozenset(word for word in words if any(one.startswith(ends[word]) for one in text))
-        for entry, text in texts.items()
-    }
-    return {entry: has for entry, has in held.items() if has}
+def _weights(entry: GuideEntry, words: Sequence[str]) -> dict[str, float]:
+    """What each word of a query counts for, where a word of the question begins with it, in the singular too."""
+    found: dict[str, float] = {}
+    for weight, names in _FIELDS:
+        text = _WORD.findall(" ".join(getattr(entry, name) for name in names).lower())
+        text += [first + second for first, second in pairwise(text)]  # a data center is a datacenter
+        for word in words:
+            if any(one.startswith((word, word.removesuffix("s"))) for one in text):
+                found.setdefault(word, weight)
+    return found
