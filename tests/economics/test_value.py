@@ -20,6 +20,7 @@ from computeledger.economics.scaling.allocation import (
 from computeledger.economics.scaling.earnings import Buyers, Earnings, allocate_for_income
 from computeledger.economics.scaling.laws import load_loss_law, pretraining_loss
 from computeledger.errors import InputError
+from computeledger.interfaces.views.allocate import view
 
 HOURS = phase_gpu_hours(989.4e12, PhaseCosts(0.4, 0.13, 0.13))
 LAW = load_loss_law("besiroglu_2024")
@@ -119,3 +120,20 @@ def test_the_command_returns_alike_in_every_ledger_and_refuses_what_it_does_not_
     ):  # fmt: skip
         with pytest.raises(InputError, match=said):
             cl.allocate(asked.question, **change)
+
+
+def test_the_answer_does_not_contradict_itself_on_other_demands_prices_and_the_lowest_loss() -> None:
+    asked = cl.allocate(budget="$50M", objective="value", inference_tokens="22T", rl_nats="0.0122", samples=64)
+    found = asked.to_dict()
+    at = [row["inference_over_pretraining_tokens_ratio"] for row in found["curve"]]
+    size = np.interp(found["inference_over_pretraining_tokens_ratio"]["p50"], at,
+                     [row["n_params_active"] for row in found["curve"]])  # fmt: skip
+    assert size == pytest.approx(found["n_params_active"]["p50"], rel=0.15)  # RL held at its tokens: a third too small
+    value = found["value"]
+    ratio = value["value_per_gpu_hour"][0]["usd_per_hour"]["p50"] / value["usd_per_gpu_hour"]["p50"]
+    headline = view(asked, False).headline
+    assert ratio < 1 and "a smaller budget would leave more" in headline
+    assert "RL that costs what pretraining does" in headline and "/Mtok" in headline
+    change = {"token_price": "$100/Mtok"}
+    dear = cl.allocate(asked.question, **change)
+    assert "a larger budget would leave more" in view(dear, False).headline

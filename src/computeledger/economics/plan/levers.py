@@ -86,6 +86,13 @@ def judge_feeding(found: Allocation) -> dict[str, str | float]:
     return {"under_fed": fed, "better": better, "reading": reading, "return_ratio": ratio, "served_ratio": served}
 
 
+def rl_of_curve(scenario: AllocationScenario) -> str:
+    """How RL moves with the demand: chosen by its ``gain``, given ``tokens``, or ``equal`` to pretraining's cost."""
+    if scenario.rl_gain is not None:
+        return "gain"
+    return "equal" if scenario.tokens_rl is None else "tokens"
+
+
 def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[str, float]]:
     """How the optimum of the same budget, in its own unit, moves with the tokens served, at the medians.
 
@@ -103,10 +110,10 @@ def demand_curve(scenario: AllocationScenario, found: Allocation) -> list[dict[s
     whole = median(sum((found.flop[phase] * getattr(costs, phase) for phase in PHASES), start=0.0))
     trained = median(found.ledgers.tokens_pretraining)
     served = trained * np.logspace(-2, 2.5, 15)
-    is_rl_chosen = scenario.tokens_rl is None and scenario.rl_gain is None
+    held = median(found.ledgers.tokens_rl) if rl_of_curve(scenario) == "tokens" else None
     one = replace(
         _at_medians(scenario), budget=np.full(served.shape, whole), tokens_inference=served, demand_elasticity=0.0,
-        tokens_rl=None if is_rl_chosen else median(found.ledgers.tokens_rl), rl_gain=None,
+        tokens_rl=held,
     )  # fmt: skip
     best = allocate(one)
     rows = []

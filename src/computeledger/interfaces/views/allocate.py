@@ -82,12 +82,15 @@ def _ledgers(document: Mapping[str, Any]) -> Table:
             PHASE_NAMES.get(phase, phase), quantity_cell(document[f"tokens_{phase}"], ""),
             words(point(document["flop"][phase]), ""), words(point(document["gpu_hours"][phase]), ""),
             *(share_cell(one, percent(one)) for one in shares),
-            f"{point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
+            f"{1e6 * point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
         ])  # fmt: skip
     columns = ("", "tokens #", "FLOP #", "GPU-hours #", "of FLOP", "of GPU-time", "return #")
-    return Table("The three ledgers", columns, rows, note="return: loss that one more GPU-hour of the ledger takes off")
+    note = "return: loss that one more GPU-hour of the ledger takes off, times a million"
+    return Table("The three ledgers", columns, rows, note=note)
 
 
+#: Income of the last GPU-hour over its price that counts as even, on either side of 1.
+_EVEN = 0.005
 #: What a split for income runs up against.
 _BINDS = {
     "demand": "the demand binds: all of it is served, and a lower price would not pay",
@@ -97,11 +100,28 @@ _BINDS = {
 
 
 def _value_sentence(value: Mapping[str, Any]) -> str:
-    """What a split for income earns beside the one of the lowest loss, and what binds."""
-    own, other = point(value["revenue_usd"]), point(value["lowest_loss"]["revenue_usd"])
+    """What a split for income earns beside the lowest loss, what binds, and what the last GPU-hour brings."""
+    least = value["lowest_loss"]
+    own, other = (words(point(one["revenue_usd"]), "USD") for one in (value, least))
+    price = words(point(value["usd_per_mtok"]), "USD/Mtok")
     name, share = max(value["binds"].items(), key=lambda pair: float(pair[1]))
     often = "" if share == 1 else f" (in {percent(share)} of the samples)"
-    return f"It earns {words(own, 'USD')}, the split of the lowest loss {words(other, 'USD')}; {_BINDS[name]}{often}."
+    earns = f"It earns {own} at {price}, the lowest loss (a split that {least['how']}) {other}"
+    return f"{earns}; {_BINDS[name]}{often}. {_last_hour_sentence(value)}"
+
+
+def _last_hour_sentence(value: Mapping[str, Any]) -> str:
+    """Whether a smaller or a larger budget would leave more after its cost."""
+    last = value["value_per_gpu_hour"][0]
+    ratio, brings = point(last["over_price_ratio"]), words(point(last["usd_per_hour"]), "USD")
+    costs = words(point(value["usd_per_gpu_hour"]), "USD")
+    if abs(ratio - 1) < _EVEN:
+        return f"The last GPU-hour brings what it costs ({costs}): no other budget would leave more after its cost."
+    than, budget = ("less", "smaller") if ratio < 1 else ("more", "larger")
+    return (
+        f"The last GPU-hour brings {brings}, {than} than the {costs} that it costs: at this demand and price "
+        f"a {budget} budget would leave more after its cost."
+    )
 
 
 def _value(document: Mapping[str, Any]) -> list[Table]:
@@ -127,13 +147,33 @@ def _value(document: Mapping[str, Any]) -> list[Table]:
         for phase in PHASES
     ]  # fmt: skip
     rows.append(["loss", *(f"{point(one['loss']):.4f}" for one in (document, least))])
-    rows.append(["income of the life", *(quantity_cell(one["revenue_usd"], "USD") for one in (value, least))])
-    note = "more users: 0 where all demand is served and a lower price does not pay"
+    rows += [
+        [name, *(quantity_cell(one[key], unit) for one in (value, least))]
+        for name, key, unit in (
+            ("price of tokens", "usd_per_mtok", "USD/Mtok"), ("income of the life", "revenue_usd", "USD"),
+        )
+    ]  # fmt: skip
+    note = (
+        f"its price: {words(point(value['usd_per_gpu_hour']), 'USD/h')} a GPU-hour. "
+        "more users: 0 where all demand is served and a lower price does not pay"
+    )
+    least_note = (
+        f"objective loss: the lowest loss of a split that {least['how']}. Where the highest income chooses its RL or "
+        "turns users away, its loss may be lower. Medians, row by row"
+    )
     return [
         Table("What one more GPU-hour brings", ("ledger", "used for", "brings #", "over its price #"), hours, "usd",
               note),
-        Table("Against the lowest loss", ("", "highest income #", "lowest loss #"), rows),
+        Table("Against --objective loss", ("", "highest income #", "objective loss #"), rows, note=least_note),
     ]  # fmt: skip
+
+
+#: What the RL of other demands is, by its key in the document.
+_RL_OF_CURVE = {
+    "gain": "lowest loss at each demand, RL chosen anew by what it gains",
+    "tokens": "lowest loss at each demand, the same RL tokens",
+    "equal": "lowest loss at each demand, RL costs what pretraining does",
+}
 
 
 def _curve(document: Mapping[str, Any]) -> Table:
@@ -149,7 +189,10 @@ def _curve(document: Mapping[str, Any]) -> Table:
         if is_judged
         else f"The same {words(point(document['budget']['value']), document['budget']['unit'])}"
     )
-    note = "within one order: whether the three ledgers' FLOP lie within a factor of ten"
+    note = (
+        f"{_RL_OF_CURVE[document['curve_rl']]}; all inputs at their medians. "
+        "within one order: whether the three ledgers' FLOP lie within a factor of ten"
+    )
     return Table(f"{budget} at other demands", columns, rows, note=note)
 
 

@@ -11,7 +11,14 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median, sample
 from computeledger.economics.income.months import behaviour
-from computeledger.economics.plan.levers import PRESETS, demand_curve, judge_feeding, ledger_levers, return_curves
+from computeledger.economics.plan.levers import (
+    PRESETS,
+    demand_curve,
+    judge_feeding,
+    ledger_levers,
+    return_curves,
+    rl_of_curve,
+)
 from computeledger.economics.scaling.allocation import (
     PHASES,
     Allocation,
@@ -120,8 +127,9 @@ class AllocateAnswer(Answer):
         if question.levers:
             document["levers"] = ledger_levers(question.levers, question.system)
         if self.earnings is not None:
-            document["value"] = value_document(self.earnings, self.draws["price"])
+            document["value"] = value_document(self.earnings, self.draws["price"], _least_words(question))
         document["curve"] = demand_curve(scenario, found)
+        document["curve_rl"] = rl_of_curve(scenario)
         document["return_curves"] = return_curves(scenario, found)
         return document
 
@@ -411,6 +419,8 @@ def _beyond(name: str, ratio: float, ends: list[float]) -> str:
 def _assumptions(question: AllocateQuestion, draws: Mapping[str, Num], law: LossLaw) -> list[str]:
     sure = "intervals hold how sure the law's coefficients are, and not whether its form holds"
     out = [sure if law.covariance else "the law's coefficients count as exact: how sure they are was not published"]
+    if "price" in draws and question.price is None:
+        out.append(f"a GPU-hour costs {format_si(median(draws['price']))} USD at the median: rent of {question.system}")
     out += [_utilization(p, question)[1] for p in PHASES if _given_utilization(p, question) is None]
     if question.beta_flop is None and question.samples_per_kept is None:
         parts = "6 to train, 2 to sample, 0 to 4 to score"
@@ -465,7 +475,15 @@ _HOW = {
 }  # fmt: skip
 
 
-def value_document(found: Earnings, price: Num) -> dict[str, Any]:
+def _least_words(question: AllocateQuestion) -> str:
+    """What the split of the lowest loss takes as given."""
+    if question.rl_gain is not None:
+        return "serves all demand"
+    rl = "the given RL" if question.rl_tokens is not None else "RL that costs what pretraining does"
+    return f"serves all demand with {rl}"
+
+
+def value_document(found: Earnings, price: Num, how: str) -> dict[str, Any]:
     """Income of a split as JSON: what each ledger's next GPU-hour brings, what binds, and the split of least loss."""
     hours = [(phase, how, found.usd_per_gpu_hour[phase]) for phase, how in _HOW.items()]
     hours.append(("inference", "more users", found.more_users_usd_per_gpu_hour))
@@ -475,6 +493,7 @@ def value_document(found: Earnings, price: Num) -> dict[str, Any]:
         **quantities({
             "revenue_usd": (found.revenue_usd, "USD"),
             "usd_per_mtok": (found.usd_per_token * TOKENS_PER_MTOK, "USD/Mtok"),
+            "usd_per_gpu_hour": (price, "USD/h"),
             "served_over_demand_ratio": (found.served_ratio, ""),
         }),
         "value_per_gpu_hour": [
@@ -484,9 +503,16 @@ def value_document(found: Earnings, price: Num) -> dict[str, Any]:
         ],
         "binds": found.binds,
         "lowest_loss": {
+            "how": how,
             **picked(least.ledgers, "n_params_active", "tokens_pretraining", "tokens_rl", "tokens_inference",
                      units={"n_params_active": "params"}),
             "shares": {"gpu_time": quantities(of_time)},
-            **quantities({"loss": (least.loss, ""), "revenue_usd": (found.lowest_loss_revenue_usd, "USD")}),
+            **quantities({
+                "loss": (least.loss, ""),
+                "revenue_usd": (found.lowest_loss_revenue_usd, "USD"),
+                "usd_per_mtok": (
+                    found.lowest_loss_revenue_usd / least.ledgers.tokens_inference * TOKENS_PER_MTOK, "USD/Mtok"
+                ),
+            }),
         },
     }  # fmt: skip
