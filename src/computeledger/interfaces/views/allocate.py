@@ -10,7 +10,7 @@ from computeledger.interfaces.plots.money import contour_figure, returns_figure,
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import PHASE_NAMES, percent, point, words
-from computeledger.units import format_si
+from computeledger.units import MEGA, format_si
 
 _READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
 
@@ -82,7 +82,7 @@ def _ledgers(document: Mapping[str, Any]) -> Table:
             PHASE_NAMES.get(phase, phase), quantity_cell(document[f"tokens_{phase}"], ""),
             words(point(document["flop"][phase]), ""), words(point(document["gpu_hours"][phase]), ""),
             *(share_cell(one, percent(one)) for one in shares),
-            f"{1e6 * point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
+            f"{MEGA * point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
         ])  # fmt: skip
     columns = ("", "tokens #", "FLOP #", "GPU-hours #", "of FLOP", "of GPU-time", "return #")
     note = "return: loss that one more GPU-hour of the ledger takes off, times a million"
