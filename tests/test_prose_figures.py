@@ -71,12 +71,21 @@ def test_neighbours_differ_by_what_the_page_says() -> None:
     assert f"moves the truth of a predicted ratio by {low} to {high} %" in page
 
 
-def test_the_changelog_counts_the_claims() -> None:
-    verdicts = Counter(one.verdict for one in check_claims())
-    said = (verdicts.total(), verdicts["holds"], verdicts["holds_if"], verdicts["fails"])
-    sentence = r"the (\d+) quantitative claims .* (\d+) hold, (\d+) hold under a\s+named condition, (\d+) do not"
+def test_the_changelog_and_the_page_count_the_claims() -> None:
+    checked = check_claims()
+    verdicts = Counter(one.verdict for one in checked)
+    said = (verdicts.total(), verdicts["holds"], verdicts["holds_if"], verdicts["fails"], verdicts["derived"])
+    sentence = (
+        r"the (\d+) quantitative claims .* (\d+) hold, (\d+) hold under a\s+named condition, (\d+) do not,\s+"
+        r"(\d+) are derivations"
+    )
     found = re.search(sentence, (ROOT / "CHANGELOG.md").read_text("utf-8"))
     assert found is not None and tuple(map(int, found.groups())) == said
+    concluded = Counter(one.conclusion.verdict for one in checked)
+    page = (ROOT / "docs" / "claims.md").read_text("utf-8")
+    found = re.search(r"(\d+) stand, (\d+) fall and (\d+) do not follow", page)
+    assert found is not None
+    assert [*map(int, found.groups())] == [concluded[one] for one in ("stands", "falls", "does_not_follow")]
 
 
 def test_no_page_counts_constants_or_pairs_unheld() -> None:

@@ -15,6 +15,12 @@ class ClaimsQuestion(Asked):
         "texts", "Claims, such as C030.", (), aliases=("id",), label="One claim", group="Which", blank="all"
     )
     verdict: str | None = asked(
-        "text", "Only claims with this verdict.", choices=("holds", "holds_if", "fails", "input", "not_checkable"),
+        "text", "Only claims with this verdict.",
+        choices=("holds", "holds_if", "fails", "derived", "input", "not_checkable"),
         metavar="V", label="Verdict", group="Which", blank="all",
+    )  # fmt: skip
+    conclusion: str | None = asked(
+        "text", "Only claims whose document's conclusion stands, falls, does not follow or is not judged.",
+        choices=("stands", "falls", "does_not_follow", "not_judged"),
+        metavar="V", label="Conclusion", group="Which", blank="all",
     )  # fmt: skip

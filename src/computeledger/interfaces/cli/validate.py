@@ -49,7 +49,7 @@ def accuracy(**options: Any) -> None:
 @report_option
 @json_option
 def claims(**options: Any) -> None:
-    """Every quantitative claim of the source documents, recomputed: holds, holds if, or does not hold, and why."""
+    """Every quantitative claim of the source documents, recomputed: what holds, and what is concluded from it."""
     from computeledger.questions.answers.claims import answer_claims
 
     show_answer(answer_claims(asked_by(ClaimsQuestion, options)), options)

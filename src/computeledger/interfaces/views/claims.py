@@ -1,8 +1,7 @@
-"""The view of claims: what was said, what the formulas give, the verdict and why."""
+"""The view of claims: what was said, what the formulas give, the verdict and why, and what is concluded from it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,10 +18,19 @@ _VERDICTS = {
     "holds_if": ("holds if", "holds under a condition", "hold under a condition",
                  "as stated it does not hold; under a named condition it does"),
     "holds": ("holds", "holds", "hold", "the formula gives what was said, within the rounding that the words allow"),
+    "derived": ("derived", "is a derivation", "are derivations",
+                "the document gives the inputs and the number is ours; nothing to hold or fail"),
     "input": ("input", "is an input", "are inputs", "taken as given; no formula here decides it"),
     "not_checkable": ("not checkable", "cannot be checked", "cannot be checked",
                       "too little is stated to recompute it"),
 }  # fmt: skip
+#: By verdict on what the document concludes: the words of a cell, and what the verdict means.
+_CONCLUSIONS = {
+    "falls": ("falls", "the right number takes it away"),
+    "does_not_follow": ("does not follow", "the number may be right; the conclusion needs more than it"),
+    "stands": ("stands", "it survives the right number"),
+    "not_judged": ("number only", "no conclusion of the document is judged"),
+}
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
 #: What a count is of, where it is many.
@@ -32,15 +40,20 @@ _HINT = "computeledger claims ID shows a claim's formula, inputs and sources; --
 
 def view(answer: Answer, working: bool) -> View:
     """Claims by verdict, what does not hold first."""
-    claims = answer.to_dict(working=working)["claims"]
-    counts = Counter(one["verdict"] for one in claims)
-    said = [f"{counts[name]} {one[1 if counts[name] == 1 else 2]}" for name, one in _VERDICTS.items() if counts[name]]
-    headline = f"{len(claims)} claim{'s' if len(claims) != 1 else ''}{': ' if said else ''}{', '.join(said)}."
+    document = answer.to_dict(working=working)
+    claims, counts, concluded = document["claims"], document["counts"]["verdicts"], document["counts"]["conclusions"]
     few = len(claims) <= _WITH_WORKING
     return View(
         title="Claims, recomputed",
-        headline=headline,
-        tiles=tuple(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
+        headline=_headline(len(claims), document["counts"]),
+        tiles=(
+            *(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
+            *(
+                Tile(f"conclusion: {one[0]}", str(concluded[name]), one[1])
+                for name, one in _CONCLUSIONS.items()
+                if concluded[name]
+            ),
+        ),
         tables=(_table(claims),) if claims else (),
         notes=() if few or working else (_HINT,),
         working=tuple(_working(one) for one in claims) if working or few else (),
@@ -50,20 +63,41 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
+def _headline(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
+    """How many claims have which verdict, and how many conclusions."""
+    number, by = counts["verdicts"], counts["holds_by"]
+    said = [f"{number[name]} {one[1 if number[name] == 1 else 2]}" for name, one in _VERDICTS.items() if number[name]]
+    concluded = counts["conclusions"]
+    words = (("stands", "stands", "stand"), ("falls", "falls", "fall"),
+             ("does_not_follow", "does not follow", "do not follow"))  # fmt: skip
+    judged = [f"{concluded[key]} {one if concluded[key] == 1 else many}" for key, one, many in words if concluded[key]]
+    held = f"{by['published_facts']} rest on published facts and {by['own_premises']} on their own premises alone"
+    parts = [f"{n_claims} claim{'s' if n_claims != 1 else ''}{': ' if said else ''}{', '.join(said)}."]
+    parts += [f"Of those that hold, {held}."] if number["holds"] > 1 else []
+    parts += [f"Of the conclusions judged, {', '.join(judged)}."] if judged and n_claims > 1 else []
+    return " ".join(parts)
+
+
 def _table(claims: Sequence[Mapping[str, Any]]) -> Table:
     rows: list[list[str | Cell]] = [
         [
-            Cell(one["id"], below=_VERDICTS[one["verdict"]][0], id=one["id"]),
-            _said(one),
-            Cell(_found(one), below=_as_stated(one)),
+            Cell(one["id"], below=_verdict(one), id=one["id"]),
+            Cell(_said(one), below=_recomputed(one)),
+            Cell(_CONCLUSIONS[one["conclusion"]["verdict"]][0]),
             Cell(one["claim"], below=_reason(one)),
         ]
         for verdict in _VERDICTS
         for one in claims
         if one["verdict"] == verdict
     ]
-    columns = ("claim", "said #", "recomputed #", "what it says, and why")
+    columns = ("claim", "said and recomputed", "conclusion", "what it says, and why")
     return Table("Claims", columns, rows, "claim", is_stacked=True)
+
+
+def _verdict(claim: Mapping[str, Any]) -> str:
+    """The verdict in words, and whether it rests on nothing but the claim's own premises."""
+    word = _VERDICTS[claim["verdict"]][0]
+    return f"{word}, own premises" if claim["verdict"] == "holds" and claim["basis"] == "its own premises" else word
 
 
 def _said(claim: Mapping[str, Any]) -> str:
@@ -74,6 +108,12 @@ def _found(claim: Mapping[str, Any]) -> str:
     return claim_numbers(claim["recomputed"], claim["unit"])
 
 
+def _recomputed(claim: Mapping[str, Any]) -> str:
+    """The recomputed number, and what it is without the condition that the verdict rests on."""
+    found = "" if claim["recomputed"] is None else f"recomputed {_found(claim)}"
+    return "; ".join(part for part in (found, _as_stated(claim)) if part)
+
+
 def _as_stated(claim: Mapping[str, Any]) -> str:
     """What the formula gives as the claim stands, where the verdict rests on a condition."""
     stated = claim["recomputed_as_stated"]
@@ -82,7 +122,13 @@ def _as_stated(claim: Mapping[str, Any]) -> str:
 
 def _reason(claim: Mapping[str, Any]) -> str:
     condition = f"Holds if {claim['condition']}. " if claim["condition"] else ""
-    return f"{condition}{claim['reason']} [{claim['document']}]"
+    told = claim["conclusion"]
+    judged = (
+        f" Concluded: {told['says']} {_CONCLUSIONS[told['verdict']][0].capitalize()}: {told['reason']}"
+        if told["says"]
+        else ""
+    )
+    return f"{condition}{claim['reason']}{judged} [{claim['document']}]"
 
 
 def _working(claim: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from computeledger.fields import Given
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.claims import ClaimsQuestion
-from computeledger.validation.claims.check import CheckedClaim, Interval, check_claims
+from computeledger.validation.claims.check import CheckedClaim, Verdict, check_claims
+from computeledger.validation.claims.conclusions import ConclusionVerdict
 from computeledger.validation.claims.expressions import Evaluated
+from computeledger.validation.claims.scale import Interval
 
 _OF_A_FACT = ("given", "source", "date", "locator", "note")
 
@@ -27,7 +30,25 @@ class ClaimsAnswer(Answer):
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger claims --json`` prints it; every claim comes with its working."""
         del working
-        return {"claims": [_document(one) for one in self.checked]}
+        return {"counts": self.counts, "claims": [_document(one) for one in self.checked]}
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many claims have each verdict, how many of those that hold rest on what, and each conclusion's verdict.
+
+        Examples
+        --------
+        >>> claims(ids=["C067", "C088", "C125"]).counts["verdicts"]
+        {'holds': 1, 'holds_if': 0, 'fails': 1, 'derived': 1, 'input': 0, 'not_checkable': 0}
+        """
+        verdicts = Counter(one.verdict for one in self.checked)
+        held = Counter(one.basis for one in self.checked if one.verdict == "holds")
+        concluded = Counter(one.conclusion.verdict for one in self.checked)
+        return {
+            "verdicts": {name: verdicts[name] for name in get_args(Verdict)},
+            "holds_by": {"published_facts": held["published facts"], "own_premises": held["its own premises"]},
+            "conclusions": {name: concluded[name] for name in get_args(ConclusionVerdict)},
+        }
 
 
 def claims(question: ClaimsQuestion | None = None, /, **given: Given) -> ClaimsAnswer:
@@ -43,7 +64,8 @@ def claims(question: ClaimsQuestion | None = None, /, **given: Given) -> ClaimsA
     Returns
     -------
     ClaimsAnswer
-        Each claim with what was said, what the formulas give, and a verdict that follows from the two.
+        Each claim with what was said, what the formulas give, a verdict that follows from the two, and whether what the
+        document concludes from it stands.
 
     Raises
     ------
@@ -61,7 +83,12 @@ def claims(question: ClaimsQuestion | None = None, /, **given: Given) -> ClaimsA
 def answer_claims(question: ClaimsQuestion) -> ClaimsAnswer:
     """Answer ``computeledger claims``."""
     checked = check_claims(question.ids)
-    return ClaimsAnswer(question, tuple(one for one in checked if question.verdict in (None, one.verdict)))
+    wanted = (
+        one
+        for one in checked
+        if question.verdict in (None, one.verdict) and question.conclusion in (None, one.conclusion.verdict)
+    )
+    return ClaimsAnswer(question, tuple(wanted))
 
 
 def _document(checked: CheckedClaim) -> dict[str, Any]:
@@ -75,8 +102,9 @@ def _document(checked: CheckedClaim) -> dict[str, Any]:
         "kind": claim.kind,
         "claim": claim.claim,
         "claimed": _ends(claim.claimed),
-        "relation": claim.relation,
-        "tolerance_fraction": claim.tolerance_fraction,
+        "relation": claim.wording.relation,
+        "precision": claim.wording.precision,
+        "agrees_within_factor": claim.wording.factor,
         "recomputed": _ends(checked.recomputed),
         "condition": claim.condition if conditional else "",
         "recomputed_as_stated": _ends(checked.as_stated) if conditional else None,
@@ -84,7 +112,9 @@ def _document(checked: CheckedClaim) -> dict[str, Any]:
         "expected_high": claim.expected_high,
         "unit": claim.unit,
         "verdict": checked.verdict,
+        "basis": checked.basis,
         "reason": claim.reason,
+        "conclusion": asdict(checked.conclusion),
         "working": checked.working.written if checked.working is not None else "",
         "beside": [_beside(one.label, one.unit, one.evaluated) for one in checked.beside],
         "facts": _facts(evaluated),

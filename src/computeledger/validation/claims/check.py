@@ -7,7 +7,6 @@ numbers. Nothing here knows a result in advance.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -19,23 +18,20 @@ from computeledger.arrays import Num
 from computeledger.errors import nearest, unknown_id
 from computeledger.facts.reading import Document, read_file
 from computeledger.progress import counted
+from computeledger.validation.claims.conclusions import Conclusion, load_conclusions
 from computeledger.validation.claims.expressions import Evaluated, evaluate
+from computeledger.validation.claims.scale import RELATIONS, Interval, Wording, agree, wording
 
-Interval = tuple[float, float]
-Verdict = Literal["holds", "holds_if", "fails", "input", "not_checkable"]
+Verdict = Literal["holds", "holds_if", "fails", "derived", "input", "not_checkable"]
+Basis = Literal["published facts", "its own premises", ""]
 
-RELATIONS = ("equals", "at_least", "at_most", "everywhere")
-#: The tolerance is one unit in the last digit that the claim gives, within these ends (a choice): 250,000 is held to
-#: 4 %, 2,353 to 1 %, and 4e27 to an eighth.
-LEAST_TOLERANCE_FRACTION, MOST_TOLERANCE_FRACTION = 0.01, 0.125
-#: Where the claim itself says "about" (a choice).
-ABOUT_TOLERANCE_FRACTION = 0.25
-_ABOUT = re.compile(r"\b(about|roughly|plausibly|approximately|nearly|or so|say)\b", re.IGNORECASE)
+#: What a source says of a figure that it does not stand behind: such evidence decides nothing.
+_SPECULATIVE = "marked speculative"
 
 _REQUIRED = ("document", "kind", "claim", "unit", "reason")
 _OPTIONAL = (
-    "claimed", "expected_low", "expected_high", "relation", "value", "condition", "if_value",
-    "evidence", "status", "beside",
+    "claimed", "expected_low", "expected_high", "words", "value", "condition", "if_value", "evidence", "status",
+    "beside",
 )  # fmt: skip
 
 
@@ -52,7 +48,7 @@ class Claim:
     claimed: Interval | None = None
     expected_low: float | None = None
     expected_high: float | None = None
-    relation: str = "equals"
+    words: str = ""
     value: Any = None
     if_value: Any = None
     evidence: Any = None
@@ -61,25 +57,16 @@ class Claim:
     beside: tuple[Mapping[str, Any], ...] = ()
 
     @property
-    def tolerance_fraction(self) -> float:
-        """Rounding that the claim's digits and words allow, by one rule for all [-].
+    def wording(self) -> Wording:
+        """How the claim states its figure, from its own words and digits.
 
         Examples
         --------
         >>> claims = load_claims()
-        >>> [claims[claim_id].tolerance_fraction for claim_id in ("C070", "C044", "C101")]
-        [0.04, 0.25, 0.01]
+        >>> [claims[claim_id].wording.precision for claim_id in ("C070", "C044", "C101", "C130")]
+        ['figure', 'about', 'exact', 'order of magnitude']
         """
-        if _ABOUT.search(self.claim):
-            return ABOUT_TOLERANCE_FRACTION
-        units = [10.0 ** _last_digit(one) / abs(one) for one in self.claimed or () if one]
-        return min(max([LEAST_TOLERANCE_FRACTION, *units]), MOST_TOLERANCE_FRACTION)
-
-
-def _last_digit(number: float) -> int:
-    """Power of ten of the last digit that is not a trailing zero."""
-    digits, _, power = f"{number:.6e}".partition("e")
-    return int(power) - len(digits.rstrip("0").partition(".")[2])
+        return wording(self.claim, self.claimed, self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +88,14 @@ class CheckedClaim:
     as_stated: Interval | None
     working: Evaluated | None
     beside: tuple[Beside, ...]
+    conclusion: Conclusion
+
+    @property
+    def basis(self) -> Basis:
+        """What the recomputed number rests on: published facts, or nothing but the document's own premises."""
+        if self.working is None:
+            return ""
+        return "published facts" if self.working.facts else "its own premises"
 
 
 @functools.cache
@@ -137,9 +132,11 @@ def read_claim(document: Document, claim_id: str) -> Claim:
         raise document.error(claim_id, "needs exactly one of value, evidence and status")
     if ("condition" in table) != ("if_value" in table):
         raise document.error(claim_id, "condition and if_value belong together")
-    for key, allowed in (("status", ("input", "not_checkable")), ("relation", RELATIONS)):
+    for key, allowed in (("status", ("input", "not_checkable")), ("words", tuple(RELATIONS))):
         if key in table and table[key] not in allowed:
             raise document.error(f"{claim_id}.{key}", f"{table[key]!r}: {nearest(str(table[key]), allowed)}")
+    if table.get("words", "") not in table["claim"]:
+        raise document.error(f"{claim_id}.words", f"{table['words']!r} is not in the claim's own words")
     claimed = table.pop("claimed", None)
     return Claim(
         id=claim_id,
@@ -154,26 +151,14 @@ def _interval(value: Num) -> Interval:
 
 
 def agrees(claim: Claim, found: Num) -> bool:
-    """Whether a recomputed value bears a claim out.
+    """Whether a recomputed value bears out the figure that a claim states, by the one scale.
 
     Examples
     --------
     >>> agrees(load_claims()["C122"], 50.0), agrees(load_claims()["C104"], 0.998002)
     (False, True)
     """
-    said = claim.claimed or (
-        -np.inf if claim.expected_low is None else claim.expected_low,
-        np.inf if claim.expected_high is None else claim.expected_high,
-    )
-    least, most = 1.0 - claim.tolerance_fraction, 1.0 + claim.tolerance_fraction
-    low, high = _interval(found)
-    if claim.relation == "at_least":
-        return low >= said[0] * least
-    if claim.relation == "at_most":
-        return high <= said[1] * most
-    found_inside = low >= said[0] * least and high <= said[1] * most
-    said_inside = said[0] >= low * least and said[1] <= high * most
-    return found_inside or (said_inside and claim.relation != "everywhere")
+    return claim.claimed is not None and agree(claim.claimed, _interval(found), claim.wording)
 
 
 def check_claim(claim: Claim) -> CheckedClaim:
@@ -186,20 +171,26 @@ def check_claim(claim: Claim) -> CheckedClaim:
     ('holds_if', (3.0, 3.0), (1.0, 1.0))
     """
     beside = tuple(Beside(one["label"], one["unit"], evaluate(one["value"])) for one in claim.beside)
+    conclusion = load_conclusions().get(claim.id, Conclusion())
     if claim.status:
-        return CheckedClaim(claim, cast("Verdict", claim.status), None, None, None, beside)
-    if claim.evidence is not None:
-        seen = evaluate(claim.evidence)
-        return CheckedClaim(claim, "holds" if agrees(claim, seen.value) else "fails", None, None, seen, beside)
-    stated = evaluate(claim.value)
-    as_stated = _interval(stated.value)
-    if agrees(claim, stated.value):
-        return CheckedClaim(claim, "holds", as_stated, as_stated, stated, beside)
-    if claim.condition:
+        return CheckedClaim(claim, cast("Verdict", claim.status), None, None, None, beside, conclusion)
+    working = evaluate(claim.value if claim.evidence is None else claim.evidence)
+    as_stated = None if claim.value is None else _interval(working.value)
+    verdict = _verdict(claim, working)
+    if verdict == "fails" and claim.condition:
         other = evaluate(claim.if_value)
         if agrees(claim, other.value):
-            return CheckedClaim(claim, "holds_if", _interval(other.value), as_stated, other, beside)
-    return CheckedClaim(claim, "fails", as_stated, as_stated, stated, beside)
+            return CheckedClaim(claim, "holds_if", _interval(other.value), as_stated, other, beside, conclusion)
+    return CheckedClaim(claim, verdict, as_stated, as_stated, working, beside, conclusion)
+
+
+def _verdict(claim: Claim, working: Evaluated) -> Verdict:
+    """The verdict on a claim as it stands."""
+    if claim.claimed is None:
+        return "derived"
+    if any(_SPECULATIVE in fact.note for fact in working.facts.values()):
+        return "not_checkable"
+    return "holds" if agrees(claim, working.value) else "fails"
 
 
 def check_claims(ids: Iterable[str] = ()) -> list[CheckedClaim]:

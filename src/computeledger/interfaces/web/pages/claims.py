@@ -11,7 +11,8 @@ from computeledger.questions.answers.claims import answer_claims
 from computeledger.questions.claims import ClaimsQuestion
 
 _CONTROLS = controls_of(
-    ClaimsQuestion, {"verdict": {}, "ids": {"name": "id", "kind": "text", "help": "Its id, such as C030."}}
+    ClaimsQuestion,
+    {"verdict": {}, "conclusion": {}, "ids": {"name": "id", "kind": "text", "help": "Its id, such as C030."}},
 )
 
 
@@ -26,5 +27,7 @@ def _view(answer: Answer) -> View:
 PAGE = Page(
     "claims", "Claims", "Do the source documents' own figures hold?", _CONTROLS, _answer, _view,
     presets={"Every claim": {}, "What does not hold": {"verdict": "fails"},
-             "What holds under a condition": {"verdict": "holds_if"}},
+             "What holds under a condition": {"verdict": "holds_if"},
+             "Conclusions that fall": {"conclusion": "falls"},
+             "Conclusions that do not follow": {"conclusion": "does_not_follow"}},
 )  # fmt: skip
