@@ -66,7 +66,7 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 def _clues(found: Mapping[str, Any]) -> Table:
     note = (
         "active parameters from the clue alone and from all others; by how much it moves the median; how likely a clue "
-        "at least as far off is, given the others (a conflict below 5 %)"
+        "at least as far off is, given the others (below 5 % a conflict, of a clue that is likelier wrong than before)"
     )
     return Table("What each clue does", _COLUMNS, [_row(one) for one in found["clues"]], "clues", note)
 
