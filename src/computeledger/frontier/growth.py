@@ -211,7 +211,17 @@ def fitted_growth(
 
 
 def trend_growth(fits: Mapping[str, Growth]) -> float:
-    """Compute of the largest system per year if capital and price-performance go on: the trend of the scenarios [-].
+    """Compute of the largest system per year if capital and price-performance go on: the trend of the scenarios.
+
+    Parameters
+    ----------
+    fits : mapping of str to Growth
+        Of :func:`fitted_growth`: capital of the largest site, and what a dollar buys.
+
+    Returns
+    -------
+    float
+        Factor of a year [-].
 
     Examples
     --------

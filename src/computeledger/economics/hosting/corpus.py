@@ -35,6 +35,11 @@ READ, CACHED, TUNED, LORA = "read", "cached", "tuned", "lora"
 def learned_corpus() -> Mapping[str, Fact]:
     """Tokens of a corpus, and tokens that a model was trained on until it answered questions about it without it.
 
+    Returns
+    -------
+    mapping of str to Fact
+        ``n_corpus_tokens`` and ``n_trained_tokens`` [token].
+
     Examples
     --------
     >>> facts = learned_corpus()
@@ -46,7 +51,18 @@ def learned_corpus() -> Mapping[str, Fact]:
 
 
 def corpus_inputs() -> dict[str, tuple[Uncertain, str]]:
-    """What is assumed of documents where nothing is said, in words."""
+    """What is assumed of documents where nothing is said.
+
+    Returns
+    -------
+    dict of str to tuple
+        By option: its value or range, and the assumption in words.
+
+    Examples
+    --------
+    >>> corpus_inputs()["corpus_questions"]
+    (1000.0, '1,000 requests a day')
+    """
     facts = learned_corpus()
     most = facts["n_trained_tokens"].value / facts["n_corpus_tokens"].value
     one = facts["n_trained_tokens"]
@@ -114,16 +130,51 @@ class Way:
     place: str = ""
 
     def usd_per_day(self, corpus: Corpus) -> Num:
-        """All of it, a day [USD]."""
+        """All of it, a day.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The documents.
+
+        Returns
+        -------
+        float or ndarray
+            Requests and changes [USD].
+        """
         return self.usd_per_request * corpus.questions_per_day + self.change_usd / (corpus.refresh_s / DAY_S)
 
     def gpu_hours_per_day(self, corpus: Corpus) -> Num:
-        """All of its GPU-time, a day [h]."""
+        """All of its GPU-time, a day.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The documents.
+
+        Returns
+        -------
+        float or ndarray
+            Requests and changes [h].
+        """
         changed_s = self.change_gpu_s / (corpus.refresh_s / DAY_S)
         return (self.gpu_s_per_request * corpus.questions_per_day + changed_s) / HOUR_S
 
     def pays_from(self, other: Way, corpus: Corpus) -> Num:
-        """Requests a day from which it costs less than another way; infinite where it never does [1/day]."""
+        """Requests a day from which it costs less than another way.
+
+        Parameters
+        ----------
+        other : Way
+            What it is compared with.
+        corpus : Corpus
+            The documents.
+
+        Returns
+        -------
+        float or ndarray
+            Infinite where it never does [1/day].
+        """
         saved = np.asarray(other.usd_per_request - self.usd_per_request)
         more = np.asarray(self.change_usd - other.change_usd) / (np.asarray(corpus.refresh_s) / DAY_S)
         return np.where(saved > 0, np.maximum(more, 0.0) / np.where(saved > 0, saved, 1.0), np.inf)
@@ -162,6 +213,13 @@ def compare_corpus_ways(
     ------
     QuantityError
         Where the GPU-hour has no price.
+
+    Examples
+    --------
+    >>> plain = Way("read", 2.0, 0.01, 0.0, 0.0, 8.0)
+    >>> tuned = Way("tuned", 1.0, 0.005, 3600.0, 3.0, 8.0)
+    >>> float(tuned.pays_from(plain, Corpus(1e5, 1e3, 3.0, 30 * DAY_S, 0.3)))
+    20.0
     """
     if np.any(np.asarray(scenario.usd_per_gpu_hour) <= 0):
         raise QuantityError("usd_per_gpu_hour = 0: ways are compared by their cost, the price must be positive")

@@ -40,14 +40,36 @@ class PhaseCosts:
     inference: Num = 1.0
 
 
-class RLCurve(Protocol):
+class _RLCurve(Protocol):
     """Loss that RL takes off, as a function of its compute alone."""
 
     def gain(self, flop: Num) -> Num:
-        """Loss taken off."""
+        """Loss taken off.
+
+        Parameters
+        ----------
+        flop : float or ndarray
+            RL compute [FLOP].
+
+        Returns
+        -------
+        float or ndarray
+            Below the loss without RL [-].
+        """
 
     def slope_per_flop(self, flop: Num) -> Num:
-        """What one more FLOP takes off."""
+        """What one more FLOP takes off.
+
+        Parameters
+        ----------
+        flop : float or ndarray
+            RL compute [FLOP].
+
+        Returns
+        -------
+        float or ndarray
+            Derivative of :meth:`gain` [1/FLOP].
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +150,7 @@ class AllocationScenario:
         larger model costs less to serve in all [-].
     n_params_reference : float or ndarray
         Size at which the demand is ``tokens_inference`` [-].
-    rl_gain : RLCurve or None
+    rl_gain : RLGain, RLDoubling or None
         What RL adds; its compute is then chosen too, and ``tokens_rl`` is not used.
     served_worth : float, ndarray or None
         Loss that an e-fold more tokens served is worth, ``w`` in ``L - w ln D_inf``; the tokens served are then chosen
@@ -144,7 +166,7 @@ class AllocationScenario:
     beta: Num = MEDIAN_BETA_FLOP
     demand_elasticity: Num = 0.0
     n_params_reference: Num = 1.0
-    rl_gain: RLCurve | None = None
+    rl_gain: _RLCurve | None = None
     served_worth: Num | None = None
 
 
@@ -362,7 +384,7 @@ def _solve_served(scenario: AllocationScenario, worth: Num, budget: Num, rl_flop
     return Ledgers(n, np.exp(mid), trained_rl + np.zeros(shape), served / (FORWARD_FLOP_PER_PARAM * n * cost.inference))
 
 
-def _solve_with_rl(scenario: AllocationScenario, gain: RLCurve) -> Ledgers:
+def _solve_with_rl(scenario: AllocationScenario, gain: _RLCurve) -> Ledgers:
     """RL compute as one more choice: the best of a grid of shares of the budget, then equal returns."""
     costs, law = scenario.costs, scenario.law
     size = np.broadcast(

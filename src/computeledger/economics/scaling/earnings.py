@@ -35,11 +35,33 @@ class RLDoubling:
     reference_flop: Num = 1.0
 
     def gain(self, flop: Num) -> Num:
-        """Loss taken off, below zero under the reference [-]."""
+        """Loss taken off.
+
+        Parameters
+        ----------
+        flop : float or ndarray
+            RL compute [FLOP].
+
+        Returns
+        -------
+        float or ndarray
+            Below zero under the reference [-].
+        """
         return self.nats * np.log2(np.maximum(flop, 1e-30) / self.reference_flop)
 
     def slope_per_flop(self, flop: Num) -> Num:
-        """What one more FLOP takes off [1/FLOP]."""
+        """What one more FLOP takes off.
+
+        Parameters
+        ----------
+        flop : float or ndarray
+            RL compute [FLOP].
+
+        Returns
+        -------
+        float or ndarray
+            Derivative of :meth:`gain` [1/FLOP].
+        """
         return self.nats / (math.log(2) * np.maximum(flop, 1e-30))
 
 
@@ -57,7 +79,7 @@ class Buyers:
     elasticity : float or ndarray
         ``e``; up to 1 a lower price never pays, and demand is fixed [-].
     usd_per_token : float, ndarray or None
-        ``p_ref``; None asks for that at which the split of the lowest loss earns what it costs [USD].
+        ``p_ref``; None asks for that at which the split of the lowest loss earns what it costs [USD/token].
     rl_nats : float or ndarray
         Loss that twice the RL takes off, where the scenario says nothing of RL [-].
     """
@@ -81,7 +103,7 @@ class Earnings:
     revenue_usd, lowest_loss_revenue_usd : float or ndarray
         Of the life [USD].
     usd_per_token : float or ndarray
-        Own price [USD].
+        Own price [USD/token].
     served_ratio : float or ndarray
         Tokens served over those demanded at the market's price [-].
     usd_per_gpu_hour : dict of str to float or ndarray

@@ -107,7 +107,7 @@ def _forecast(document: Document) -> View:
         plots=plots_,
         tables=(
             _slices(document),
-            assumed_table(document["scenarios"]),
+            assumed_table(document["scenarios"], "date"),
             *_system_tables(document["needs"], document["trains"]),
             _hours(document),
         ),
@@ -163,7 +163,7 @@ def _capital_tiles(document: Document) -> tuple[Tile, ...]:
     usd = then["capex_usd"]
     return (
         Tile(f"Capital at prices of {then['date'][:7]}", words(point(usd), "USD"), interval_words(usd, "USD"),
-             key="needs_then.capex_usd"),
+             key="capex_usd"),
         now,
     )  # fmt: skip
 

@@ -21,14 +21,14 @@ def heading(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def assumed_table(scenarios: list[Document]) -> Table:
-    """What each scenario assumes, in its own words."""
-    return Table(
-        "What the scenarios assume", ("scenario", "assumes"), [[one["scenario"], one["note"]] for one in scenarios]
-    )
+def assumed_table(scenarios: list[Document], key: str) -> Table:
+    """What each scenario assumes, in its own words; the key of the figure that it bears on."""
+    rows = [[one["scenario"], one["note"]] for one in scenarios]
+    return Table("What the scenarios assume", ("scenario", "assumes"), rows, key)
 
 
 def growth_view(document: Document) -> View:
+    """Growth a year with its intervals, and the years ahead by scenario."""
     rows = document["growth"]
     tiles = tuple(
         Tile(heading(GROWTH_WORDS[one["name"]][0]), f"{one['ratio']:.2f}x",
@@ -54,7 +54,7 @@ def growth_view(document: Document) -> View:
         tables=(
             _fits(rows),
             _scenarios(document["scenarios"]),
-            assumed_table(document["scenarios"]),
+            assumed_table(document["scenarios"], "growth.site_usd"),
             *_taken(document),
             _supply(document),
         ),
