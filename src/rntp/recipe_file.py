@@ -76,6 +76,8 @@ def document(recipe: Recipe) -> dict[str, Any]:
 def fingerprint(recipe: Recipe) -> str:
     """Name a recipe by what is trained; what is measured and reported afterwards may change.
 
+    Settings at their defaults are left out, so that a setting of a later version leaves earlier runs their names.
+
     Examples
     --------
     >>> given = {"name": "a", "model": {"path": "m"}, "corpus": {"source": ["a.txt"]}}
@@ -84,9 +86,25 @@ def fingerprint(recipe: Recipe) -> str:
     >>> fingerprint(parse_recipe(given)) == fingerprint(parse_recipe({**given, "report": {"places": 0}}))
     True
     """
-    trained = {name: table for name, table in document(recipe).items() if name not in _BESIDE}
-    text = json.dumps(trained, sort_keys=True)
+    trained = {name: table for name, table in _apart(recipe).items() if name not in (*_BESIDE, "folder", "output")}
+    text = json.dumps(_written(trained), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _apart(one: Any) -> Any:
+    """The settings of a record that differ from their defaults, tables within it included."""
+    if isinstance(one, tuple):
+        return [_apart(part) for part in one]
+    if not dataclasses.is_dataclass(one):
+        return one
+    given = {field.name: (getattr(one, field.name), field) for field in dataclasses.fields(one)}
+    return {name: _apart(value) for name, (value, field) in given.items() if value != _default(field)}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
 def _written(value: Any) -> Any:

@@ -78,6 +78,7 @@ def test_the_command_prints_the_ways_and_refuses_what_says_nothing(tmp_path: Pat
     command = ["serve", "--model", "llama-3.1-8b", "--system", "h100-nvl8", "--layout", "tp1", "--batch", "16",
                "--corpus", "50K", "--samples", "16"]  # fmt: skip
     printed = call(main, command, tmp_path).stdout
+    assert "A day of the documents costs" in printed
     assert "Requests a day from which a way costs less" in printed and "yang-2024-entigraph" in printed
     for given, said in (
         ({"corpus_passes": 3}, "corpus_passes is of documents"), ({"corpus": "50K", "price": "$0/h"}, "price of GPU"),

@@ -12,6 +12,7 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.facts.architecture import Lora, ServedLoras
 from computeledger.facts.load import load_model
+from computeledger.interfaces.views import view_of
 from computeledger.physics.adapters import adapter_bytes, distinct_adapters, miss_fraction, popularity
 from computeledger.simulation.adapters import takes_adapter
 from computeledger.simulation.admission import admit, enqueue_last, release
@@ -130,9 +131,11 @@ def test_a_promise_says_what_more_slots_save_and_ends_with_all_of_them() -> None
     asked: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1"}
     asked |= {"input_tokens": 512, "output_tokens": 64}
     asked |= {"requests_per_s": 40.0, "ttft": "p95:1s", "adapters": 64, "lora_rank": 16}
-    few, every = (cl.serve(**asked, **more).to_dict() for more in ({"max_loras": 16}, {}))
+    answers = [cl.serve(**asked, **more) for more in ({"max_loras": 16}, {})]
+    few, every = (answer.to_dict() for answer in answers)
     by_slots = few["gpus_by_adapter_slots"]
     assert by_slots["16"] == few["gpus"]
+    assert f"With --max-loras 64: {few['gpus_by_adapter_slots']['64']} GPU" in view_of(answers[0]).headline
     assert list(by_slots.values()) == sorted(by_slots.values(), reverse=True)
     assert by_slots["64"] == every["gpus"] < few["gpus"]
     assert "gpus_by_adapter_slots" not in every

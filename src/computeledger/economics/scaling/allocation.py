@@ -41,35 +41,11 @@ class PhaseCosts:
 
 
 class _RLCurve(Protocol):
-    """Loss that RL takes off, as a function of its compute alone."""
+    """Loss that RL takes off, as a function of its compute alone; and what one more FLOP takes off."""
 
-    def gain(self, flop: Num) -> Num:
-        """Loss taken off.
+    def gain(self, flop: Num) -> Num: ...
 
-        Parameters
-        ----------
-        flop : float or ndarray
-            RL compute [FLOP].
-
-        Returns
-        -------
-        float or ndarray
-            Below the loss without RL [-].
-        """
-
-    def slope_per_flop(self, flop: Num) -> Num:
-        """What one more FLOP takes off.
-
-        Parameters
-        ----------
-        flop : float or ndarray
-            RL compute [FLOP].
-
-        Returns
-        -------
-        float or ndarray
-            Derivative of :meth:`gain` [1/FLOP].
-        """
+    def slope_per_flop(self, flop: Num) -> Num: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,17 @@ def corpus_table(document: Mapping[str, Any]) -> list[Table]:
     ]  # fmt: skip
 
 
+def corpus_sentence(document: Mapping[str, Any]) -> str:
+    """What the documents cost a day in each way, cheapest first; nothing where none were asked."""
+    one = document.get("corpus")
+    if one is None:
+        return ""
+    names = _NAMES | {"lora": f"by LoRA of rank {one['lora_rank']}"}
+    ways = sorted(one["ways"], key=lambda way: point(way["usd_per_day"]))
+    said = ", ".join(f"{words(point(way['usd_per_day']), 'USD')} {names[way['name']]}" for way in ways)
+    return f" A day of the documents costs {said}."
+
+
 def _pays(way: Mapping[str, Any], other: str) -> str | Cell:
     if other not in way["pays_from_per_day"]:
         return "–"

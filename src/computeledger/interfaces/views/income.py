@@ -181,10 +181,10 @@ def _return(value: Any, is_gain: bool) -> Cell:
     over = f"over {percent(_MOST_RETURN)}"
     if not isinstance(value, Mapping):
         return Cell(said(value))
-    low, middle, high = (value[end] for end in ("p05", "p50", "p95"))
-    ends = (_NONE["irr_per_year"] if low is None and not (is_gain and middle is None) else said(low),
-            over if high is None and middle is not None else said(high))  # fmt: skip
-    return Cell(said(middle), below="" if ends[0] == ends[1] else f"{ends[0]} – {ends[1]}")
+    low, median, high = (value[end] for end in ("p05", "p50", "p95"))
+    ends = (_NONE["irr_per_year"] if low is None and not (is_gain and median is None) else said(low),
+            over if high is None and median is not None else said(high))  # fmt: skip
+    return Cell(said(median), below="" if ends[0] == ends[1] else f"{ends[0]} – {ends[1]}")
 
 
 def _shown(value: Any, unit: str, key: str) -> Cell:

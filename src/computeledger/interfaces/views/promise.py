@@ -30,12 +30,32 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     keeps = "keeps" if document["gpus"] == 1 else "keep"
     said = f"{format_count(document['gpus'], 'GPU')} {keeps} the promise: {fleet}, simulated: {', '.join(parts)}."
     chance, room = kept["kept_probability"], headroom(kept["headroom_fraction"])
+    said += _memory_sentence(document) + _slots_sentence(document)
     if chance is None:
         return f"{said} {room[0].upper()}{room[1:]}."
     surest = kept["at_90_percent"]
     more = f" For a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}." if surest else ""
     more = more if surest and surest["gpus"] > document["gpus"] else "" if surest else f" {_no_surer(kept)}."
     return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}.{more}"
+
+
+def _memory_sentence(document: Mapping[str, Any]) -> str:
+    """That a node has less host memory than the answer rests on."""
+    one = document.get("host_caches")
+    if one is None or one["fits"]:
+        return ""
+    taken, room = words(one["caches_bytes"], "B"), words(one["of_replica_bytes"], "B")
+    return f" Each replica takes {taken} of host memory where a node has {room}."
+
+
+def _slots_sentence(document: Mapping[str, Any]) -> str:
+    """The fewest GPUs that more slots for adapters would leave, where they save any."""
+    by_slots = document.get("gpus_by_adapter_slots", {})
+    least = min(by_slots.values(), default=document["gpus"])
+    if least >= document["gpus"]:
+        return ""
+    slots = next(one for one, gpus in by_slots.items() if gpus == least)
+    return f" With --max-loras {slots}: {format_count(least, 'GPU')}."
 
 
 def _no_surer(kept: Mapping[str, Any]) -> str:

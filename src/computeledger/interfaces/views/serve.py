@@ -11,7 +11,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
-from computeledger.interfaces.views.corpus import corpus_table
+from computeledger.interfaces.views.corpus import corpus_sentence, corpus_table
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.loras import adapter_facts, mask_facts
@@ -69,7 +69,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
     return View(
         title=_title(document),
         asked=_asked(document),
-        headline=_headline(document),
+        headline=_headline(document) + corpus_sentence(document),
         tiles=tiles,
         reference="physical limit" if any(one.reference for one in tiles) else "",
         facts=tuple(_facts(document)),

@@ -143,7 +143,7 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
     Returns
     -------
     float or ndarray
-        Bytes, with the replication of KV heads beyond TP and the cut over pipeline stages [byte].
+        Bytes, with the replication of KV heads beyond TP and the sharding over pipeline stages [byte].
 
     Examples
     --------
