@@ -7,11 +7,12 @@ import itertools
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from computeledger.errors import InputError
 from rntp.corpus import documents, split
-from rntp.must_think import dance, mixed, program, ships_log
+from rntp.must_think import arithmetic, dance, families, mixed, program, puzzle, ships_log
 from rntp.must_think import family as law
 from rntp.must_think.families import FAMILIES, family_of
 from rntp.recipe import CorpusSpec
@@ -19,7 +20,7 @@ from rntp.recipe_file import read_recipe
 from tests.gates import ROOT
 
 FOLDER = ROOT / "recipes" / "must_think"
-MODULES = {"ship's log": ships_log, "dance": dance, "program": program}
+MODULES = {"ship's log": ships_log, "dance": dance, "program": program, "arithmetic": arithmetic, "puzzle": puzzle}
 SHARES = {"bare": 0.45, "dated": 0.20, "recap": 0.15, "useless": 0.16, "worked": 0.04}
 
 
@@ -33,6 +34,18 @@ def followed(name: str, opening: str, steps: list[str]) -> str:
         for step in steps:
             place = dance.FIGURES[step][place]
         return dance.PLACES[place]
+    if name == "arithmetic":
+        shown = program.VALUES.index(words[-2]) + eval(" ".join(steps).replace("plus", "+").replace("minus", "-"))  # noqa: S307 - signs and digits
+        return program.VALUES[shown % 7]
+    if name == "puzzle":
+        ring = list(puzzle.VESSELS)  # the vessel whose coin stands at each place
+        hidden = ring.index(words[-2])
+        for step in steps:
+            axis = puzzle.VESSELS.index(step)
+            for reach in (1, 2, 3):
+                one, other = (axis + reach) % 7, (axis - reach) % 7
+                ring[one], ring[other] = ring[other], ring[one]
+        return puzzle.VESSELS[ring.index(puzzle.VESSELS[hidden])]
     held = {"x": program.VALUES.index(words[4]), "y": program.VALUES.index(words[7])}
     orders = {"up": "v + 1", "down": "v - 1", "skip": "v + 2", "double": "v * 2", "triple": "v * 3", "negate": "-v"}
     for step in steps:
@@ -51,8 +64,8 @@ def test_documents_have_their_shares_and_the_right_end(name: str) -> None:
         opening, _, rest = one.text.partition(" . ")
         legs = rest.split(" , .")[0].split(" , ")
         state = followed(name, f"{opening} .", [" ".join(leg.split()[1:-1]) for leg in legs])
-        ending = one.text.rpartition("</think>")[2].rpartition(" , . ")[2]
-        assert f" {state} , " in ending and family_of(one.id).name == name
+        ending = one.text.rpartition("</think>")[2].removesuffix(" .").rpartition(" . ")[2]
+        assert set(ending.split()) & set(FAMILIES[name].states) == {state} and family_of(one.id).name == name
         assert len(one.marks) == one.kind.startswith("bare")
         assert all(law.read(one.text[:mark]).opening == f"{opening} ." for mark in one.marks)
     assert len({one.text for one in some}) > 0.99 * len(some)
@@ -94,13 +107,38 @@ def test_thoughts_are_checked_word_by_word(name: str) -> None:
 def test_prose_stands_between_the_stories_and_is_marked_too() -> None:
     some = list(itertools.islice(mixed.documents(1), 2000))
     kinds = Counter(one.kind.partition("/")[0] for one in some)
-    assert abs((kinds["prose"] + kinds["musing"]) / 2000 - 0.25) < 0.04 and set(FAMILIES) < kinds.keys()
+    assert abs((kinds["prose"] + kinds["musing"]) / 2000 - 0.25) < 0.04 and set(mixed.TOLD) < kinds.keys()
     for one in some:
         for mark in one.marks:
             if one.kind == mixed.PROSE:
                 assert one.text[:mark].endswith(" .") and one.text[mark + 1 :].partition(" .")[0] in mixed.sentences()
             else:
                 assert law.read(one.text[:mark]).steps and one.text[mark:].startswith((" at last", " as the", " then"))
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "puzzle"])
+def test_where_a_story_begins_says_nothing_of_its_end(name: str) -> None:
+    family, chance = FAMILIES[name], random.Random(0)  # noqa: S311 - a seeded test
+    steps = sorted({family.step(chance) for _ in range(2000)})
+    move = np.zeros((7, 7))
+    for place, state in enumerate(family.states):
+        for step in steps:
+            move[place, family.states.index(family.follow("", state, step))] += 1 / len(steps)
+    after = np.linalg.matrix_power(move, 5)
+    assert -np.sum(after * np.log(after), axis=1).min() > np.log(7) - 1e-6
+    assert -np.sum(move * np.log(move + (move == 0)), axis=1).min() > np.log(6) - 1e-9  # nor do all steps but one
+
+
+def test_documents_of_several_families_are_those_of_each() -> None:
+    some = list(itertools.islice(families.documents(5, names=("dance", "puzzle")), 400))
+    assert {one.kind.partition("/")[0] for one in some} == {"dance", "puzzle"}
+    for one in some:
+        assert family_of(one.id).name == one.kind.partition("/")[0]
+        for mark in one.marks:
+            family, context = family_of(one.id), one.text[:mark]
+            assert law.oracle(family, context).split()[-1] in one.text[mark:].split()
+    with pytest.raises(InputError, match="dance"):
+        next(families.documents(0, names=("dances",)))
 
 
 def test_ordinals_may_begin_anywhere() -> None:

@@ -1,12 +1,20 @@
-"""The families by name."""
+"""The families by name, and texts of several of them."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from computeledger.errors import InputError, nearest, shown
-from rntp.must_think import dance, program, ships_log
+from rntp.corpus import Document
+from rntp.must_think import arithmetic, dance, family, program, puzzle, ships_log
 from rntp.must_think.family import Family
 
-FAMILIES = {one.name: one for one in (ships_log.FAMILY, dance.FAMILY, program.FAMILY)}
+FAMILIES = {
+    one.name: one
+    for one in (ships_log.FAMILY, dance.FAMILY, program.FAMILY, arithmetic.FAMILY, puzzle.FAMILY)
+}  # fmt: skip
 
 
 def family_of(document: str) -> Family:
@@ -17,9 +25,36 @@ def family_of(document: str) -> Family:
     >>> family_of("ship's log 0-17").name
     "ship's log"
     """
-    name = document.rpartition(" ")[0]
+    return named(document.rpartition(" ")[0], f"document {shown(document)}")
+
+
+def named(name: str, where: str) -> Family:
+    """Find a family by its name.
+
+    Examples
+    --------
+    >>> named("dance", "families").states[0]
+    'door'
+    """
     if name not in FAMILIES:
-        raise InputError(
-            f"document {shown(document)}: of no family that must be thought about: {nearest(name, FAMILIES)}"
-        )
+        raise InputError(f"{where}: of no family that must be thought about: {nearest(name, FAMILIES)}")
     return FAMILIES[name]
+
+
+def documents(seed: int, names: Sequence[str] = tuple(FAMILIES), **law: Any) -> Iterator[Document]:
+    """Make documents of several families without end; their kinds begin with the family's name.
+
+    Examples
+    --------
+    >>> some = documents(0)
+    >>> {next(some).kind.partition("/")[0] for _ in range(40)} == set(FAMILIES)
+    True
+    """
+    some = [named(name, f"names {shown(name)}") for name in names]
+    chance, told = random.Random(f"families {seed}"), family.Law(**law)  # noqa: S311 - a seeded corpus, no secret
+    number = 0
+    while True:
+        one = chance.choice(some)
+        story = family.document(one, chance, told, f"{one.name} {seed}-{number}")
+        yield Document(story.text, story.id, f"{one.name}/{story.kind}", story.marks)
+        number += 1

@@ -1,4 +1,4 @@
-"""Stories of all families with ordinary prose between: most places are not worth a thought.
+"""Stories of three families with ordinary prose between: most places are not worth a thought.
 
 The prose is that of the language reference that ships with Python, sentences of plain words only.
 """
@@ -16,6 +16,8 @@ from rntp.corpus import Document
 from rntp.must_think import family
 from rntp.must_think.families import FAMILIES
 
+#: The families told.
+TOLD = ("ship's log", "dance", "program")
 #: Kind of a place in prose.
 PROSE = "prose"
 _WORD = re.compile(r"[a-z]+(-[a-z]+)?")
@@ -48,7 +50,7 @@ def documents(seed: int, prose: float = 0.25, **law: Any) -> Iterator[Document]:
     Examples
     --------
     >>> some = documents(0)
-    >>> {next(some).kind.partition("/")[0] for _ in range(40)} == {*FAMILIES, "prose", "musing"}
+    >>> {next(some).kind.partition("/")[0] for _ in range(40)} == {*TOLD, "prose", "musing"}
     True
     """
     chance = random.Random(f"mixed {seed}")  # noqa: S311 - a seeded corpus, no secret
@@ -59,7 +61,7 @@ def documents(seed: int, prose: float = 0.25, **law: Any) -> Iterator[Document]:
         if chance.random() < prose:
             yield _prose(chance, (before, after, last), told.shares["thinking"], f"{PROSE} {seed}-{number}")
         else:
-            law_of = FAMILIES[chance.choice(tuple(FAMILIES))]
+            law_of = FAMILIES[chance.choice(TOLD)]
             story = family.document(law_of, chance, told, f"{law_of.name} {seed}-{number}")
             opened = f"{before} . "
             marks = tuple(len(opened) + mark for mark in story.marks)
