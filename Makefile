@@ -4,6 +4,7 @@
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
+# make gpu       measure one CUDA GPU in at most 9 minutes, beside what is predicted of it, into runs/gpu; DRY=1: tiny, on a CPU
 # make docs     build the documentation site into site/
 # make docs-pages  write docs/sources.md, docs/cli.md and the file tree, and what the pages' blocks and commands print
 # make accuracy DATA=FOLDER  predict every published measurement anew, sources left out, and write the table
@@ -25,7 +26,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments test lint kernels format stress bench accuracy docs docs-pages wheel clean
+.PHONY: run rntp experiments test lint kernels format stress bench gpu accuracy docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -94,6 +95,15 @@ bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 
 docs: $(VENV)/.installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
+# With the Python at hand where it has the trainer and no environment was made: a machine with a GPU may have no network.
+# A part that fails is in the report, and the exit code is 1; without a GPU it is 2.
+gpu:
+	@python=$(BIN)/python; \
+	if [ ! -e $(VENV)/.installed-test ] && python3 -c \
+	  'from importlib.util import find_spec as f; exit(not all(map(f, ("computeledger", "rntp", "torch", "trl"))))'; \
+	then python=python3; else $(MAKE) $(VENV)/.installed-test; fi; \
+	$$python -m rntp gpu $(if $(DRY),--dry)
 
 # the published table of accuracy, and the page that shows it: what other constants or tables have changed
 accuracy: $(VENV)/.installed

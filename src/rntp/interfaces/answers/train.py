@@ -21,7 +21,7 @@ _PACKAGES = ("torch", "transformers", "trl", "accelerate", "datasets", "tokenize
 def train_answer(config: Path, settings: Sequence[str], report: Report, *, fresh: bool) -> dict[str, Any] | None:
     """Carry a recipe out; None in the processes that are not the first."""
     recipe = read_recipe(config, settings)
-    _ready()
+    ready()
     from rntp.run import run
 
     summary = run(recipe, fresh=fresh, report=report)
@@ -42,7 +42,7 @@ class Asked:
 def experiment_answer(asked: Asked, report: Report, *, fresh: bool) -> dict[str, Any]:
     """Carry an experiment out, each of its two processes on a share of the cores."""
     recipe = read_recipe(asked.config, asked.settings)
-    _ready()
+    ready()
     from rntp.experiment import Plan, experiment
 
     given = int(os.environ.get("OMP_NUM_THREADS", "0"))
@@ -57,7 +57,7 @@ def study_answer(path: Path, jobs: int | None, told: Callable[[str, int, int], N
         from rntp.results import read_results
 
         return read_results(path)
-    _ready()
+    ready()
     from rntp.study import carry_out, read_study
 
     cores = len(os.sched_getaffinity(0))
@@ -65,7 +65,7 @@ def study_answer(path: Path, jobs: int | None, told: Callable[[str, int, int], N
     return carry_out(read_study(path), told, jobs=jobs or max(1, cores // share), thread_count=share)
 
 
-def _ready() -> None:
+def ready() -> None:
     """Refuse to begin without the packages, and keep their chatter from the terminal."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:

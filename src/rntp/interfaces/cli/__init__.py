@@ -15,6 +15,7 @@ COMMANDS = {
         "rntp.interfaces.cli.experiment:experiment",
         "Train by a recipe beside a judge, and say what was learnt",
     ),
+    "gpu": ("rntp.interfaces.cli.gpu:gpu", "Measure one GPU beside what the planner predicts of it"),
     "ledger": ("rntp.interfaces.cli.ledger:ledger", "GPU-time by phase, utilisation, energy and RL's beta"),
     "soup": ("rntp.interfaces.cli.soup:soup", "Merge checkpoints that began as one model"),
     "study": ("rntp.interfaces.cli.study:study", "Train the variants of a study at several seeds"),
