@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.units import format_percent, format_si
 
 HEAD = ("measured", "at", "value", "calibrated", "data sheet")
-MISSING = "–"
+_NONE = "–"
 _PLACES = ("calibrated", "data sheet")
 
 
@@ -31,7 +31,7 @@ def _setting(row: Mapping[str, Any]) -> str:
 def _predicted(row: Mapping[str, Any], place: str) -> str:
     found = row["predictions"].get(place)
     if found is None or "predicted" not in found:
-        return MISSING
+        return _NONE
     ratio = found["predicted_over_measured"]
     value = _shown(found["predicted"], row["unit"], row["quantity"])
     return value if ratio is None else f"{value} ({ratio:.2f})"
@@ -75,7 +75,7 @@ def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
             f"MFU {text}" if one["quantity"] == "MFU" else text for one, text in zip(rows, measured, strict=True)
         ]
     predicted = [[_predicted(row, place) for row in rows] for place in _PLACES]
-    filled = [[text for text in some if text != MISSING] or [MISSING] for some in predicted]
+    filled = [[text for text in some if text != _NONE] or [_NONE] for some in predicted]
     return ", ".join(measured), *(", ".join(some) for some in filled)
 
 
