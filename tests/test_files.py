@@ -41,6 +41,8 @@ NO_USERS_FILE = {
     ("rntp/checkpoints.py", "mark_complete"): "writes, and flushes what was written",
     ("rntp/corpus.py", "python_library"): "Python's own library",
     ("rntp/pretraining.py", "_save"): "writes",
+    ("rntp/gpu/report.py", "carry_out"): "writes",
+    ("rntp/gpu/report.py", "in_process"): "writes a log",
     ("rntp/run.py", "_Told"): "writes",
     ("rntp/verify/run.py", "_Results"): "writes",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,10 +112,11 @@ def write_facts(rows: Iterable[Row], shapes: Mapping[str, Shape], origin: Origin
     for name, maker in makers.items():
         columns = _columns(TABLES[name])
         made = [one for row in known if (one := maker(row, shapes[row.model], origin)) is not None]
-        with (folder / name).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-            writer.writeheader()
-            for number, one in enumerate(made, 1):
-                key = {"id": f"g{number:04d}"} if "id" in columns else {}
-                writer.writerow({"source": f"{_SOURCE}, {origin.date}", **key, **one})
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        for number, one in enumerate(made, 1):
+            key = {"id": f"g{number:04d}"} if "id" in columns else {}
+            writer.writerow({"source": f"{_SOURCE}, {origin.date}", **key, **one})
+        (folder / name).write_text(text.getvalue(), "utf-8")
     return [str(folder / name) for name in makers]

@@ -24,6 +24,7 @@ import torch
 
 from computeledger.actuals.recording.devices import installed_versions
 from computeledger.errors import InputError, shown
+from computeledger.files import read_user_text
 from rntp.gpu.budget import Deadline, allowance_s
 from rntp.gpu.device import Device, measured_machine, sheet_of
 from rntp.gpu.facts import Origin, write_facts
@@ -219,7 +220,7 @@ def _rows(task: Task) -> list[Row]:
     """Rows that a task has written; a piece of a line that a kill left is none."""
     if not task.file.is_file():
         return []
-    lines = task.file.read_text("utf-8").split("\n")[:-1]
+    lines = read_user_text(task.file).split("\n")[:-1]
     return [Row(**json.loads(line)) for line in lines]
 
 
