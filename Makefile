@@ -1,6 +1,7 @@
 # make run       plan the example and write its report to ledger.html
 # make rntp      the experiment of docs/rntp_experiments.md, one seed: minutes of training on two cores
 # make -j2 experiments  every run of docs/rntp_experiments.md: hours of training on two cores; stopped, it goes on
+# make -j2 beyond  the runs that set RL on text beside verified answers and next-token training
 # make test      every gate: lint, format, types, layers, tests
 # make stress    the long test cases
 # make bench     the benchmarks
@@ -26,7 +27,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments test lint kernels format stress bench gpu accuracy docs docs-pages wheel clean
+.PHONY: run rntp experiments beyond test lint kernels format stress bench gpu accuracy docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -43,7 +44,10 @@ REAL := $(SEEDS:%=real_text-%)
 .PHONY: $(STUDIES) $(CHAINS) $(REAL)
 # the longest way first
 experiments: study-mixed $(STUDIES) $(CHAINS) $(REAL)
-study-ablations: study-ships_log
+# those that hold RL on text against other ways of training, on the pretrained models of the ship's log
+BEYOND := head_to_head
+beyond: $(BEYOND:%=study-%)
+study-ablations $(BEYOND:%=study-%): study-ships_log
 study-soup: study-mixed
 $(STUDIES) $(CHAINS) $(REAL): export OMP_NUM_THREADS := 1
 

@@ -235,8 +235,18 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
         yield "[thought] start and end: two different markers are needed"
     if "independent-scorer" in recipe.controls.names and not recipe.controls.judge:
         yield "[controls] 'independent-scorer' needs judge, the folder of a model"
+    yield from _budget(recipe)
     yield from _vllm(recipe)
     yield from _environments(recipe.environments)
+
+
+def _budget(recipe: Recipe) -> Iterator[str]:
+    """A schedule that would need to know the last step."""
+    if recipe.rl.device_seconds and recipe.rl.schedule != "constant":
+        yield (
+            f"[rl] device_seconds with schedule {shown(recipe.rl.schedule)}: 'constant' is needed, as no step is "
+            "known to be the last"
+        )
 
 
 def _vllm(recipe: Recipe) -> Iterator[str]:

@@ -23,6 +23,7 @@ from computeledger.errors import InputError
 from rntp.arguments import process_state
 from rntp.base_model import base_tokenizer, make_base
 from rntp.checkpoints import last_checkpoint
+from rntp.device_time import SPENT, DeviceTime, clock_of
 from rntp.errors import TrainingError
 from rntp.evaluate import evaluate, places_of
 from rntp.machine import measure_next_token, this_machine
@@ -116,8 +117,10 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         rows = choose_rows(recipe, model, tokenizer, selection(recipe, model, tokenizer, books))
         if is_sharded:
             model.to("cpu")
-        reference = _Reference(recipe, rows, books)
-        trainer = _train(recipe, model, tokenizer, rows, books, (_Told(recipe, folder, report), reference))
+        spent = DeviceTime(recipe.rl.device_seconds, clock_of(state.device.type))
+        reference = _Reference(recipe, rows, books, spent)
+        told = _Told(recipe, folder, report, spent)
+        trainer = _train(recipe, model, tokenizer, rows, books, (spent, told, reference))
         if not reference.is_measured:  # the last checkpoint was behind the last place of one
             reference.measure(trainer.model, trainer.args, trainer.state.log_history)
         with books.phase("checkpoint"):
@@ -135,13 +138,21 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
 class _Told(TrainerCallback):
     """Passes the figures of every step on, and keeps them in the run's folder."""
 
-    def __init__(self, recipe: Recipe, folder: Path, report: Report) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, report: Report, spent: DeviceTime) -> None:
         self._steps, self._path, self._report = recipe.rl.steps, folder / METRICS, report
+        self._folder, self._spent = folder, spent if recipe.rl.device_seconds else None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **said: Any) -> None:  # noqa: ARG002 - transformers names them
+        if self._spent is not None:  # what earlier attempts spent on the steps that are kept
+            before = (row[SPENT] for row in reversed(read_metrics(self._folder, state.global_step)) if SPENT in row)
+            self._spent.spent_s = next(before, 0.0)
 
     def on_log(self, args: Any, state: Any, control: Any, **said: Any) -> None:  # noqa: ARG002 - transformers names them
         figures = {name: float(value) for name, value in said["logs"].items() if isinstance(value, int | float)}
         if not state.is_world_process_zero or "loss" not in figures:
             return
+        if self._spent is not None:
+            figures[SPENT] = self._spent.spent_s
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps({'step': state.global_step, **figures})}\n")
         self._report(LEARNING, state.global_step, self._steps, figures)
@@ -153,8 +164,8 @@ class _Reference(TrainerCallback):
     What else the machine does then slows both alike, and how far the measurements differ says how sure beta is.
     """
 
-    def __init__(self, recipe: Recipe, rows: Rows, books: RunLedger) -> None:
-        self._recipe, self._books = recipe, books
+    def __init__(self, recipe: Recipe, rows: Rows, books: RunLedger, spent: DeviceTime) -> None:
+        self._recipe, self._books, self._spent = recipe, books, spent
         first = rows[: recipe.rl.prompts_per_step]
         self._length = round(sum(len(row["context_ids"]) + len(row["gold_ids"]) for row in first) / len(first))
         steps = recipe.rl.steps
@@ -171,7 +182,8 @@ class _Reference(TrainerCallback):
         said = [row["completion/tokens"] for row in logged if "completion/tokens" in row]
         sampled = round(said[-1]) if said else self._recipe.thought.budget
         ids = self._ids(sampled, model.config.vocab_size, args.world_size).to(args.device)
-        measure_next_token(self._books, model, ids, repeats=1, warm_up=not self.is_measured)
+        with self._spent.beside():
+            measure_next_token(self._books, model, ids, repeats=1, warm_up=not self.is_measured)
         self.is_measured = True
 
     def _ids(self, sampled: int, vocabulary: int, processes: int) -> torch.Tensor:

@@ -93,6 +93,26 @@ def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sam
     return Thoughts(tuple((sampling.start_id, *row, *end) for row, end in zip(found, ends, strict=True)), truncated)
 
 
+def answers_after(
+    model: Any, tokenizer: Any, prompts: Sequence[Sequence[int]], sampling: Sampling, answer_tokens: int
+) -> list[str]:
+    """Let a model go on after prompts up to the end of the text, or so many tokens.
+
+    Examples
+    --------
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_positions=32, n_embd=8, n_layer=1, n_head=2)).eval()
+    >>> answers_after(model, None, [[1, 2]], Sampling(7, 8, 3), 2)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: answers: a token that ends the text is needed
+    """
+    if not sampling.stop_ids:
+        raise InputError("answers: a token that ends the text is needed")
+    with _seeded(model, sampling.seed + 1):
+        answers = list(_generated(model, prompts, sampling, set(sampling.stop_ids), (1, answer_tokens)))
+    return [tokenizer.decode(answer, skip_special_tokens=True) for answer in answers]
+
+
 def solved(
     model: Any, tokenizer: Any, problems: Sequence[Problem], sampling: Sampling, answer_tokens: int
 ) -> NDArray[np.float64]:
@@ -110,14 +130,10 @@ def solved(
     >>> solved(model, Letters(), [never], Sampling(7, 8, 3, thoughts=2, stop_ids=(0,)), 2).tolist()
     [[0.0, 0.0]]
     """
-    if not sampling.stop_ids:
-        raise InputError("answers: a token that ends the text is needed")
     thoughts = sample_thoughts(model, [problem.prompt_ids for problem in problems], sampling)
     each = sampling.thoughts
     prompts = [[*problems[number // each].prompt_ids, *row] for number, row in enumerate(thoughts.rows)]
-    with _seeded(model, sampling.seed + 1):
-        answers = list(_generated(model, prompts, sampling, set(sampling.stop_ids), (1, answer_tokens)))
-    texts = [tokenizer.decode(answer, skip_special_tokens=True) for answer in answers]
+    texts = answers_after(model, tokenizer, prompts, sampling, answer_tokens)
     pairs = [(problems[number // each].task, text) for number, text in enumerate(texts)]
     with LocalPool(max(1, len(os.sched_getaffinity(0)))) as pool:
         scores = [record.verdict.score for record in stream(pairs, pool, Plan(ordered=True))]

@@ -14,12 +14,13 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import read_json, read_toml
+from rntp.arms import Arm, carry_out_arm, compared
 from rntp.experiment import RUN, Checkpoints, Plan, experiment, fractions, measure_models, pretrained
 from rntp.quiet import hush
 from rntp.recipe import ControlSpec, PositionSpec, Recipe, ReportSpec, RewardSpec, RlSpec
@@ -51,6 +52,7 @@ class Variant:
     samples: int = field(default=0, metadata={"low": 0, "high": float("inf")})
     soup: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    arm: Arm | None = None
 
     @property
     def folder(self) -> str:
@@ -109,6 +111,8 @@ def _problems(study: Study) -> Iterator[str]:
             if setting.partition(".")[0].strip() in _SHARED:
                 yield f"[[variants]] {shown(one.name)}: {shown(setting)} would change the pretraining that all share"
         trained = [other.name for other in study.variants if not other.soup]
+        if one.arm is not None and (one.soup or one.rival or one.measure):
+            yield f"[[variants]] {shown(one.name)}: an arm takes no soup, rival or measure"
         if stranger := set(one.seeds) - set(study.seeds):
             yield f"[[variants]] {shown(one.name)}: seeds {shown(sorted(stranger))} are not among the study's"
         for part in one.soup:
@@ -158,6 +162,10 @@ def _silent(*_: object) -> None:
 
 def _trained(study: Study, variant: Variant, seed: int, thread_count: int) -> None:
     """Carry a variant out, in a process of its own."""
+    if variant.arm is not None:
+        plan = _plan(study, variant, seed, thread_count)
+        carry_out_arm(recipe_of(study, variant, seed), _base(study, seed), variant.arm, plan)
+        return
     experiment(recipe_of(study, variant, seed), _plan(study, variant, seed, thread_count), _silent)
 
 
@@ -207,7 +215,7 @@ def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict
             ended += 1
             told(name, ended, total)
     rows = [_row(study, one, seed) for one, seed in every]
-    results = {"schema": SCHEMA, "name": study.name, "places": study.places, "rows": rows}
+    results = {"schema": SCHEMA, "name": study.name, "places": study.places, **compared(rows), "rows": rows}
     write_json(folder / RESULTS, results)
     return results
 
@@ -234,6 +242,11 @@ def _row(study: Study, variant: Variant, seed: int) -> dict[str, Any]:
     """What stands in the table of a variant at a seed."""
     output = Path(recipe_of(study, variant, seed).output)
     summary = read_json(output / SUMMARY)
+    if variant.arm is not None:
+        return {
+            "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set),
+            "arm": asdict(variant.arm), "took": summary["took"], "measured": summary["measured"],
+        }  # fmt: skip
     kept = ("beta_flop", "beta_gpu_time", "wall_s", "pretraining_wall_s", "steps", "phases", "ntp_equal_time", "curve")
     return {
         "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set),

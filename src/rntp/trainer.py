@@ -98,6 +98,8 @@ class RntpTrainer(GuardedTrainer):
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
         self._sources = rows.sources
+        # verified answers alone need no likelihoods
+        self._scores = TEXT in self._sources or self.use_vllm or self.num_iterations > 1 or self.beta > 0
         self._endings: list[int] = list(self.eos_token_ids)
         self._asked = question_ids(tokenizer) if recipe.reward.name == "self-evaluation" else ()
         self._gold_inputs: dict[str, Tensor] | None = None
@@ -130,8 +132,11 @@ class RntpTrainer(GuardedTrainer):
         with self._phase("data"):
             inputs = [self.rows[row["row"]] for row in inputs]
         thoughts = self._think(inputs)
-        scored, old, reference = self._score(thoughts)
-        values, unaided = self._values(thoughts, scored)
+        old, reference = None, None
+        values, unaided = np.zeros(len(inputs)), np.full(len(inputs), np.nan)
+        if self._scores:
+            scored, old, reference = self._score(thoughts)
+            values, unaided = self._values(thoughts, scored)
         if self._anywhere(not np.isfinite(values).all()):  # NaN stands for no verdict, not for a broken scorer
             raise self._stopped("a reward is no number")
         costs = self._length_costs(thoughts)

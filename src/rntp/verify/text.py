@@ -1,7 +1,8 @@
-"""Text: scorers of next tokens behind the same interface; the trainer registers its own, two ship here."""
+"""Text: scorers of next tokens behind the same interface; the trainer registers its own, three ship here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from computeledger.errors import InputError, nearest, shown
@@ -56,8 +57,25 @@ def exact_score(task: Task, completion: str) -> float:
     return float(after_thoughts(completion).strip() == str(task.spec["answer"]).strip())
 
 
+def pattern_score(task: Task, completion: str) -> float:
+    r"""Score 1 where the prediction, blanks around it aside, is one that a regular expression describes.
+
+    Examples
+    --------
+    >>> task = Task("1", "text", {"answer": r"it came to \S+ on tue \.", "scorer": "pattern"})
+    >>> [pattern_score(task, f"<think>hm</think> it came to hull on {day} .") for day in ("tue", "mon")]
+    [1.0, 0.0]
+    """
+    answer = str(task.spec["answer"])
+    try:
+        return float(re.fullmatch(answer, after_thoughts(completion).strip()) is not None)
+    except re.error as error:
+        raise InputError(f"task {shown(task.id)}: answer {shown(answer)} is no regular expression: {error}") from None
+
+
 register_scorer("prefix", prefix_score)
 register_scorer("exact", exact_score)
+register_scorer("pattern", pattern_score)
 
 
 def check_text(task: Task, completion: str) -> Verdict:

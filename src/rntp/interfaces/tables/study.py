@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -11,6 +10,8 @@ from rich.text import Text
 
 from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent, format_si
+from rntp.interfaces.tables.arms import ARM_TABLES, arm_grid, arm_grids
+from rntp.interfaces.tables.grid import Grid
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], float | None]
@@ -106,15 +107,6 @@ TABLES: dict[str, tuple[str, Columns]] = {
 }
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table."""
-
-    title: str
-    head: list[str]
-    rows: list[tuple[str, list[tuple[str, str]]]]
-
-
 def seeds_of(results: Mapping[str, Any]) -> dict[Key, list[Row]]:
     """Rows by group and variant, in their order."""
     out: dict[Key, list[Row]] = {}
@@ -150,7 +142,9 @@ def against(rows: Sequence[Row], first: Sequence[Row]) -> str:
 
 
 def grid(results: Mapping[str, Any], name: str) -> Grid | None:
-    """One of :data:`TABLES`, ``kinds`` or ``coverage``, of the columns that were measured; None where none was."""
+    """One of the tables, ``kinds`` or ``coverage``, of the columns that were measured; None where none was."""
+    if name in ARM_TABLES:
+        return arm_grid(results, name)
     grouped = seeds_of(results)
     if name == "coverage":
         return _coverage(grouped)
@@ -210,6 +204,9 @@ def _coverage(grouped: Mapping[Key, Sequence[Row]]) -> Grid | None:
 
 def grids(results: Mapping[str, Any]) -> Iterator[Grid]:
     """All tables of a study that have something to say."""
+    if "means" in results:
+        yield from arm_grids(results)
+        return
     for name in (*TABLES, "coverage"):
         found = grid(results, name)
         if found is not None:
