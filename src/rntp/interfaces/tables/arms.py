@@ -53,7 +53,7 @@ def _means(results: Mapping[str, Any], *, searched: bool) -> Grid | None:
     if not chosen:
         return None
     by = {(one["group"], one["variant"], one["measure"]): one for one in chosen}
-    took = {}
+    took: dict[tuple[str, str], list[Row]] = {}
     for row in results["rows"]:
         took.setdefault((row["group"], row["variant"]), []).append(row.get("took", {}))
     rows: list[tuple[str, list[tuple[str, str]]]] = []
