@@ -55,7 +55,7 @@ class Arm:
 
     Attributes
     ----------
-    device_seconds : float
+    device_s : float
         Of all training; 0 measures the model before it [s].
     ntp_fraction : float
         Part of it that is plain next-token training, before RL [-].
@@ -67,7 +67,7 @@ class Arm:
         Distinct verified problems; 0 for more than are drawn [-].
     """
 
-    device_seconds: float = field(default=0.0, metadata={"low": 0, "high": float("inf")})
+    device_s: float = field(default=0.0, metadata={"low": 0, "high": float("inf")})
     ntp_fraction: float = field(default=0.0, metadata={"low": 0, "high": 1})
     ntp_learning_rate: float = field(default=3e-4, metadata={"low": 0, "high": float("inf")})
     rlvr_fraction: float = field(default=0.0, metadata={"low": 0, "high": 1})
@@ -92,9 +92,9 @@ def carry_out_arm(recipe: Recipe, base: Path, arm: Arm, plan: Plan) -> dict[str,
         torch.set_num_threads(plan.thread_count)
     model = base
     took: dict[str, Any] = {}
-    if arm.device_seconds and arm.ntp_fraction:
+    if arm.device_s and arm.ntp_fraction:
         model, took[NTP] = _plain(recipe, base, arm)
-    if arm.device_seconds and arm.ntp_fraction < 1:
+    if arm.device_s and arm.ntp_fraction < 1:
         model, took["rl"] = _reinforced(recipe, model, arm)
     summary = {"fingerprint": mark, "took": took, "measured": _measured(recipe, base, model, plan)}
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _device(recipe: Recipe) -> torch.device:
 
 def _plain(recipe: Recipe, base: Path, arm: Arm) -> tuple[Path, dict[str, Any]]:
     """Next-token training on the documents that RL thinks about, until its part of the device-time is spent."""
-    folder, seconds = Path(recipe.output) / NTP, arm.device_seconds * arm.ntp_fraction
+    folder, seconds = Path(recipe.output) / NTP, arm.device_s * arm.ntp_fraction
     if folder.is_dir():
         return folder, read_json(folder / TOOK)
     model, tokenizer = load_model(base, recipe.thought)
@@ -155,7 +155,7 @@ def _reinforced(recipe: Recipe, model: Path, arm: Arm) -> tuple[Path, dict[str, 
         room = recipe.positions.gold_tokens + 1
         where = os.path.relpath(path, recipe.folder)
         found = (EnvironmentSpec("verified", arm.rlvr_fraction, where, answer_tokens=room, held_out_fraction=0.0),)
-    rl = replace(recipe.rl, device_seconds=arm.device_seconds * (1 - arm.ntp_fraction))
+    rl = replace(recipe.rl, device_s=arm.device_s * (1 - arm.ntp_fraction))
     own = replace(
         recipe, output=str(folder), environments=found, rl=rl,
         model=replace(recipe.model, path=os.path.relpath(model, recipe.folder)),

@@ -140,7 +140,7 @@ class RlSpec:
     """The updates of RL."""
 
     steps: int = field(default=100, metadata=_within(1))
-    device_seconds: float = field(default=0.0, metadata=_within(0))
+    device_s: float = field(default=0.0, metadata=_within(0))
     prompts_per_step: int = field(default=8, metadata=_within(1))
     group_size: int = field(default=8, metadata=_within(2))
     micro_batch: int = field(default=0, metadata=_within(0))

@@ -242,9 +242,9 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
 
 def _budget(recipe: Recipe) -> Iterator[str]:
     """A schedule that would need to know the last step."""
-    if recipe.rl.device_seconds and recipe.rl.schedule != "constant":
+    if recipe.rl.device_s and recipe.rl.schedule != "constant":
         yield (
-            f"[rl] device_seconds with schedule {shown(recipe.rl.schedule)}: 'constant' is needed, as no step is "
+            f"[rl] device_s with schedule {shown(recipe.rl.schedule)}: 'constant' is needed, as no step is "
             "known to be the last"
         )
 

@@ -117,7 +117,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         rows = choose_rows(recipe, model, tokenizer, selection(recipe, model, tokenizer, books))
         if is_sharded:
             model.to("cpu")
-        spent = DeviceTime(recipe.rl.device_seconds, clock_of(state.device.type))
+        spent = DeviceTime(recipe.rl.device_s, clock_of(state.device.type))
         reference = _Reference(recipe, rows, books, spent)
         told = _Told(recipe, folder, report, spent)
         trainer = _train(recipe, model, tokenizer, rows, books, (spent, told, reference))
@@ -140,7 +140,7 @@ class _Told(TrainerCallback):
 
     def __init__(self, recipe: Recipe, folder: Path, report: Report, spent: DeviceTime) -> None:
         self._steps, self._path, self._report = recipe.rl.steps, folder / METRICS, report
-        self._folder, self._spent = folder, spent if recipe.rl.device_seconds else None
+        self._folder, self._spent = folder, spent if recipe.rl.device_s else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **said: Any) -> None:  # noqa: ARG002 - transformers names them
         if self._spent is not None:  # what earlier attempts spent on the steps that are kept

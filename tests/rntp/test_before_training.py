@@ -64,7 +64,7 @@ def eight_files(folder: Path) -> Path:
         (("positions.rule=proxy", "positions.proxy=nowhere"), "[positions] proxy 'nowhere': no folder"),
         (("controls.judge=nowhere",), "[controls] judge 'nowhere': no folder"),
         (("reward.nll_weight=1", "rl.temperature=0.5"), "nll_weight with [rl] temperature 0.5"),
-        (("rl.device_seconds=9", "rl.schedule=cosine"), "device_seconds with schedule 'cosine'"),
+        (("rl.device_s=9", "rl.schedule=cosine"), "device_s with schedule 'cosine'"),
         (("positions.kinds=['prose']",), "finds no place in"),
         (("environments=[{name='sums', tasks='tasks.jsonl'}]",), "no such file"),
     ],
