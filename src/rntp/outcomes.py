@@ -31,7 +31,7 @@ MEASURES = (
     "right", "right_without", "thought_right", "gain_nats", "gap_nats", "own_with_nats", "own_without_nats",
 )  # fmt: skip
 #: Places at most where many thoughts are sampled, and rows of a pass.
-COVERED, ROWS = 64, 128
+_COVERED, _ROWS = 64, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def asked_at(tokenizer: Any, places: Sequence[Place], sampling: Sampling) -> Ask
     if not places:
         raise InputError("outcomes: no held-out place was found")
     patterns = [right_answer(family_of(one.document), words_of(tokenizer, one.context_ids)) for one in places]
-    return Asked(tokenizer, places, patterns, replace(sampling, rows_per_pass=ROWS))
+    return Asked(tokenizer, places, patterns, replace(sampling, rows_per_pass=_ROWS))
 
 
 def _right(asked: Asked, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -123,7 +123,7 @@ def outcomes(model: Any, scorer: Any, asked: Asked, samples: int) -> dict[str, A
         "thought_tokens": float(np.mean([len(row) - 2 for row in thoughts.rows])),
         "truncated_fraction": float(thoughts.truncated.mean()),
     }  # fmt: skip
-    return {**out, "coverage": _coverage(model, asked.first(COVERED), samples) if samples else {}}
+    return {**out, "coverage": _coverage(model, asked.first(_COVERED), samples) if samples else {}}
 
 
 def _coverage(model: Any, asked: Asked, samples: int) -> dict[str, dict[str, float]]:

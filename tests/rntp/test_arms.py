@@ -102,8 +102,7 @@ def test_short_arms_are_carried_out_and_shown(tmp_path: Path, capsys, monkeypatc
         tmp_path,
         'name = "before"\narm = {}',
         'name = "NTP"\nsamples = 2\narm = {device_s = 0.01, ntp_fraction = 1}',
-        'name = "mixed"\nseeds = [1]\n'
-        "arm = {device_s = 0.02, ntp_fraction = 0.5, rlvr_fraction = 0.5, problems = 4}",
+        'name = "mixed"\nseeds = [1]\narm = {device_s = 0.02, ntp_fraction = 0.5, rlvr_fraction = 0.5, problems = 4}',
     )
     study = read_study(path)
     found = carry_out(replace(study, set=(*study.set, "rl.steps=50")), lambda *_: None, jobs=1, thread_count=1)
