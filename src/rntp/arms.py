@@ -28,7 +28,7 @@ from rntp.corpus import chunks
 from rntp.device_time import SPENT, clock_of
 from rntp.effects import mean_effect, paired_effect
 from rntp.evaluate import places_of
-from rntp.experiment import Plan
+from rntp.experiment import RUN, Plan
 from rntp.models import load_model
 from rntp.must_think.verified import tasks
 from rntp.outcomes import MEASURES, asked_at, outcomes
@@ -40,13 +40,13 @@ from rntp.run import run
 from rntp.run_folder import FINAL, LEDGER, SUMMARY, finished, read_metrics, write_json
 from rntp.sampling import Sampling
 
-NTP, RUN, TASKS, TOOK = "ntp", "run", "tasks.jsonl", "took.json"
+NTP, _TASKS, _TOOK = "ntp", "tasks.jsonl", "took.json"
 #: Verified problems of an arm that is not short of them: more than any run draws.
-PLENTY = 8192
+_PLENTY = 8192
 #: Stream of the held-out places, the same for every seed and arm.
 _HELD_OUT = 31337
 #: What arms are compared by.
-SHOWN = ("right", "right_without", "thought_right", "gap_closed", "own_with_nats", "own_without_nats")
+_SHOWN = ("right", "right_without", "thought_right", "gap_closed", "own_with_nats", "own_without_nats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _plain(recipe: Recipe, base: Path, arm: Arm) -> tuple[Path, dict[str, Any]]:
     """Next-token training on the documents that RL thinks about, until its part of the device-time is spent."""
     folder, seconds = Path(recipe.output) / NTP, arm.device_s * arm.ntp_fraction
     if folder.is_dir():
-        return folder, read_json(folder / TOOK)
+        return folder, read_json(folder / _TOOK)
     model, tokenizer = load_model(base, recipe.thought)
     model.to(_device(recipe)).train()
     rl, sequences = recipe.rl, recipe.pretrain.batch_sequences if recipe.pretrain else recipe.rl.ntp_sequences
@@ -134,7 +134,7 @@ def _plain(recipe: Recipe, base: Path, arm: Arm) -> tuple[Path, dict[str, Any]]:
     shutil.rmtree(part, ignore_errors=True)
     for one in (model, tokenizer):
         one.save_pretrained(part)
-    write_json(part / TOOK, said)
+    write_json(part / _TOOK, said)
     part.replace(folder)
     return folder, said
 
@@ -151,7 +151,7 @@ def _reinforced(recipe: Recipe, model: Path, arm: Arm) -> tuple[Path, dict[str, 
     folder = Path(recipe.output) / RUN
     found: tuple[EnvironmentSpec, ...] = ()
     if arm.rlvr_fraction:
-        path = _problems(recipe, arm.problems or PLENTY)
+        path = _problems(recipe, arm.problems or _PLENTY)
         room = recipe.positions.gold_tokens + 1
         where = os.path.relpath(path, recipe.folder)
         found = (EnvironmentSpec("verified", arm.rlvr_fraction, where, answer_tokens=room, held_out_fraction=0.0),)
@@ -189,7 +189,7 @@ def _curve(rows: Sequence[dict[str, Any]], parts: int = 10) -> list[dict[str, fl
 
 def _problems(recipe: Recipe, count: int) -> Path:
     """Write documents of the stream that RL reads as questions, the first so many."""
-    path = Path(recipe.output) / TASKS
+    path = Path(recipe.output) / _TASKS
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         read = (one for one in read_documents(recipe, PLACES) if wanted(one.kind, recipe.positions.kinds))
@@ -236,7 +236,7 @@ def compared(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {"means": [], "effects": []} if arms else {}
     for (group, seeds), members in groups.items():
         measured = {name: _by_measure([row["measured"] for row in some]) for name, some in members.items()}
-        for measure, (place, name) in itertools.product(SHOWN, enumerate(measured)):
+        for measure, (place, name) in itertools.product(_SHOWN, enumerate(measured)):
             said = {"group": group, "measure": measure, "seeds": list(seeds), "variant": name}
             found["means"].append({**said, **mean_effect(measured[name][measure]).document()})
             for other in list(measured)[: 0 if group else place]:

@@ -20,7 +20,7 @@ def _points(value: float) -> str:
 
 
 #: Measure -> its head and how it is shown.
-MEASURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+_MEASURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "right": ("right after a thought", format_percent),
     "right_without": ("right without", format_percent),
     "thought_right": ("thought without a slip", format_percent),
@@ -59,11 +59,11 @@ def _means(results: Mapping[str, Any], *, searched: bool) -> Grid | None:
     rows: list[tuple[str, list[tuple[str, str]]]] = []
     for group, variant in dict.fromkeys((one["group"], one["variant"]) for one in chosen):
         cells = []
-        for measure, (_, show) in MEASURES.items():
+        for measure, (_, show) in _MEASURES.items():
             found = by[group, variant, measure]
             cells.append((show(found["mean"]), _ends(found, show) if len(found["seeds"]) > 1 else ""))
         rows.append((variant, [*cells, *_took(took[group, variant])]))
-    heads = [*(head for head, _ in MEASURES.values()), "device-time", "steps", "beta in time"]
+    heads = [*(head for head, _ in _MEASURES.values()), "device-time", "steps", "beta in time"]
     return Grid("what the arms reached, mean and 95 % interval", heads, rows)
 
 
@@ -117,7 +117,7 @@ def _effects(results: Mapping[str, Any], measure: str) -> Grid | None:
         (arm, [_cell(effects[arm, other]) if (arm, other) in effects else ("", "") for other in references])
         for arm in arms
     ]
-    title = f"{MEASURES[measure][0]}: difference in points, 95 % interval, Cohen's d, verdict"
+    title = f"{_MEASURES[measure][0]}: difference in points, 95 % interval, Cohen's d, verdict"
     return Grid(title, [f"against {other}" for other in references], rows)
 
 
