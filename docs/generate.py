@@ -33,7 +33,8 @@ from computeledger.questions.answers.guide import GuideEntry, guide_entries
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
 from rntp.interfaces.tables.study import grid, markdown, seeds_of
-from rntp.results import read_results
+from rntp.interfaces.tables.transfer import grid as transfer_grid
+from rntp.results import TRANSFER_SCHEMA, read_results
 
 DOCS = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by docs/generate.py (make docs-pages); edits here are lost. -->"
@@ -397,7 +398,13 @@ def experiments_page() -> str:
 
 def _study_table(found: re.Match[str]) -> str:
     """A table between its markers."""
-    one = grid(read_results(DOCS / "experiments" / f"{found[1]}.json"), found[2])
+    path = DOCS / "experiments" / f"{found[1]}.json"
+    is_transfer = found[1] == "transfer"
+    one = (
+        transfer_grid(read_results(path, TRANSFER_SCHEMA), found[2])
+        if is_transfer
+        else grid(read_results(path), found[2])
+    )
     if one is None:
         raise SystemExit(f"docs/experiments/{found[1]}.json: nothing was measured for a table {found[2]!r}")
     return f"<!-- study {found[1]} {found[2]} -->\n{markdown(one)}\n<!-- end -->"

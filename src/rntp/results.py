@@ -9,11 +9,11 @@ from typing import Any
 from computeledger.errors import InputError
 from computeledger.files import read_json
 
-#: Version of the file.
-SCHEMA = "rntp-study/1"
+#: Version of the file: of a study, and of what is carried over to other texts.
+SCHEMA, TRANSFER_SCHEMA = "rntp-study/1", "rntp-transfer/1"
 
 
-def read_results(path: Path) -> dict[str, Any]:
+def read_results(path: Path, schema: str = SCHEMA) -> dict[str, Any]:
     """Read what a study found.
 
     Examples
@@ -26,6 +26,6 @@ def read_results(path: Path) -> dict[str, Any]:
         found = read_json(path)
     except InputError as error:
         raise InputError(f"{error}; the results of a study are needed") from None
-    if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
+    if not isinstance(found, Mapping) or found.get("schema") != schema:
         raise InputError(f"{path}: no results of a study")
     return dict(found)

@@ -65,6 +65,19 @@ def study_answer(path: Path, jobs: int | None, told: Callable[[str, int, int], N
     return carry_out(read_study(path), told, jobs=jobs or max(1, cores // share), thread_count=share)
 
 
+def transfer_answer(path: Path, seeds: Sequence[int], told: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """Train on text of one kind and measure on the others; of results that are there, give those."""
+    if path.suffix == ".json":
+        from rntp.results import TRANSFER_SCHEMA, read_results
+
+        return read_results(path, TRANSFER_SCHEMA)
+    ready()
+    from rntp.transfer import carry_out, read_transfer
+
+    share = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
+    return carry_out(read_transfer(path), told, seeds, share)
+
+
 def ready() -> None:
     """Refuse to begin without the packages, and keep their chatter from the terminal."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]

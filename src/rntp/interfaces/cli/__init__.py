@@ -20,6 +20,10 @@ COMMANDS = {
     "soup": ("rntp.interfaces.cli.soup:soup", "Merge checkpoints that began as one model"),
     "study": ("rntp.interfaces.cli.study:study", "Train the variants of a study at several seeds"),
     "train": ("rntp.interfaces.cli.train:train", "Train by a recipe: pretraining where it is due, then RL"),
+    "transfer": (
+        "rntp.interfaces.cli.transfer:transfer",
+        "Train on text of one kind, and measure on the others",
+    ),
     "verify": ("rntp.interfaces.cli.verify:verify", "Check answers, and run code where it can harm nothing"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -221,7 +221,12 @@ def print_study(results: Mapping[str, Any]) -> None:
         f"{results['name']}: {results['places']} held-out places; means over up to {seeds} seeds, beneath their range"
     )
     console.print(said)
-    for one in grids(results):
+    print_grids(console, grids(results))
+
+
+def print_grids(console: Page, some: Iterable[Grid]) -> None:
+    """Print tables, the range of a mean beneath it."""
+    for one in some:
         table = FittingTable(title=one.title, box=box.SIMPLE_HEAD)
         for place, name in enumerate(["", *one.head]):
             table.add_column(name, justify="right" if place else "left", overflow="fold")
