@@ -46,13 +46,19 @@ REAL := $(SEEDS:%=real_text-%)
 experiments: study-mixed $(STUDIES) $(CHAINS) $(REAL)
 # those that hold RL on text against other ways of training, on the pretrained models of the ship's log
 BEYOND := head_to_head
-beyond: $(BEYOND:%=study-%)
+# a seed each: 25 minutes of pretraining, then 15 of training and measuring, on one core
+CARRIED := $(patsubst %,transfer-%,0 1 2)
+.PHONY: $(CARRIED)
+beyond: $(BEYOND:%=study-%) $(CARRIED)
 study-ablations $(BEYOND:%=study-%): study-ships_log
 study-soup: study-mixed
-$(STUDIES) $(CHAINS) $(REAL): export OMP_NUM_THREADS := 1
+$(STUDIES) $(CHAINS) $(REAL) $(CARRIED): export OMP_NUM_THREADS := 1
 
 $(STUDIES): study-%: $(VENV)/.installed-test
 	$(BIN)/rntp study recipes/must_think/studies/$*.toml --jobs 1
+
+$(CARRIED): transfer-%: $(VENV)/.installed-test
+	$(BIN)/rntp transfer recipes/must_think/transfer/transfer.toml --seed $*
 
 $(CHAINS): chains-%: $(VENV)/.installed-test
 	$(BIN)/rntp train recipes/tiny_math/chains.toml --set seed=$* --set output=runs/$@

@@ -73,8 +73,10 @@ def _seeded(model: Any, seed: int) -> Iterator[None]:
         yield
 
 
-def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sampling) -> Thoughts:
-    """Let a model think after contexts.
+def sample_thoughts(
+    model: Any, contexts: Sequence[Sequence[int]], sampling: Sampling, begun: Sequence[Sequence[int]] = ()
+) -> Thoughts:
+    """Let a model think after contexts, or go on with thoughts of which the first tokens are given.
 
     Examples
     --------
@@ -83,14 +85,19 @@ def sample_thoughts(model: Any, contexts: Sequence[Sequence[int]], sampling: Sam
     >>> found = sample_thoughts(model, [[1, 2], [3]], Sampling(start_id=7, end_id=8, budget=3, thoughts=2))
     >>> [(row[0], row[-1], len(row) <= 5) for row in found.rows]
     [(7, 8, True), (7, 8, True), (7, 8, True), (7, 8, True)]
+    >>> [row[:3] for row in sample_thoughts(model, [[1, 2]], Sampling(7, 8, 3, thoughts=2), [[4, 5]]).rows]
+    [(7, 4, 5), (7, 4, 5)]
     """
     stops = {sampling.end_id, *sampling.stop_ids}
-    prompts = [[*context, sampling.start_id] for context in contexts]
+    given = [(sampling.start_id, *head) for head in begun or [()] * len(contexts)]
+    prompts = [[*context, *head] for context, head in zip(contexts, given, strict=True)]
     with _seeded(model, sampling.seed):
         found = list(_generated(model, prompts, sampling, stops, (sampling.thoughts, sampling.budget)))
     truncated = np.array([row[-1] != sampling.end_id for row in found], dtype=bool)
     ends = [(sampling.end_id,) if cut else () for cut in truncated]
-    return Thoughts(tuple((sampling.start_id, *row, *end) for row, end in zip(found, ends, strict=True)), truncated)
+    heads = [head for head in given for _ in range(sampling.thoughts)]
+    rows = tuple((*head, *row, *end) for head, row, end in zip(heads, found, ends, strict=True))
+    return Thoughts(rows, truncated)
 
 
 def answers_after(

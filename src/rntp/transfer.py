@@ -57,7 +57,7 @@ STAGES = ("alone", "after the common stage")
 #: The families whose text no arm reads, taken together.
 ELSEWHERE = "texts that no arm reads"
 #: Measures in which arms are compared.
-COMPARED = ("right", "begun: right", "next state")
+COMPARED = ("right", "steps right", "begun: right", "begun: steps right", "next state")
 #: Steps of the worked format that every thought begins with where its beginning is given.
 GIVEN_STEPS = 1
 #: Kinds of documents that worked thoughts are in, and those of an arm's own table.
@@ -354,7 +354,7 @@ def results_of(asked: Transfer) -> dict[str, Any]:
 
     Examples
     --------
-    >>> results_of(Transfer(output="runs/nothing-was-run"))
+    >>> results_of(Transfer(output="runs/nothing", arms=(TransferArm("before", UNTRAINED),)))
     Traceback (most recent call last):
     computeledger.errors.InputError: transfer: no seed is whole yet
     """

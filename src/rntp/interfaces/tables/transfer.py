@@ -7,23 +7,26 @@ from typing import Any
 
 from computeledger.interfaces.fitting import Page
 from computeledger.units import format_percent
-from rntp.interfaces.tables.study import Grid, print_grids
+from rntp.interfaces.tables.grid import Grid
+from rntp.interfaces.tables.study import print_grids
 
 Effect = Mapping[str, Any]
 
 #: Tables by the name that a page asks for: title, measure, and whether it is the stage after what all have in common.
 TABLES = {
-    "right": ("answers right after a thought of its own", "right", False),
-    "begun": ("answers right where the first step of the thought is given", "begun: right", False),
+    "thoughts": ("thoughts without a slip", "steps right", False),
+    "begun": ("thoughts without a slip where the first step is given", "begun: steps right", False),
     "state": ("probability of the right state, the thought before it given", "next state", False),
-    "style": ("thoughts of its own that are in the worked format", "worked style", False),
-    "closed": ("gap closed by thoughts of its own", "gap closed", False),
-    "later": ("answers right after the common stage", "right", True),
-    "later-begun": ("answers right after the common stage, the first step given", "begun: right", True),
-    "later-state": ("probability of the right state after the common stage", "next state", True),
+    "answers": ("right answers after a thought", "right", False),
+    "closed": ("gap closed by thoughts, read by the model before", "gap closed", False),
+    "later": ("thoughts without a slip, after the common stage", "steps right", True),
+    "later-begun": ("the same, the first step given", "begun: steps right", True),
+    "later-answers": ("right answers after a thought, after the common stage", "right", True),
 }
 #: Columns of the differences.
-_COMPARED = {"own thought": "right", "first step given": "begun: right", "next state": "next state"}
+_COMPARED = {
+    "thoughts": "steps right", "first step given": "begun: steps right", "next state": "next state", "answers": "right",
+}  # fmt: skip
 
 
 def _mean(one: Effect) -> tuple[str, str]:
