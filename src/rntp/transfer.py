@@ -90,8 +90,8 @@ class CommonStage:
     """What every arm is given in the end; a part of no seconds is left out."""
 
     texts: tuple[str, ...] = tuple(FAMILIES)
-    supervised_seconds: float = field(default=10.0, metadata={"low": 0, "high": float("inf")})
-    verified_seconds: float = field(default=15.0, metadata={"low": 0, "high": float("inf")})
+    supervised_s: float = field(default=10.0, metadata={"low": 0, "high": float("inf")})
+    verified_s: float = field(default=15.0, metadata={"low": 0, "high": float("inf")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Transfer:
     output: str = ""
     seeds: tuple[int, ...] = (0, 1, 2)
     places: int = field(default=192, metadata={"low": 8, "high": float("inf")})
-    device_seconds: float = field(default=60.0, metadata={"low": 0.1, "high": float("inf")})
+    device_s: float = field(default=60.0, metadata={"low": 0.1, "high": float("inf")})
     next_token_rate: float = field(default=3e-4, metadata={"low": 0, "high": float("inf")})
     set: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
@@ -219,19 +219,19 @@ def _arm(asked: Transfer, arm: TransferArm, seed: int, thread_count: int) -> Non
     model, took = base, {}
     ntp, rlvr = WAYS[arm.way]
     if arm.way != UNTRAINED:
-        spent = Arm(asked.device_seconds, ntp, asked.next_token_rate, rlvr)
+        spent = Arm(asked.device_s, ntp, asked.next_token_rate, rlvr)
         model, took[ARM] = _trained(_on(recipe, arm.texts, _ONLY_BARE, folder / ARM), base, spent, thread_count)
     _measure_once(asked, recipe, (base, model), folder / _file(STAGES[0]), took)
     common = asked.common
     plain, verified = (
-        Arm(common.supervised_seconds, 1.0, asked.next_token_rate), Arm(common.verified_seconds, rlvr_fraction=1.0),
+        Arm(common.supervised_s, 1.0, asked.next_token_rate), Arm(common.verified_s, rlvr_fraction=1.0),
     )  # fmt: skip
     shown = _on(recipe, common.texts, _MOSTLY_WORKED, folder / SUPERVISED)
     whole = recipe.pretrain.sequence_tokens if recipe.pretrain else recipe.model.context_tokens
     where = replace(shown.positions, kinds=(_WORKED,), context_tokens=whole - shown.positions.gold_tokens)
     last = _on(recipe, common.texts, _ONLY_BARE, folder / VERIFIED)
     for name, part, way in ((SUPERVISED, replace(shown, positions=where), plain), (VERIFIED, last, verified)):
-        if way.device_seconds:
+        if way.device_s:
             model, took[name] = _trained(part, model, way, thread_count)
     _measure_once(asked, recipe, (base, model), folder / _file(STAGES[1]), took)
 
@@ -257,7 +257,7 @@ def _measure_once(
     asked: Transfer, recipe: Recipe, models: tuple[Path, Path], path: Path, took: Mapping[str, Any]
 ) -> None:
     """Measure a model on every family, unless that was done."""
-    mark = f"{fingerprint(recipe)}/{asked.places}/{asked.device_seconds}/{asked.common}"
+    mark = f"{fingerprint(recipe)}/{asked.places}/{asked.device_s}/{asked.common}"
     if (read_json(path) or {}).get("fingerprint") == mark:
         return
     base, trained = models
@@ -381,7 +381,7 @@ def results_of(asked: Transfer) -> dict[str, Any]:
     }
     return {
         "schema": TRANSFER_SCHEMA, "name": asked.name, "places": asked.places, "seeds": list(whole),
-        "seeds_asked": list(asked.seeds), "device_s": asked.device_seconds,
+        "seeds_asked": list(asked.seeds), "device_s": asked.device_s,
         "arms": {arm.name: list(arm.texts) for arm in asked.arms}, "took": took, "rows": rows,
     }  # fmt: skip
 

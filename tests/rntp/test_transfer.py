@@ -25,14 +25,14 @@ recipe = "{recipe}"
 output = "{output}"
 seeds = [0]
 places = 8
-device_seconds = 0.1
+device_s = 0.1
 set = [
     "model.hidden_size=8", "model.heads=1", "model.kv_heads=1", "model.layers=1", "model.intermediate_size=8",
     "model.tokenizer_documents=300", "pretrain.steps=2", "pretrain.batch_sequences=4", "rl.steps=2", "thought.budget=6",
     "rl.prompts_per_step=2", "rl.group_size=2", "report.places=0",
 ]
 arms = [{{ name = "before", way = "untrained" }}, {{ name = "text", way = "{way}", texts = ["dance"] }}]
-common = {{ supervised_seconds = 0.1, verified_seconds = {verified}, texts = ["dance"] }}
+common = {{ supervised_s = 0.1, verified_s = {verified}, texts = ["dance"] }}
 """
 
 
