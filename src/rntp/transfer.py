@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import read_toml
-from rntp.arms import NTP, RUN, Arm, carry_out_arm
+from rntp.arms import NTP, Arm, carry_out_arm
 from rntp.effects import mean_effect, paired_effect
 from rntp.evaluate import gold_scores, places_of
-from rntp.experiment import Plan, pretrained
+from rntp.experiment import RUN, Plan, pretrained
 from rntp.gap import oracle_thoughts, words_of
 from rntp.models import load_model
 from rntp.must_think.families import FAMILIES, family_of
