@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import importlib
-import importlib.util
 import itertools
 import os
 import random
-import sys
 import sysconfig
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import ComputeLedgerError, InputError, nearest, shown
 from computeledger.files import open_user_file, read_json_lines, read_user_text
 from computeledger.units import MIB
+from rntp.plugins import CORPORA, check_call, resolve, said
 from rntp.recipe import CorpusSpec
 
 #: Most bytes of a text that is one document.
@@ -286,47 +283,17 @@ def _datasets(spec: CorpusSpec, folder: Path, _seed: int) -> Iterator[Document]:
 
 def _generated(spec: CorpusSpec, folder: Path, seed: int) -> Iterator[Document]:
     for source in spec.source:
-        make = GENERATORS.get(source) or _plug_in(source, folder)
+        try:
+            make = resolve(CORPORA, source, folder, GENERATORS)
+            check_call(CORPORA, source, make, seed=seed, **spec.options)
+        except InputError as error:
+            raise InputError(f"corpus: {error}") from None
         try:
             yield from make(seed=seed, **spec.options)
-        except TypeError as error:
-            raise InputError(f"corpus: generator {shown(source)}: {error}") from None
-
-
-def _plug_in(source: str, folder: Path) -> Generator:
-    """A function of a Python file beside the recipe, ``FILE.py:FUNCTION``, or of a package, ``MODULE:FUNCTION``."""
-    file, colon, name = source.rpartition(":")
-    if not colon:
-        raise InputError(
-            f"corpus: unknown generator {shown(source)}: {nearest(source, GENERATORS)}, FILE.py:FUNCTION or "
-            "MODULE:FUNCTION"
-        )
-    module = _file(file, folder) if file.endswith(".py") else _module(file)
-    made = getattr(module, name, None)
-    if not callable(made):
-        public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
-        raise InputError(f"corpus: {file} has no function {shown(name)}: {nearest(name, public)}")
-    return made  # type: ignore[no-any-return]  # what a user's file offers is known when it runs
-
-
-def _file(name: str, folder: Path) -> ModuleType:
-    path = folder / name
-    if not path.is_file():
-        raise InputError(f"corpus: no file is named {shown(name)}")
-    spec = importlib.util.spec_from_file_location(f"rntp_generator_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"corpus: {shown(name)} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # records of the file look themselves up there
-    spec.loader.exec_module(module)
-    return module
-
-
-def _module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        raise InputError(f"corpus: no module is named {shown(name)}") from None
+        except ComputeLedgerError:
+            raise
+        except Exception as error:  # whatever somebody else's code does
+            raise InputError(f"corpus: generator {shown(source)}: {said(error)}") from error
 
 
 _READERS: dict[str, Callable[[CorpusSpec, Path, int], Iterable[Document]]] = {
