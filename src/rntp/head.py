@@ -7,6 +7,7 @@ entropy and most likely token of each position) is taken part by part where the 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import Qwen3Model
 
 #: Logits that exist at a time: with what is made of them in float32, some 200 MB.
 PART_ELEMENTS = 2**24
+#: What transformers calls the keys and values that a pass is given and gives back; ``past_key_values`` before 5.24.
+CACHE = "cache" if "cache" in inspect.signature(Qwen3Model.forward).parameters else "past_key_values"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from transformers.cache_utils import DynamicLayer
 
 from computeledger.actuals.recording.work import Counted, ParameterCount, counted_model
 from computeledger.errors import InputError, shown
+from rntp.head import CACHE
 from rntp.recipe import SMEAR, ModelSpec, ThoughtSpec
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<doc>", "<eos>", "<unk>"
@@ -65,7 +66,6 @@ class SmearModel(Qwen3Model):
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
-        past_key_values: Any = None,
         use_cache: bool | None = None,
         inputs_embeds: torch.Tensor | None = None,
         **options: Any,
@@ -75,22 +75,21 @@ class SmearModel(Qwen3Model):
             raise InputError("a model with a smear takes input_ids, not embeddings")
         embedded = self.embed_tokens(input_ids)
         keep = self.config.use_cache if use_cache is None else use_cache
-        if keep and past_key_values is None:
-            past_key_values = DynamicCache(config=self.config)
+        cache = options.pop(CACHE, None)
+        if keep and cache is None:
+            cache = DynamicCache(config=self.config)
         known = embedded
-        if past_key_values is not None:
-            if len(past_key_values.layers) == self.config.num_hidden_layers:
-                past_key_values.layers.append(DynamicLayer())
-            known, _ = past_key_values.update(
-                embedded[:, None], embedded[:, None, :, :1], self.config.num_hidden_layers
-            )
+        if cache is not None:
+            if len(cache.layers) == self.config.num_hidden_layers:
+                cache.layers.append(DynamicLayer())
+            known, _ = cache.update(embedded[:, None], embedded[:, None, :, :1], self.config.num_hidden_layers)
             known = known[:, 0]
         reach = torch.nn.functional.pad(known, (0, 0, _REACH, 0))
         length, total = embedded.shape[1], reach.shape[1]
         smeared = embedded
         for back in range(1, _REACH + 1):
             smeared = smeared + self.smear[back - 1] * reach[:, total - length - back : total - back]
-        return super().forward(inputs_embeds=smeared, past_key_values=past_key_values, use_cache=keep, **options)
+        return super().forward(inputs_embeds=smeared, use_cache=keep, **options, **{CACHE: cache})
 
 
 class SmearForCausalLM(Qwen3ForCausalLM):

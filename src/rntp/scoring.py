@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from computeledger.errors import InputError
-from rntp.head import Asked, Reader, Sums, sums
+from rntp.head import CACHE, Asked, Reader, Sums, sums
 
 Ids = Sequence[int]
 Phase = Callable[[str], AbstractContextManager[Any]]
@@ -230,8 +230,8 @@ def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Ph
         places = mask.sum(dim=1)[rows][:, None] + torch.arange(tail.ids.shape[1], device=device)
         whole = torch.cat([mask[rows], torch.ones_like(tail.ids)], dim=1) if uneven else None
         return reader.sums(
-            _asked(tail, options), input_ids=tail.ids, attention_mask=whole, position_ids=places, past_key_values=cache,
-            use_cache=True,
+            _asked(tail, options), input_ids=tail.ids, attention_mask=whole, position_ids=places,
+            use_cache=True, **{CACHE: cache},
         )  # fmt: skip
 
     base = None
@@ -245,12 +245,12 @@ def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Ph
                 read.logits.shape[-1],
                 Asked(tail.ids[:, :1], torch.ones_like(tail.ids[:, :1], dtype=torch.bool)),
             )
-            base = _shifted_gold(behind(tail, deepcopy(read.past_key_values), each), tail, first)
+            base = _shifted_gold(behind(tail, deepcopy(read[CACHE]), each), tail, first)
             base = TokenScores(*(getattr(base, name)[rows] for name in TokenScores.__slots__))
     with phase(THOUGHTS):
         tail = _tail(rollouts, options.question, device)
-        read.past_key_values.batch_select_indices(rows)
-        found = behind(tail, read.past_key_values, rows)
+        read[CACHE].batch_select_indices(rows)
+        found = behind(tail, read[CACHE], rows)
     width = int(tail.thought_lengths.max()) - 1
     within = torch.arange(1, width + 1, device=device) < tail.thought_lengths[:, None]
     said = None

@@ -11,6 +11,7 @@ import torch
 from transformers import DynamicCache
 
 from computeledger.errors import InputError
+from rntp.head import CACHE
 from rntp.models import load_model, make_model, make_tokenizer, planned_config
 from rntp.recipe import ModelSpec, ThoughtSpec
 
@@ -32,18 +33,18 @@ def test_caches_and_padding_change_nothing(architecture: str) -> None:
     ids = tokenizer([TEXT], return_tensors="pt")["input_ids"]
     whole = model(ids).logits
     first = model(ids[:, :6], use_cache=True)
-    cache = first.past_key_values
-    parts = [first.logits, *(model(ids[:, t : t + 1], past_key_values=cache).logits for t in range(6, ids.shape[1]))]
+    cache = first[CACHE]
+    parts = [first.logits, *(model(ids[:, t : t + 1], **{CACHE: cache}).logits for t in range(6, ids.shape[1]))]
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-5, rtol=0)
     cache.crop(7 - cache.get_seq_length())
     cache.batch_repeat_interleave(2)
-    again = model(ids[:, 7:].expand(2, -1), past_key_values=cache, use_cache=True).logits
+    again = model(ids[:, 7:].expand(2, -1), use_cache=True, **{CACHE: cache}).logits
     torch.testing.assert_close(again[1:], whole[:, 7:], atol=1e-5, rtol=0)
     padded = torch.cat([torch.full((1, 3), tokenizer.pad_token_id), ids], dim=1)
     mask = (torch.arange(padded.shape[1]) >= 3).long()[None]
     left = model(padded, attention_mask=mask, position_ids=(mask.cumsum(-1) - 1).clamp(min=0)).logits[:, 3:]
     torch.testing.assert_close(left, whole, atol=1e-5, rtol=0)
-    lazy = model(ids, past_key_values=DynamicCache(), use_cache=True).logits
+    lazy = model(ids, use_cache=True, **{CACHE: DynamicCache()}).logits
     torch.testing.assert_close(lazy, whole, atol=1e-5, rtol=0)
 
 

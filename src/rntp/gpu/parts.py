@@ -24,6 +24,7 @@ from computeledger.questions.calibrate import CalibrateQuestion
 from rntp.gpu.budget import Deadline
 from rntp.gpu.device import Device, measured_machine, sheet_of
 from rntp.gpu.settings import CALIBRATION, MACHINE, Point, Settings, Shape
+from rntp.head import CACHE
 
 #: Forward passes whose FLOP a training step has: its own, and two of the backward pass.
 _PASSES = 3
@@ -174,10 +175,10 @@ def _decode_s(model: Any, device: Device, ids: torch.Tensor, steps: int) -> floa
         out = _prefill(model, ids)
 
         def many() -> None:
-            cache, logits = out.past_key_values, out.logits
+            cache, logits = out[CACHE], out.logits
             for _ in range(steps):
                 token = logits[:, -1].argmax(dim=-1, keepdim=True)
-                logits = model(input_ids=token, past_key_values=cache, use_cache=True).logits
+                logits = model(input_ids=token, use_cache=True, **{CACHE: cache}).logits
 
         return device.seconds(many) / steps
 
