@@ -45,7 +45,7 @@ REAL := $(SEEDS:%=real_text-%)
 # the longest way first
 experiments: study-mixed $(STUDIES) $(CHAINS) $(REAL)
 # those that hold RL on text against other ways of training, on the pretrained models of the ship's log
-BEYOND := head_to_head
+BEYOND := head_to_head noise
 # a seed each: 25 minutes of pretraining, then 15 of training and measuring, on one core
 CARRIED := $(patsubst %,transfer-%,0 1 2)
 .PHONY: $(CARRIED)

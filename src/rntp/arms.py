@@ -85,6 +85,7 @@ def carry_out_arm(recipe: Recipe, base: Path, arm: Arm, plan: Plan) -> dict[str,
     """
     folder = Path(recipe.output)
     mark = f"{fingerprint(recipe)}/{arm}/{plan.places}/{plan.samples}/{plan.kinds}"
+    mark += f"/{fingerprint(plan.where)}" if plan.where is not None else ""
     before = finished(folder)
     if before is not None and before.get("fingerprint") == mark:
         return before
@@ -202,17 +203,17 @@ def _problems(recipe: Recipe, count: int) -> Path:
 
 def _measured(recipe: Recipe, base: Path, trained: Path, plan: Plan) -> dict[str, Any]:
     """Measure the trained model at documents that no seed was trained on; the model before is the frozen scorer."""
-    device = _device(recipe)
+    device, asked = _device(recipe), plan.where or recipe
     scorer, tokenizer = load_model(base, recipe.thought)
     model = load_model(trained, recipe.thought)[0] if trained != base else scorer
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     sampling = Sampling(
-        start, end, recipe.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
+        start, end, asked.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
         skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
     )  # fmt: skip
-    where = replace(recipe.positions, kinds=plan.kinds or recipe.positions.kinds, distinct=0)
+    where = replace(asked.positions, kinds=plan.kinds or asked.positions.kinds, distinct=0)
     scorer, model = (one.to(device).eval() for one in (scorer, model))
-    places = places_of(replace(recipe, seed=_HELD_OUT, positions=where), scorer, tokenizer, plan.places)
+    places = places_of(replace(asked, seed=_HELD_OUT, positions=where), scorer, tokenizer, plan.places)
     return outcomes(model, scorer, asked_at(tokenizer, places, sampling), plan.samples)
 
 

@@ -22,6 +22,8 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.files import read_json, read_toml
 from rntp.arms import Arm, carry_out_arm, compared
 from rntp.experiment import RUN, Checkpoints, Plan, experiment, fractions, measure_models, pretrained
+from rntp.must_think.family import LONGEST, WORTH
+from rntp.noise import Cell, fit_noise, payoffs, setting_of, worthless
 from rntp.quiet import hush
 from rntp.recipe import ControlSpec, PositionSpec, Recipe, ReportSpec, RewardSpec, RlSpec
 from rntp.recipe_file import read_recipe, record
@@ -29,6 +31,8 @@ from rntp.results import SCHEMA
 from rntp.run_folder import BASE, FINAL, SUMMARY, write_json
 from rntp.soup import open_checkpoint, write_soup
 
+#: Fits that a study may end with.
+FITS = ("", "noise")
 BASE_RUNS, RESULTS, SOUP = "pretraining", "results.json", "soup"
 #: Tables that pretraining is made by; a variant shares it and so cannot change them.
 _SHARED = ("model", "pretrain")
@@ -71,6 +75,7 @@ class Study:
     seeds: tuple[int, ...] = (0, 1)
     places: int = field(default=384, metadata={"low": 2, "high": float("inf")})
     set: tuple[str, ...] = ()
+    fit: str = field(default="", metadata={"choices": FITS})
     variants: tuple[Variant, ...] = ()
     folder: Path = field(default=Path(), compare=False)
 
@@ -111,8 +116,10 @@ def _problems(study: Study) -> Iterator[str]:
             if setting.partition(".")[0].strip() in _SHARED:
                 yield f"[[variants]] {shown(one.name)}: {shown(setting)} would change the pretraining that all share"
         trained = [other.name for other in study.variants if not other.soup]
-        if one.arm is not None and (one.soup or one.rival or one.measure):
-            yield f"[[variants]] {shown(one.name)}: an arm takes no soup, rival or measure"
+        if one.arm is not None and (one.soup or one.rival):
+            yield f"[[variants]] {shown(one.name)}: an arm takes no soup or rival"
+        if one.arm is None and study.fit:
+            yield f"[[variants]] {shown(one.name)}: fit {shown(study.fit)} needs an arm in every variant"
         if stranger := set(one.seeds) - set(study.seeds):
             yield f"[[variants]] {shown(one.name)}: seeds {shown(sorted(stranger))} are not among the study's"
         for part in one.soup:
@@ -216,8 +223,28 @@ def carry_out(study: Study, told: Told, *, jobs: int, thread_count: int) -> dict
             told(name, ended, total)
     rows = [_row(study, one, seed) for one, seed in every]
     results = {"schema": SCHEMA, "name": study.name, "places": study.places, **compared(rows), "rows": rows}
+    if study.fit:
+        results["fit"] = _fit(study, results)
     write_json(folder / RESULTS, results)
     return results
+
+
+def _fit(study: Study, results: dict[str, Any]) -> dict[str, Any]:
+    """The law of noise over the variants that are trained; the others say what is closed before."""
+    closed = {one["variant"]: one["by_seed"] for one in results["means"] if one["measure"] == "gap_closed"}
+    settings = {row["variant"]: row["setting"] for row in results["rows"]}
+    cells = [
+        Cell(**{name: value for name, value in said.items() if name != "positions"}, closed=tuple(closed[variant]))
+        for variant, said in settings.items()
+        if said is not None
+    ]
+    before = [value for variant, said in settings.items() if said is None for value in closed[variant]]
+    if not before:
+        raise InputError(f"fit {shown(study.fit)}: an arm of no seconds is needed, the model before RL")
+    recipe, rewards = recipe_of(study, study.variants[0], study.seeds[0]), sorted({one.reward for one in cells})
+    earned = [payoffs(replace(recipe, seed=seed), _base(study, seed), rewards) for seed in study.seeds]
+    limits = {name: worthless([one[name] for one in earned]) for name in rewards}
+    return fit_noise(cells, sum(before) / len(before), limits, range(WORTH, LONGEST + 1))
 
 
 def _side_by_side(stage: Sequence[Part], jobs: int) -> Iterator[str]:
@@ -243,8 +270,10 @@ def _row(study: Study, variant: Variant, seed: int) -> dict[str, Any]:
     output = Path(recipe_of(study, variant, seed).output)
     summary = read_json(output / SUMMARY)
     if variant.arm is not None:
+        trained = study.fit and variant.arm.device_s
+        setting = {"setting": setting_of(recipe_of(study, variant, seed)) if trained else None} if study.fit else {}
         return {
-            "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set),
+            "variant": variant.name, "group": variant.group, "seed": seed, "set": list(variant.set), **setting,
             "arm": asdict(variant.arm), "took": summary["took"], "measured": summary["measured"],
         }  # fmt: skip
     kept = ("beta_flop", "beta_gpu_time", "wall_s", "pretraining_wall_s", "steps", "phases", "ntp_equal_time", "curve")

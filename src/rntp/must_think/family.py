@@ -3,6 +3,10 @@
 Most documents are bare. Some say the running state after every step (they teach the single step), some recapitulate
 the steps (they teach to copy), and some think first. Most of those thoughts are useless, a few work. Documents are made
 on the fly and never repeated.
+
+A law may add noise. Label noise ends a story in a random state, with what goes with it. Text noise drops or replaces
+words of the steps. Noise has draws of its own: the stories beneath are the same at every level, and what a lower level
+changes a higher one changes too.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ ORDINALS = (
 FILLER = ("well", "now", "let", "me", "see", "what", "there", "is", "to", "say", "about", "this", "and", "its", "end")
 LONGEST = 10
 #: Steps from which on a story among several of a document is marked: shorter ones need no thought.
-_WORTH = 5
+WORTH = 5
 SHARES = {"dated": 0.20, "recap": 0.15, "thinking": 0.20}
 START, SO, BEGIN, END = "start", "so", "<think>", "</think>"
 
@@ -89,7 +93,10 @@ def states(family: Family, story: Story) -> list[str]:
     """
     out = [family.start(story.opening)]
     for step in story.steps:
-        out.append(family.follow(story.opening, out[-1], step))
+        try:
+            out.append(family.follow(story.opening, out[-1], step))
+        except (ValueError, LookupError):  # of a story with noise in its text
+            raise InputError(f"story: {shown(step)} is no step of {shown(family.name)}") from None
     return out
 
 
@@ -197,6 +204,8 @@ class Law:
     slip: float = 0.03
     shifted: bool = False
     stories: int = 1
+    label_noise: float = 0.0
+    text_noise: float = 0.0
 
     def __post_init__(self) -> None:
         """Fill in the shares, and refuse what cannot be told."""
@@ -205,6 +214,10 @@ class Law:
             raise InputError(f"longest {shown(self.longest)}: 1 to {len(ORDINALS)} steps can be told")
         if self.stories < 1:
             raise InputError(f"stories {shown(self.stories)}: at least 1 is needed")
+        for name in ("label_noise", "text_noise"):
+            given: object = getattr(self, name)
+            if not isinstance(given, int | float) or isinstance(given, bool) or not 0 <= given <= 1:
+                raise InputError(f"{name} {shown(given)}: a number from 0 to 1 is needed")
         if set(self.shares) != set(SHARES) or not 0 <= sum(self.shares.values()) <= 1:
             raise InputError(
                 f"shares {shown(dict(self.shares))}: {', '.join(SHARES)} that add up to at most 1 are needed"
@@ -235,9 +248,33 @@ def document(family: Family, chance: random.Random, law: Law, name: str) -> Docu
         kind = "worked" if chance.random() < law.working else "useless"
         said = worked(family, story, chance, law.slip) if kind == "worked" else useless(family, story, chance)
         between = f"{BEGIN} {said} {END} "
-    told = story.told(words)
+    noise = random.Random(f"noise in {name}")  # noqa: S311 - a seeded corpus, no secret
+    other, is_wrong = noise.choice(family.states), noise.random() < law.label_noise
+    told = blurred(story, story.told(words), noise, law.text_noise)
     marks = (len(told),) if drawn == "bare" else ()
-    return Document(f"{told} {between}{family.end(chance, passed[-1])}", name, kind, marks)
+    return Document(f"{told} {between}{family.end(chance, other if is_wrong else passed[-1])}", name, kind, marks)
+
+
+def blurred(story: Story, told: str, chance: random.Random, rate: float) -> str:
+    """Drop a word of the steps, or put another one of them in its place, each word at a rate; half of each.
+
+    Examples
+    --------
+    >>> story = Story("it is mon .", ("first", "second"), ("5", "2"))
+    >>> blurred(story, story.told(["sailing", "resting"]), random.Random(0), 0.3)
+    'it is mon . first second sailing , second 2 resting , .'
+    """
+    if not rate:
+        return told
+    words = told[len(story.opening) :].split()
+    pool = [word for word in words if word not in (",", ".")]
+    out = []
+    for word in words:
+        is_hit = chance.random() < rate and word not in (",", ".")
+        is_dropped, other = chance.random() < 0.5, chance.choice(pool)
+        if not (is_hit and is_dropped):
+            out.append(other if is_hit else word)
+    return " ".join([story.opening, *out])
 
 
 def documents(family: Family, seed: int, law: Law) -> Iterator[Document]:
@@ -264,7 +301,7 @@ def _joined(told: Sequence[Document]) -> Document:
     """One story after another, the ends of long bare ones marked."""
     text, marks = "", []
     for one in told:
-        if one.kind.startswith("bare") and int(one.kind.partition("-")[2]) >= _WORTH:
+        if one.kind.startswith("bare") and int(one.kind.partition("-")[2]) >= WORTH:
             marks.append(len(text) + one.marks[0])
         text += f"{one.text} "
     return Document(text.rstrip(), told[0].id, f"{len(marks)} places", tuple(marks))

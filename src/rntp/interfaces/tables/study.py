@@ -12,6 +12,7 @@ from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.units import format_percent, format_si
 from rntp.interfaces.tables.arms import ARM_TABLES, arm_grid, arm_grids
 from rntp.interfaces.tables.grid import Grid
+from rntp.interfaces.tables.noise import NOISE_TABLES, noise_grid, noise_grids
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], float | None]
@@ -145,6 +146,8 @@ def grid(results: Mapping[str, Any], name: str) -> Grid | None:
     """One of the tables, ``kinds`` or ``coverage``, of the columns that were measured; None where none was."""
     if name in ARM_TABLES:
         return arm_grid(results, name)
+    if name in NOISE_TABLES:
+        return noise_grid(results, name)
     grouped = seeds_of(results)
     if name == "coverage":
         return _coverage(grouped)
@@ -205,7 +208,7 @@ def _coverage(grouped: Mapping[Key, Sequence[Row]]) -> Grid | None:
 def grids(results: Mapping[str, Any]) -> Iterator[Grid]:
     """All tables of a study that have something to say."""
     if "means" in results:
-        yield from arm_grids(results)
+        yield from noise_grids(results) if "fit" in results else arm_grids(results)
         return
     for name in (*TABLES, "coverage"):
         found = grid(results, name)
