@@ -97,8 +97,8 @@ class Spread:
         scores = GoldScores(
             padded(golds)[0].numpy(), with_thought, without, entropy, argmax_ids, counts, self.tokenizer.decode
         )
-        options = RewardOptions(recipe.reward.k, recipe.reward.per_token, recipe.reward.entropy_power)
-        values = reward_named(recipe.reward.name)(scores, options).reshape(len(cut), group)
+        reward = reward_named(recipe.reward.name, recipe.folder)
+        values = reward(scores, RewardOptions.of(recipe.reward)).reshape(len(cut), group)
         out = np.full(len(chunk.ids), np.nan)
         out[places] = values.std(axis=1)
         return out
@@ -123,7 +123,7 @@ def measure_for(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook | No
     >>> measure_for(Recipe(), None, None) is None
     True
     """
-    rule, counts = recipe.positions.rule, book or PhaseBook(None)
+    asked_for, counts = recipe.positions.measured, book or PhaseBook(None)
 
     def counted(measure: Callable[[Any, Chunk], NDArray[np.float64]], asked: Any, by: Counted | None) -> Measure:
         def measured(chunk: Chunk, _places: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -133,11 +133,11 @@ def measure_for(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook | No
 
         return measured
 
-    if rule == "entropy-band":
+    if asked_for == "entropy":
         return counted(entropies, model, None if book is None else counted_by(model))
-    if rule == "learnability-band":
+    if asked_for == "spread":
         return Spread(model, tokenizer, recipe, counts)
-    if rule == "proxy":
+    if asked_for == "proxy-loss":
         proxy = _proxy(recipe, tokenizer).to(model.device)
         return counted(losses, proxy, None if book is None else counted_by(proxy))
     return None

@@ -68,7 +68,7 @@ def resolve(group: str, name: str, folder: Path, shipped: Mapping[str, Function]
         return cast("Function", _named(group, name, folder))
     offered = _offered(group)
     if name not in offered:
-        raise InputError(unknown(group, name, shipped))
+        raise InputError(f"unknown {WORDS[group]} {shown(name)}: {choices_like(group, name, shipped)}")
     try:
         found = offered[name].load()
     except Exception as error:  # a package may fail in any way while it is imported
@@ -104,8 +104,8 @@ def is_known(group: str, name: str, shipped: Iterable[str]) -> bool:
     return name in shipped or bool(module and function) or name in _offered(group)
 
 
-def unknown(group: str, name: str, shipped: Iterable[str]) -> str:
-    """Say that nothing has a name, and what has one that is like it.
+def choices_like(group: str, name: str, shipped: Iterable[str]) -> str:
+    """Say what has a name that is like one that nothing has.
 
     Parameters
     ----------
@@ -123,26 +123,11 @@ def unknown(group: str, name: str, shipped: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> unknown(JUDGES, "exactly", ["exact"])
-    "unknown judge 'exactly': did you mean 'exact'? One of your own is MODULE:FUNCTION or FILE.py:FUNCTION"
+    >>> choices_like(JUDGES, "exactly", ["exact"])
+    "did you mean 'exact'? One of your own is MODULE:FUNCTION or FILE.py:FUNCTION"
     """
-    return f"unknown {WORDS[group]} {shown(name)}: {nearest(name, [*shipped, *_offered(group)])} {own_form()}"
-
-
-def own_form() -> str:
-    """Say how a function of one's own is named.
-
-    Returns
-    -------
-    str
-        One sentence.
-
-    Examples
-    --------
-    >>> own_form()
-    'One of your own is MODULE:FUNCTION or FILE.py:FUNCTION'
-    """
-    return f"One of your own is {_FORMS}"
+    own = nearest(name, [*shipped, *_offered(group)])
+    return f"{own}{'' if own.endswith('?') else '.'} One of your own is {_FORMS}"
 
 
 def check_call(group: str, name: str, function: Callable[..., Any], *values: Any, **named: Any) -> None:

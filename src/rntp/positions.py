@@ -9,21 +9,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import ComputeLedgerError, InputError, shown
 from rntp.corpus import Chunk
+from rntp.plugins import POSITIONS, check_call, resolve, said
 from rntp.recipe import PositionSpec
 
 #: Where a sentence ends: its mark, what may close it, and white space; or an empty line.
 _SENTENCE = re.compile(r"[.!?:][\"')\]]*(?=\s)|\n(?=\s*\n)")
 #: Chunks in a row without a place after which a corpus is said to have none.
 PATIENCE = 10_000
-#: What a rule needs to know of the model, by rule: entropy of each next token, spread of the group's rewards at each
-#: candidate, loss of a smaller model at each token.
-MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy loss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _band(
 
 def _needed(measured: NDArray[np.float64] | None, chunk: Chunk, spec: PositionSpec) -> NDArray[np.float64]:
     if measured is None or measured.shape != (len(chunk.ids),):
-        raise InputError(f"positions: rule {spec.rule!r} needs the {MEASURED[spec.rule]} of each token of the chunk")
+        raise InputError(f"positions: rule {spec.rule!r} needs the {spec.measured} of each token of the chunk")
     return measured
 
 
@@ -141,6 +140,61 @@ RULE_FUNCTIONS: dict[str, Rule] = {
     "proxy": _band,
     "marked": _marked,
 }
+
+
+def rule_of(spec: PositionSpec) -> Rule:
+    """Find a rule.
+
+    Parameters
+    ----------
+    spec : PositionSpec
+        Its name, and where files are looked for.
+
+    Returns
+    -------
+    callable
+        A shipped rule, or one of somebody's own, whose positions are checked and put in order.
+
+    Examples
+    --------
+    >>> rule_of(PositionSpec("strides"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: positions: unknown position rule 'strides': did you mean 'stride'? ...FUNCTION
+    """
+    if spec.rule in RULE_FUNCTIONS:
+        return RULE_FUNCTIONS[spec.rule]
+    label = f"positions: rule {shown(spec.rule)}"
+    try:
+        function: Callable[..., Any] = resolve(POSITIONS, spec.rule, spec.folder, RULE_FUNCTIONS)
+        asked = ("chunk", "spec", "generator", "measured")[: 4 if spec.measure else 3]
+        check_call(POSITIONS, spec.rule, function, *asked)
+    except InputError as error:
+        raise InputError(f"positions: {error}") from None
+
+    def rule(
+        chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, measured: NDArray[np.float64] | None
+    ) -> NDArray[np.int64]:
+        more = (_needed(measured, chunk, spec),) if spec.measure else ()
+        try:
+            found = np.asarray(function(chunk, spec, chance, *more))
+        except ComputeLedgerError:
+            raise
+        except Exception as error:  # whatever somebody else's code does
+            raise InputError(f"{label}: {said(error)}") from error
+        return _checked(found, chunk, spec, label)
+
+    return rule
+
+
+def _checked(found: NDArray[Any], chunk: Chunk, spec: PositionSpec, label: str) -> NDArray[np.int64]:
+    """Positions in order, those without enough before and behind them left out."""
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InputError(
+            f"{label}: gave an array of {found.dtype}, shape {found.shape}: one row of whole numbers is needed"
+        )
+    if outside := [int(one) for one in found if not 0 <= one <= len(chunk.ids)]:
+        raise InputError(f"{label}: gave {outside[0]}: the chunk has tokens 0 to {len(chunk.ids) - 1}")
+    return np.intersect1d(found.astype(np.int64), _allowed(chunk, spec))
 
 
 def wanted(kind: str, kinds: Sequence[str]) -> bool:
@@ -167,7 +221,11 @@ def wanted(kind: str, kinds: Sequence[str]) -> bool:
 
 
 def positions(
-    chunk: Chunk, spec: PositionSpec, chance: np.random.Generator, measured: NDArray[np.float64] | None = None
+    chunk: Chunk,
+    spec: PositionSpec,
+    chance: np.random.Generator,
+    measured: NDArray[np.float64] | None = None,
+    rule: Rule | None = None,
 ) -> NDArray[np.int64]:
     """Choose places in a chunk.
 
@@ -180,7 +238,9 @@ def positions(
     chance : numpy.random.Generator
         Of the draw.
     measured : ndarray, optional
-        What a rule of :data:`MEASURED` asks for, per token [-].
+        What the rule asks for (``spec.measured``), per token [-].
+    rule : callable, optional
+        As :func:`rule_of` finds it; looked up where it is left out.
 
     Returns
     -------
@@ -194,11 +254,9 @@ def positions(
     >>> positions(chunk, spec, np.random.default_rng(0)).tolist()
     [4, 9, 14]
     """
-    if spec.rule not in RULE_FUNCTIONS:
-        raise InputError(f"positions: unknown rule {shown(spec.rule)}: {nearest(spec.rule, RULE_FUNCTIONS)}")
     if not wanted(chunk.kind, spec.kinds):
         return np.empty(0, dtype=np.int64)
-    return RULE_FUNCTIONS[spec.rule](chunk, spec, chance, measured)
+    return (rule or rule_of(spec))(chunk, spec, chance, measured)
 
 
 def candidates(chunk: Chunk, spec: PositionSpec, chance: np.random.Generator) -> NDArray[np.int64]:
@@ -260,7 +318,11 @@ Measure = Callable[[Chunk, NDArray[np.int64]], NDArray[np.float64]]
 
 
 def chosen(
-    chunk: Chunk, spec: PositionSpec, draw: tuple[int, int], measure: Measure | None = None
+    chunk: Chunk,
+    spec: PositionSpec,
+    draw: tuple[int, int],
+    measure: Measure | None = None,
+    rule: Rule | None = None,
 ) -> NDArray[np.int64]:
     """Choose places in a chunk by a rule that may ask a model.
 
@@ -273,7 +335,9 @@ def chosen(
     draw : tuple of int and int
         Seed and turn of the chunk: the draw depends on them only [-], [-].
     measure : callable, optional
-        Gives the array that a rule of :data:`MEASURED` asks for, from a chunk and the places that may be chosen.
+        Gives the array that the rule asks for, from a chunk and the places that may be chosen.
+    rule : callable, optional
+        As for :func:`positions`.
 
     Returns
     -------
@@ -289,10 +353,10 @@ def chosen(
     """
     chance = np.random.default_rng(draw)
     measured = None
-    if spec.rule in MEASURED and measure is not None and wanted(chunk.kind, spec.kinds):
-        asked = candidates(chunk, spec, chance) if spec.rule == "learnability-band" else _allowed(chunk, spec)
+    if spec.measured and measure is not None and wanted(chunk.kind, spec.kinds):
+        asked = candidates(chunk, spec, chance) if spec.measured == "spread" else _allowed(chunk, spec)
         measured = measure(chunk, asked) if asked.size else np.full(len(chunk.ids), np.nan)
-    return positions(chunk, spec, chance, measured)
+    return positions(chunk, spec, chance, measured, rule)
 
 
 def no_place(spec: PositionSpec, n_chunks: int) -> InputError:
@@ -354,9 +418,9 @@ def places(
     >>> [len(place.gold_ids) for place in places([chunk, chunk], PositionSpec(gold_tokens=2))]
     [2, 2]
     """
-    barren, fruitful, turn = 0, False, -1
+    barren, fruitful, turn, rule = 0, False, -1, rule_of(spec)
     for turn, chunk in enumerate(read):
-        found = chosen(chunk, spec, (seed, turn), measure)
+        found = chosen(chunk, spec, (seed, turn), measure, rule)
         barren = 0 if found.size else barren + 1
         fruitful = fruitful or bool(found.size)
         if barren >= patience:

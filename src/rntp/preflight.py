@@ -16,9 +16,10 @@ from rntp.arguments import grpo_config
 from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
 from rntp.models import marker_id, question_ids
-from rntp.positions import MEASURED, places
+from rntp.positions import places, rule_of
 from rntp.problems import problems
-from rntp.recipe import Recipe
+from rntp.recipe import MEASURED, Recipe
+from rntp.reward import RewardOptions, try_reward
 
 
 def check_recipe(recipe: Recipe, processes: int = 1) -> None:
@@ -32,6 +33,8 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
     computeledger.errors.InputError: [report] trackers 'tensorbord': did you mean 'tensorboard'?
     """
     grpo_config(recipe, processes)
+    rule_of(recipe.positions)
+    try_reward(recipe.reward.name, recipe.folder, RewardOptions.of(recipe.reward), recipe.positions.gold_tokens)
     if recipe.rl.engine != "transformers" and importlib.util.find_spec("vllm") is None:
         raise InputError(
             f"[rl] engine {shown(recipe.rl.engine)}: vllm is not installed; 'transformers' needs nothing more"
@@ -44,7 +47,10 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
         except (RuntimeError, ImportError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"[report] trackers {shown(name)}: cannot be used here: {reason}") from None
-    if recipe.positions.rule == "proxy" and not (recipe.folder / recipe.positions.proxy / "config.json").is_file():
+    if (
+        recipe.positions.measured == MEASURED["proxy"]
+        and not (recipe.folder / recipe.positions.proxy / "config.json").is_file()
+    ):
         raise InputError(f"[positions] proxy {shown(recipe.positions.proxy)}: no folder with a config.json")
     if recipe.controls.judge and not (recipe.folder / recipe.controls.judge / "config.json").is_file():
         raise InputError(f"[controls] judge {shown(recipe.controls.judge)}: no folder with a config.json")
@@ -87,7 +93,7 @@ def check_tokens(recipe: Recipe, tokenizer: Any, context_tokens: float = math.in
                 f"thought {thought.budget} + gold {positions.gold_tokens} + 1 tokens are needed"
             )
         # whatever a rule makes of a model, it can only choose among the places that any rule may take
-        spec = replace(positions, rule="random") if positions.rule in MEASURED else positions
+        spec = replace(positions, rule="random", measure="") if positions.measured else positions
         length = spec.context_tokens + spec.gold_tokens
         sides = [split(recipe.corpus, recipe.folder, recipe.seed)]
         sides += [_held_out(recipe)] if _is_held_out(recipe) else []

@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rntp import plugins
+
 RULES = ("random", "several", "stride", "entropy-band", "learnability-band", "sentence", "proxy", "marked")
 REWARDS = (
     "log-likelihood-gain", "probability", "first-token", "exact-prefix", "token-boundary-prefix", "token-accuracy",
     "similarity-bleu", "similarity-chrf", "entropy-weighted-gain", "self-evaluation",
 )  # fmt: skip
+#: What a rule asks of a model, per token of a chunk: entropy of the prediction, spread of a group's rewards at each
+#: candidate, loss of a smaller model.
+MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy-loss"}
 #: Qwen3 with a causal smear of the embeddings.
 SMEAR = "qwen3-smear"
 CONTROLS = (
@@ -22,6 +27,11 @@ CONTROLS = (
 
 def _among(*choices: str) -> dict[str, Any]:
     return {"choices": choices}
+
+
+def _open(group: str, *choices: str) -> dict[str, Any]:
+    """Names that ship, beside which a recipe may name functions of its own."""
+    return {"choices": choices, "group": group}
 
 
 def _within(low: float, high: float = float("inf")) -> dict[str, Any]:
@@ -106,7 +116,7 @@ class ThoughtSpec:
 class PositionSpec:
     """Where in a text the model thinks."""
 
-    rule: str = field(default="random", metadata=_among(*RULES))
+    rule: str = field(default="random", metadata=_open(plugins.POSITIONS, *RULES))
     per_chunk: int = field(default=1, metadata=_within(1))
     stride: int = field(default=64, metadata=_within(1))
     context_tokens: int = field(default=512, metadata=_within(1))
@@ -117,22 +127,31 @@ class PositionSpec:
     high: float = field(default=1.0, metadata=_within(0))
     candidates: int = field(default=4, metadata=_within(1))
     proxy: str = ""
+    measure: str = field(default="", metadata=_among("", *MEASURED.values()))
+    options: Mapping[str, Any] = field(default_factory=dict)
     skip_first_gold: int = field(default=1, metadata=_within(0))
     kinds: tuple[str, ...] = ()
     distinct: int = field(default=0, metadata=_within(0))
+    folder: Path = field(default=Path(), compare=False)
+
+    @property
+    def measured(self) -> str:
+        """What the rule asks of a model: a value of ``MEASURED``, or nothing."""
+        return MEASURED.get(self.rule, self.measure)
 
 
 @dataclass(frozen=True, slots=True)
 class RewardSpec:
     """What a thought is rewarded for."""
 
-    name: str = field(default="log-likelihood-gain", metadata=_among(*REWARDS))
+    name: str = field(default="log-likelihood-gain", metadata=_open(plugins.REWARDS, *REWARDS))
     nll_weight: float = field(default=0.0, metadata=_within(0))
     scorer: str = field(default="policy", metadata=_among("policy", "ema", "frozen"))
     ema_decay: float = field(default=0.999, metadata=_within(0, 1))
     k: int = field(default=0, metadata=_within(0))
     per_token: bool = False
     entropy_power: float = field(default=1.0, metadata=_within(0))
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +223,8 @@ class Recipe:
     corpus: CorpusSpec | None = None
     environments: tuple[EnvironmentSpec, ...] = ()
     thought: ThoughtSpec = field(default_factory=ThoughtSpec)
-    positions: PositionSpec = field(default_factory=PositionSpec)
-    reward: RewardSpec = field(default_factory=RewardSpec)
+    positions: PositionSpec = field(default_factory=PositionSpec, metadata={"short": "rule"})
+    reward: RewardSpec = field(default_factory=RewardSpec, metadata={"short": "name"})
     rl: RlSpec = field(default_factory=RlSpec)
     vllm: VllmSpec = field(default_factory=VllmSpec)
     controls: ControlSpec = field(default_factory=ControlSpec)

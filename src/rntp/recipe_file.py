@@ -8,16 +8,20 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import parse_toml, read_toml
-from rntp.recipe import EnvironmentSpec, Recipe, VllmSpec
+from rntp.plugins import choices_like, is_known, resolve, source_hash
+from rntp.recipe import MEASURED, RULES, EnvironmentSpec, PositionSpec, Recipe, VllmSpec
 
 #: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
 _BESIDE = ("vllm", "controls", "report")
+
+#: Tables that a text may stand for, and the setting that it then is.
+_SHORT = {one.name: one.metadata["short"] for one in dataclasses.fields(Recipe) if "short" in one.metadata}
 
 #: Largest count of a recipe: no run has more of anything.
 _MOST = 2.0**63
@@ -33,6 +37,7 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     computeledger.errors.InputError: nowhere.toml: no such file
     """
     given = read_toml(path)
+    _spell_out(given)
     for setting in settings:
         _set(given, setting)
     given.setdefault("name", path.resolve().parent.name if path.stem == "config" else path.stem)
@@ -51,9 +56,12 @@ def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     Traceback (most recent call last):
     computeledger.errors.InputError: [rl] unknown key 'group_sise': did you mean 'group_size'?
     """
+    given = dict(given)
+    _spell_out(given)
     recipe: Recipe = record(Recipe, given, "")
     output = recipe.output or f"runs/{recipe.name}"
-    recipe = dataclasses.replace(recipe, output=output, folder=folder)
+    positions = dataclasses.replace(recipe.positions, folder=folder)
+    recipe = dataclasses.replace(recipe, output=output, positions=positions, folder=folder)
     for problem in _contradictions(recipe):
         raise InputError(problem)
     return recipe
@@ -68,15 +76,16 @@ def document(recipe: Recipe) -> dict[str, Any]:
     >>> document(parse_recipe(given))["seed"]
     3
     """
-    out = dataclasses.asdict(recipe)
-    del out["folder"], out["output"]
+    out: dict[str, Any] = dataclasses.asdict(recipe)
+    del out["folder"], out["output"], out["positions"]["folder"]
     return {key: _written(value) for key, value in out.items() if value is not None}
 
 
 def fingerprint(recipe: Recipe) -> str:
     """Name a recipe by what is trained; what is measured and reported afterwards may change.
 
-    Settings at their defaults are left out, so that a setting of a later version leaves earlier runs their names.
+    Settings at their defaults are left out, so that a setting of a later version leaves earlier runs their names. Of a
+    reward or a rule of somebody's own the text counts too: :func:`own_code`.
 
     Examples
     --------
@@ -86,9 +95,34 @@ def fingerprint(recipe: Recipe) -> str:
     >>> fingerprint(parse_recipe(given)) == fingerprint(parse_recipe({**given, "report": {"places": 0}}))
     True
     """
-    trained = {name: table for name, table in _apart(recipe).items() if name not in (*_BESIDE, "folder", "output")}
+    trained = {name: table for name, table in _apart(recipe).items() if name not in (*_BESIDE, "output")}
+    if own := own_code(recipe):
+        trained["code"] = own
     text = json.dumps(_written(trained), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def own_code(recipe: Recipe) -> dict[str, str]:
+    """Hash the text of the rewards and rules of somebody's own that a recipe names; data are known by their names only.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from rntp.recipe import RewardSpec
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     _ = Path(name, "mine.py").write_text("def zero(scores, options): return scores.mask.sum(axis=1) * 0.0")
+    ...     list(own_code(Recipe(reward=RewardSpec("mine.py:zero"), folder=Path(name))))
+    ['reward.name']
+    """
+    out = {}
+    for table in ("positions", "reward"):
+        spec = getattr(recipe, table)
+        for field in dataclasses.fields(spec):
+            name, group = getattr(spec, field.name), field.metadata.get("group")
+            if group is not None and name not in field.metadata["choices"]:
+                found: Callable[..., Any] = resolve(group, name, recipe.folder, {})
+                out[f"{table}.{field.name}"] = source_hash(found, name)
+    return out
 
 
 def _apart(one: Any) -> Any:
@@ -97,7 +131,7 @@ def _apart(one: Any) -> Any:
         return [_apart(part) for part in one]
     if not dataclasses.is_dataclass(one):
         return one
-    given = {field.name: (getattr(one, field.name), field) for field in dataclasses.fields(one)}
+    given = {field.name: (getattr(one, field.name), field) for field in dataclasses.fields(one) if field.compare}
     return {name: _apart(value) for name, (value, field) in given.items() if value != _default(field)}
 
 
@@ -114,6 +148,13 @@ def _written(value: Any) -> Any:
     return [_written(one) for one in value] if isinstance(value, list | tuple) else value
 
 
+def _spell_out(given: dict[str, Any]) -> None:
+    """Write a text where a table belongs as the table's setting that it stands for: ``reward = "probability"``."""
+    for key, inner in _SHORT.items():
+        if isinstance(given.get(key), str):
+            given[key] = {inner: given[key]}
+
+
 def _set(given: dict[str, Any], setting: str) -> None:
     """Put one ``table.key=value`` into the document."""
     name, equals, text = setting.partition("=")
@@ -124,6 +165,8 @@ def _set(given: dict[str, Any], setting: str) -> None:
         value = parse_toml(f"value = {text}", "--set")["value"]
     except InputError:
         value = text.strip()
+    if not tables and key in _SHORT and isinstance(value, str):
+        tables, key = [key], _SHORT[key]
     for table in tables:
         given = given.setdefault(table, {})
         if not isinstance(given, dict):
@@ -184,9 +227,10 @@ def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
     fits = isinstance(given, int | float) if hint is float else isinstance(given, hint)
     if not fits or (isinstance(given, bool) and hint is not bool):
         raise InputError(f"{label} {shown(given)}: {words[hint]} is needed")
-    choices = bounds.get("choices")
-    if choices and given not in choices:
-        raise InputError(f"unknown {label} {shown(given)}: {nearest(given, choices)}")
+    choices, group = bounds.get("choices"), bounds.get("group")
+    if choices and given not in choices and not (group and is_known(group, given, choices)):
+        allowed = choices_like(group, given, choices) if group else nearest(given, choices)
+        raise InputError(f"unknown {label} {shown(given)}: {allowed}")
     low, high = bounds.get("low"), bounds.get("high")
     if isinstance(given, float) and not math.isfinite(given) and given != low:  # a bound of minus infinity may be said
         raise InputError(f"{label} {shown(given)}: a finite number is needed")
@@ -200,7 +244,7 @@ def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
 
 def _contradictions(recipe: Recipe) -> Iterator[str]:
     """What does not go together, most telling first."""
-    model, corpus, positions, thought = recipe.model, recipe.corpus, recipe.positions, recipe.thought
+    model, corpus, thought = recipe.model, recipe.corpus, recipe.thought
     if corpus is None and not recipe.environments:
         yield "nothing to train on: [corpus] or [[environments]] is needed"
     if corpus is not None and not corpus.source:
@@ -214,22 +258,11 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
         (corpus is None, recipe.rl.ntp_weight > 0, "rl.ntp_weight"),
     )
     yield from (f"{name} needs a [corpus]" for missing, wanted, name in needs if missing and wanted)
-    if positions.low > positions.high:
-        yield f"[positions] low {positions.low:g} is above high {positions.high:g}"
-    if positions.rule == "proxy" and not positions.proxy:
-        yield "[positions] rule 'proxy' needs proxy, the folder of a model"
+    yield from _positions(recipe.positions)
     if recipe.reward.nll_weight > 0 and recipe.rl.temperature != 1.0:
         yield (
             f"[reward] nll_weight with [rl] temperature {recipe.rl.temperature:g}: 1 is needed, as gold and thought "
             "share a pass"
-        )
-    least, most = positions.skip_first_gold + 1, positions.gold_tokens
-    if most < least:
-        yield f"[positions] gold_tokens {most}: at least {least} are needed, as skip_first_gold leaves out the first"
-    if positions.min_gold_tokens < least:
-        yield (
-            f"[positions] min_gold_tokens {positions.min_gold_tokens}: at least {least} are needed, more than "
-            f"skip_first_gold {positions.skip_first_gold}, or a continuation has no token that is scored"
         )
     if not thought.start or not thought.end or thought.start == thought.end:
         yield "[thought] start and end: two different markers are needed"
@@ -238,6 +271,24 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
     yield from _budget(recipe)
     yield from _vllm(recipe)
     yield from _environments(recipe.environments)
+
+
+def _positions(positions: PositionSpec) -> Iterator[str]:
+    """A rule that lacks what it needs, or is given what is not for it, and continuations that are too short."""
+    if positions.low > positions.high:
+        yield f"[positions] low {positions.low:g} is above high {positions.high:g}"
+    if positions.measure and positions.rule in RULES:
+        yield f"[positions] measure: is for a rule of your own; {shown(positions.rule)} measures what it needs"
+    if positions.measured == MEASURED["proxy"] and not positions.proxy:
+        yield f"[positions] rule {shown(positions.rule)} needs proxy, the folder of a model"
+    least, most = positions.skip_first_gold + 1, positions.gold_tokens
+    if most < least:
+        yield f"[positions] gold_tokens {most}: at least {least} are needed, as skip_first_gold leaves out the first"
+    if positions.min_gold_tokens < least:
+        yield (
+            f"[positions] min_gold_tokens {positions.min_gold_tokens}: at least {least} are needed, more than "
+            f"skip_first_gold {positions.skip_first_gold}, or a continuation has no token that is scored"
+        )
 
 
 def _budget(recipe: Recipe) -> Iterator[str]:

@@ -7,14 +7,19 @@ the model's greedy continuation and the predictions held here agree up to and in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sacrebleu
 from numpy.typing import NDArray
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import ComputeLedgerError, InputError, nearest, shown
+from rntp import plugins
+from rntp.plugins import check_call, resolve, said
+from rntp.recipe import RewardSpec
 
 Floats = NDArray[np.float64]
 ADVANTAGES = ("group-mean", "leave-one-out")
@@ -69,11 +74,19 @@ class RewardOptions:
         weigh as much as short ones.
     entropy_power : float
         Exponent of the entropy that weighs a token's gain [-].
+    own : mapping
+        Settings of somebody's own reward, as the recipe gives them (``[reward] options``).
     """
 
     k: int = 0
     per_token: bool = False
     entropy_power: float = 1.0
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: RewardSpec) -> RewardOptions:
+        """Take them from a recipe."""
+        return cls(spec.k, spec.per_token, spec.entropy_power, spec.options)
 
 
 def scored_mask(lengths: Sequence[int], skip_first: int = 1) -> NDArray[np.bool_]:
@@ -209,8 +222,9 @@ def _self_evaluation(scores: GoldScores, options: RewardOptions) -> Floats:
     return scores.self_evaluation
 
 
+Reward = Callable[[GoldScores, RewardOptions], Floats]
 #: name -> from scores and options to one number per thought
-REWARDS: dict[str, Callable[[GoldScores, RewardOptions], Floats]] = {
+REWARDS: dict[str, Reward] = {
     "log-likelihood-gain": _log_likelihood_gain,
     "probability": _probability,
     "first-token": _first_token,
@@ -224,28 +238,80 @@ REWARDS: dict[str, Callable[[GoldScores, RewardOptions], Floats]] = {
 }
 
 
-def reward_named(name: str) -> Callable[[GoldScores, RewardOptions], Floats]:
+def reward_named(name: str, folder: Path = Path()) -> Reward:
     """Find a reward.
 
     Parameters
     ----------
     name : str
-        One of ``REWARDS``.
+        One of ``REWARDS``, or a function of somebody's own as :mod:`rntp.plugins` finds it.
+    folder : Path
+        The recipe's, where files are looked for.
 
     Returns
     -------
     callable
-        From scores and options to one number per thought.
+        From scores and options to one number per thought; of somebody's own it is checked that they are.
 
     Examples
     --------
     >>> reward_named("log-likelihood")
     Traceback (most recent call last):
-    computeledger.errors.InputError: unknown reward 'log-likelihood': did you mean 'log-likelihood-gain'?
+    computeledger.errors.InputError: unknown reward 'log-likelihood': did you mean 'log-likelihood-gain'? ...FUNCTION
     """
-    if name not in REWARDS:
-        raise InputError(f"unknown reward {shown(name)}: {nearest(name, REWARDS)}")
-    return REWARDS[name]
+    function: Callable[..., Any] = resolve(plugins.REWARDS, name, folder, REWARDS)
+    if name in REWARDS:
+        return REWARDS[name]
+    check_call(plugins.REWARDS, name, function, "scores", "options")
+
+    def reward(scores: GoldScores, options: RewardOptions) -> Floats:
+        try:
+            values = np.asarray(function(scores, options), dtype=np.float64)
+        except ComputeLedgerError:
+            raise
+        except Exception as error:  # whatever somebody else's code does
+            raise InputError(f"reward {shown(name)}: {said(error)}") from error
+        if values.shape != (count := len(scores.gold_ids),):
+            raise InputError(
+                f"reward {shown(name)}: gave an array of shape {values.shape}: one number for each of {count} thoughts "
+                f"is needed, shape ({count},)"
+            )
+        if not np.isfinite(values).all():
+            row = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise InputError(f"reward {shown(name)}: gave {values[row]} for thought {row}: a finite number is needed")
+        return values
+
+    return reward
+
+
+def try_reward(name: str, folder: Path, options: RewardOptions, gold_tokens: int) -> None:
+    """Call a reward of somebody's own once, on scores that are made up: what is wrong with it shows before training.
+
+    Parameters
+    ----------
+    name : str
+        Of the reward; one that ships is not tried.
+    folder : Path
+        The recipe's.
+    options : RewardOptions
+        The recipe's.
+    gold_tokens : int
+        Length of the continuations [-].
+
+    Examples
+    --------
+    >>> try_reward("math:hypot", Path(), RewardOptions(), 4)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: reward 'math:hypot': TypeError: must be real number, not GoldScores ...
+    """
+    reward = reward_named(name, folder)
+    if name in REWARDS:
+        return
+    chance, shape = np.random.default_rng(0), (4, gold_tokens)
+    log_probs, baseline = -chance.exponential(size=(2, *shape))
+    ids, guesses = chance.integers(0, 9, size=(2, *shape))
+    mask = scored_mask([gold_tokens, gold_tokens, gold_tokens, max(gold_tokens - 1, 1)], min(1, gold_tokens - 1))
+    reward(GoldScores(ids, log_probs, baseline, -baseline, guesses, mask, lambda row: " ".join(map(str, row))), options)
 
 
 def with_truncation(

@@ -23,7 +23,7 @@ from rntp.lazy import Lazy, Renewed
 from rntp.measures import measure_for
 from rntp.mixture import TEXT as TEXT_ROWS
 from rntp.mixture import Rows, drawn_sources, mixed_rows
-from rntp.positions import MEASURED, PATIENCE, Place, chosen, no_place, places, places_at, wanted
+from rntp.positions import PATIENCE, Place, chosen, no_place, places, places_at, rule_of, wanted
 from rntp.problems import problems
 from rntp.recipe import Recipe
 from rntp.run_folder import POSITIONS, read_json, write_json
@@ -62,17 +62,17 @@ def select(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook) -> list[
     True
     """
     spec, weights = recipe.positions, _weights(recipe)
-    if spec.rule not in MEASURED or TEXT_ROWS not in weights:
+    if not spec.measured or TEXT_ROWS not in weights:
         return None
     needed = drawn_sources(weights, row_count(recipe), recipe.seed).count(TEXT_ROWS)
     needed = min(needed, spec.distinct) if spec.distinct else needed
-    state, measure = PartialState(), measure_for(recipe, model, tokenizer, book)
+    state, measure, rule = PartialState(), measure_for(recipe, model, tokenizer, book), rule_of(spec)
     read = enumerate(_chunks(recipe, tokenizer))
     found: list[list[int]] = []
     barren = total = 0
     while total < needed:
         turn, chunk = list(itertools.islice(read, state.num_processes))[state.process_index]
-        for some in gather_object([chosen(chunk, spec, (recipe.seed, turn), measure).tolist()]):
+        for some in gather_object([chosen(chunk, spec, (recipe.seed, turn), measure, rule).tolist()]):
             found.append(some)
             total, barren = total + len(some), 0 if some else barren + 1
         if barren >= PATIENCE:
@@ -89,7 +89,7 @@ def selection(recipe: Recipe, model: Any, tokenizer: Any, books: RunLedger) -> S
     >>> selection(Recipe(), None, None, RunLedger(None, None, RunMachine())) is None
     True
     """
-    if recipe.positions.rule not in MEASURED:
+    if not recipe.positions.measured:
         return None
     path, state = Path(recipe.output) / POSITIONS, PartialState()
     before = read_json(path)

@@ -29,7 +29,7 @@ from rntp.evaluate import evaluate, places_of
 from rntp.machine import measure_next_token, this_machine
 from rntp.mixture import Rows
 from rntp.models import counted_by, load_model
-from rntp.positions import MEASURED, Place
+from rntp.positions import Place
 from rntp.preflight import check_recipe, check_tokens
 from rntp.recipe import Recipe
 from rntp.rows import choose_rows, next_token_documents, selection
@@ -107,7 +107,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
     model, tokenizer = load_model(base, recipe.thought)
     check_tokens(recipe, tokenizer, getattr(model.config, "max_position_embeddings", None) or math.inf)
     # where weights are sharded, a device holds the whole model only while a rule asks it
-    is_sharded, asks = os.environ.get("ACCELERATE_USE_FSDP", "") == "true", recipe.positions.rule in MEASURED
+    is_sharded, asks = os.environ.get("ACCELERATE_USE_FSDP", "") == "true", bool(recipe.positions.measured)
     model.to(state.device if asks or not is_sharded else "cpu").eval()
     counted = counted_by(model, recipe.name)
     books = RunLedger(folder / LEDGER if state.is_main_process else None, counted, machine, run=recipe.name)

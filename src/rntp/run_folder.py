@@ -6,6 +6,7 @@ It holds ``recipe.json``, ``base/`` (the model before RL), ``checkpoint-N/``, ``
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from computeledger.errors import InputError, shown
 from computeledger.files import read_json as read_json_file
 from computeledger.files import read_json_lines
 from rntp.recipe import Recipe
-from rntp.recipe_file import document, fingerprint
+from rntp.recipe_file import document, fingerprint, own_code
 
 RECIPE, METRICS, LEDGER, SUMMARY = "recipe.json", "metrics.jsonl", "ledger.jsonl", "summary.json"
 POSITIONS = "positions.json"
@@ -41,7 +42,10 @@ def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
         return
     if fresh or before.get("fingerprint") == fingerprint(recipe) or not _has_work(folder):
         return
-    changed = next(_changes(before.get("recipe", {}), document(recipe)), "by another version")
+    old, new = before.get("code", {}), own_code(recipe)
+    edited = (f"the code of {name} has changed" for name in new if old.get(name) != new[name])
+    changes = itertools.chain(_changes(before.get("recipe", {}), document(recipe)), edited)
+    changed = next(changes, "by another version")
     raise InputError(
         f"output {shown(str(folder))}: holds a run of another recipe ({changed}); --fresh begins anew, or give "
         "another output"
@@ -75,7 +79,10 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
             shutil.rmtree(path, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     where = str(recipe.folder.resolve())
-    write_json(folder / RECIPE, {"fingerprint": fingerprint(recipe), "recipe": document(recipe), "folder": where})
+    code = {"code": own} if (own := own_code(recipe)) else {}
+    write_json(
+        folder / RECIPE, {"fingerprint": fingerprint(recipe), **code, "recipe": document(recipe), "folder": where}
+    )
 
 
 def read_written_recipe(folder: Path) -> tuple[dict[str, Any], Path | None]:

@@ -85,7 +85,7 @@ class RntpTrainer(GuardedTrainer):
         self.recipe, self.rows, self.extras = recipe, rows, extras or Extras()
         self._check(tokenizer)
         self._start, self._end = (marker_id(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
-        self._reward = rewarding.reward_named(recipe.reward.name)
+        self._reward = rewarding.reward_named(recipe.reward.name, recipe.folder)
         copies = {"frozen": recipe.reward.scorer == "frozen" or recipe.thought.kl_weight > 0,
                   "ema": recipe.reward.scorer == "ema"}  # fmt: skip
         base, ema = (copy.deepcopy(model).eval().requires_grad_(False) if one else None for one in copies.values())
@@ -275,7 +275,7 @@ class RntpTrainer(GuardedTrainer):
 
     def _values(self, thoughts: _Thoughts, scored: Scored) -> tuple[rewarding.Floats, rewarding.Floats]:
         """Rewards of the thoughts, and what no thought would have had."""
-        spec, base = self.recipe.reward, scored.baseline
+        base = scored.baseline
         if base is None:
             raise InputError("scores without a baseline")
         said = None if scored.self_evaluation is None else _array(scored.self_evaluation)
@@ -284,7 +284,7 @@ class RntpTrainer(GuardedTrainer):
             _array(base.entropies), scored.gold.argmax_ids.cpu().numpy(), self._gold_mask(thoughts),
             self._tokenizer.decode, said,
         )  # fmt: skip
-        options = RewardOptions(spec.k, spec.per_token, spec.entropy_power)
+        options = RewardOptions.of(self.recipe.reward)
         values = self._reward(with_thought, options) - self._length_costs(thoughts)
         if said is not None:
             return values, np.full(len(values), np.nan)

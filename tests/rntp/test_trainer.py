@@ -79,9 +79,16 @@ def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
         {"thought": ThoughtSpec(budget=12, truncation="drop", length_weight=0.1), "temperature": 1.3},
         {"thought": ThoughtSpec(budget=12, truncation="keep", kl_weight=0.3), "reward": RewardSpec(scorer="frozen")},
         {"advantage": "leave-one-out", "scale": "none", "micro_batch": 4, "ntp_weight": 0.5, "ntp_sequences": 3},
-        {"gradient_checkpointing": True, "reward": RewardSpec(nll_weight=0.5)},
+        {"gradient_checkpointing": True, "reward": RewardSpec("tests.rntp.own:gain", nll_weight=0.5)},
     ],
-    ids=["default", "gold and text", "drop and length", "keep, frozen and KL", "small passes", "recomputed"],
+    ids=[
+        "default",
+        "gold and text",
+        "drop and length",
+        "keep, frozen and KL",
+        "small passes",
+        "recomputed, own reward",
+    ],
 )
 def test_losses_and_weights_are_the_plain_loop_s(given: dict[str, Any], tmp_path: Path) -> None:
     recipe = tiny.recipe(tmp_path, **given)
