@@ -85,7 +85,23 @@ class RewardOptions:
 
     @classmethod
     def of(cls, spec: RewardSpec) -> RewardOptions:
-        """Take them from a recipe."""
+        """Take them from a recipe.
+
+        Parameters
+        ----------
+        spec : RewardSpec
+            Its table.
+
+        Returns
+        -------
+        RewardOptions
+            With the settings of somebody's own reward.
+
+        Examples
+        --------
+        >>> RewardOptions.of(RewardSpec(k=2, options={"most": 1.0})).own["most"]
+        1.0
+        """
         return cls(spec.k, spec.per_token, spec.entropy_power, spec.options)
 
 
@@ -296,7 +312,7 @@ def try_reward(name: str, folder: Path, options: RewardOptions, gold_tokens: int
     options : RewardOptions
         The recipe's.
     gold_tokens : int
-        Length of the continuations [-].
+        Length of the continuations [token].
 
     Examples
     --------
