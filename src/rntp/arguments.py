@@ -10,7 +10,7 @@ from accelerate import PartialState
 from trl import GRPOConfig
 
 from computeledger.errors import InputError
-from rntp.recipe import Recipe
+from rntp.recipe import TRACKERS, Recipe
 
 _ENGINES = {"vllm-colocate": "colocate", "vllm-server": "server"}
 
@@ -84,5 +84,5 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
         vllm_tensor_parallel_size=vllm.tensor_parallel, vllm_max_model_length=vllm.context_tokens or None,
         vllm_importance_sampling_mode="token_truncate",
         save_strategy="steps", save_steps=rl.save_steps or rl.steps, eval_strategy="no", logging_steps=1,
-        report_to=list(recipe.report.trackers) or "none", disable_tqdm=True,
+        report_to=[name for name in recipe.report.trackers if name not in TRACKERS] or "none", disable_tqdm=True,
     )  # fmt: skip

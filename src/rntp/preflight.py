@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
-
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import InputError, shown
 from rntp.arguments import grpo_config
 from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
@@ -20,6 +18,7 @@ from rntp.positions import places, rule_of
 from rntp.problems import problems
 from rntp.recipe import MEASURED, Recipe
 from rntp.reward import RewardOptions, try_reward
+from rntp.trackers import check_trackers
 
 
 def check_recipe(recipe: Recipe, processes: int = 1) -> None:
@@ -39,14 +38,7 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
         raise InputError(
             f"[rl] engine {shown(recipe.rl.engine)}: vllm is not installed; 'transformers' needs nothing more"
         )
-    for name in recipe.report.trackers:
-        if name not in INTEGRATION_TO_CALLBACK:
-            raise InputError(f"[report] trackers {shown(name)}: {nearest(name, INTEGRATION_TO_CALLBACK)}")
-        try:
-            INTEGRATION_TO_CALLBACK[name]()
-        except (RuntimeError, ImportError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"[report] trackers {shown(name)}: cannot be used here: {reason}") from None
+    check_trackers(recipe)
     if (
         recipe.positions.measured == MEASURED["proxy"]
         and not (recipe.folder / recipe.positions.proxy / "config.json").is_file()

@@ -19,6 +19,8 @@ REWARDS = (
 MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy-loss"}
 #: Qwen3 with a causal smear of the embeddings.
 SMEAR = "qwen3-smear"
+#: Trackers whose files a run's folder holds.
+TRACKERS = ("tensorboard", "wandb", "mlflow")
 CONTROLS = (
     "ntp-equal-tokens", "ntp-equal-time", "mixed-sft", "empty-thought", "swapped-thought", "frozen-scorer",
     "independent-scorer", "overlap", "repeats",

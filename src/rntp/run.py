@@ -47,6 +47,7 @@ from rntp.run_folder import (
     write_json,
 )
 from rntp.sampling import Sampling
+from rntp.trackers import tracking
 from rntp.trainer import Extras, RntpTrainer
 
 #: Told the stage, its step, its steps, and figures of the step.
@@ -200,14 +201,14 @@ def _train(
 ) -> RntpTrainer:
     """RL, from the last whole checkpoint on."""
     folder = Path(recipe.output)
-    trainer = RntpTrainer(
-        model, tokenizer, rows, recipe, books, Extras(next_token_documents(recipe, tokenizer), None, callbacks)
-    )
-    trainer.remove_callback(PrinterCallback)
-    last = last_checkpoint(folder)
-    if trainer.accelerator.is_main_process:
-        trim_metrics(folder, int(last.name.rpartition("-")[2]) if last else 0)
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    with tracking(recipe) as trackers:
+        extras = Extras(next_token_documents(recipe, tokenizer), None, [*trackers, *callbacks])
+        trainer = RntpTrainer(model, tokenizer, rows, recipe, books, extras)
+        trainer.remove_callback(PrinterCallback)
+        last = last_checkpoint(folder)
+        if trainer.accelerator.is_main_process:
+            trim_metrics(folder, int(last.name.rpartition("-")[2]) if last else 0)
+        trainer.train(resume_from_checkpoint=str(last) if last else None)
     return trainer
 
 

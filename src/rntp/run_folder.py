@@ -1,7 +1,7 @@
 """The folder of a run: whose it is, whether it may be gone on with, and what it has said so far.
 
 It holds ``recipe.json``, ``base/`` (the model before RL), ``checkpoint-N/``, ``final/``, ``metrics.jsonl``,
-``ledger.jsonl`` and, once the run has ended, ``summary.json``.
+``ledger.jsonl``, ``tracking/`` where trackers are asked for and, once the run has ended, ``summary.json``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rntp.recipe_file import document, fingerprint, own_code
 
 RECIPE, METRICS, LEDGER, SUMMARY = "recipe.json", "metrics.jsonl", "ledger.jsonl", "summary.json"
 POSITIONS = "positions.json"
-BASE, FINAL = "base", "final"
+BASE, FINAL, TRACKING = "base", "final", "tracking"
 
 
 def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
@@ -75,7 +75,13 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     if before is not None and (fresh or before.get("fingerprint") != fingerprint(recipe)):
         for name in (METRICS, LEDGER, SUMMARY, POSITIONS):
             (folder / name).unlink(missing_ok=True)
-        for path in [folder / BASE, folder / f"{BASE}.part", folder / FINAL, *folder.glob("checkpoint-*")]:
+        for path in [
+            folder / BASE,
+            folder / f"{BASE}.part",
+            folder / FINAL,
+            folder / TRACKING,
+            *folder.glob("checkpoint-*"),
+        ]:
             shutil.rmtree(path, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     where = str(recipe.folder.resolve())

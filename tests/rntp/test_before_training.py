@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from computeledger.actuals.run_ledger import read_ledger
 from computeledger.actuals.run_summary import BESIDE_RL, summary
@@ -85,7 +86,7 @@ def test_a_missing_tracker_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     def missing() -> None:
         raise RuntimeError("TensorBoardCallback requires tensorboard\nto be installed.")
 
-    monkeypatch.setitem(check_recipe.__globals__["INTEGRATION_TO_CALLBACK"], "tensorboard", missing)
+    monkeypatch.setitem(INTEGRATION_TO_CALLBACK, "tensorboard", missing)
     recipe = read_recipe(TEXT, [f"output={tmp_path}", "report.trackers=['tensorboard']"])
     with pytest.raises(InputError, match=r"trackers 'tensorboard': .* requires tensorboard to be installed\."):
         check_recipe(recipe)
