@@ -29,7 +29,7 @@ def test_the_rows_of_a_token_sum_to_its_time(tuning: str, lengths: tuple[int, in
     names = {one["name"]: one["share_fraction"] for one in document["components"]["decode"]}
     assert ("usual tuning" in names) == (tuning == "usual")
     assert sum(names.values()) == pytest.approx(1, rel=1e-9)
-    text = found.view().headline
+    text = found.view().context
     assert ("prefills of other requests" in text) == (names["prefills of other requests"] > 0.5)
 
 

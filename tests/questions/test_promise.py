@@ -146,7 +146,7 @@ def test_a_chance_that_no_number_of_replicas_gives_is_said_in_one_line() -> None
     left = kept["out_of_reach_at_90_percent"]
     assert kept["at_90_percent"] is None and left["quantity"] == "tpot_s"
     assert left["attained_s"] > left["limit_s"] == pytest.approx(0.009)
-    assert "More replicas do not make it 90 %" in answer.view().headline
+    assert "More replicas do not make it 90 %" in answer.view().context
     assert promised()["promise"]["out_of_reach_at_90_percent"] is None
 
 

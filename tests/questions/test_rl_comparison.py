@@ -52,8 +52,8 @@ def test_a_slow_phase_is_named_and_mended_first(plain: RLAnswer) -> None:
     assert one.largest is not None and one.largest.name == "weight sync"
     assert one.savings[0].name == "weight sync as expected"
     assert one.savings[0].saved_s == pytest.approx(wait_s, rel=0.02)
-    headline = answer.view(working=False).headline
-    assert "slower than more than 99" in headline and "weight sync as expected" in headline.lower()
+    view = answer.view(working=False)
+    assert "slower than more than 99" in view.headline and "weight sync as expected" in view.context.lower()
     rest = next(phase for phase in one.phases if phase.name == REST)
     # medians of samples do not add up to the median of their sum, but nearly
     assert rest.measured_s == pytest.approx(rest.expected.p50, abs=0.03 * plain.step_s.p50)

@@ -135,7 +135,7 @@ def test_a_promise_says_what_more_slots_save_and_ends_with_all_of_them() -> None
     few, every = (answer.to_dict() for answer in answers)
     by_slots = few["gpus_by_adapter_slots"]
     assert by_slots["16"] == few["gpus"]
-    assert f"With --max-loras 64: {few['gpus_by_adapter_slots']['64']} GPU" in view_of(answers[0]).headline
+    assert f"With --max-loras 64: {few['gpus_by_adapter_slots']['64']} GPU" in view_of(answers[0]).context
     assert list(by_slots.values()) == sorted(by_slots.values(), reverse=True)
     assert by_slots["64"] == every["gpus"] < few["gpus"]
     assert "gpus_by_adapter_slots" not in every

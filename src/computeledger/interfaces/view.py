@@ -64,9 +64,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An answer as it is shown; ``links`` are addresses of the app with their words, which only the app shows."""
+    """An answer as it is shown.
+
+    ``headline`` is one line that stands alone: subject, answer, 90 % interval; ``context`` has the sentences behind it.
+    ``links`` are addresses of the app with their words, which only the app shows.
+    """
 
     headline: str
+    context: str = ""
     tiles: tuple[Tile, ...] = ()
     plots: tuple[Plot, ...] = ()
     tables: tuple[Table, ...] = ()

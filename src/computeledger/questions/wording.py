@@ -317,6 +317,56 @@ def interval_words(value: Any, unit: str) -> str:
     return span(point(value, "p05"), point(value, "p95"), unit)
 
 
+def headline_words(subject: str, answer: str, value: Any = None, unit: str = "") -> str:
+    """One line that stands alone: what was asked about, the answer, and the 90 % interval of its first figure.
+
+    Examples
+    --------
+    >>> cost = {"p05": 2.0, "p50": 3.48, "p95": 6.58}
+    >>> headline_words("DeepSeek-V3 on 8 H200", "$3.48 per million output tokens", cost, "USD").replace(chr(160), " ")
+    'DeepSeek-V3 on 8 H200: $3.48 per million output tokens (90 %: $2 to $6.58)'
+    >>> headline_words("H200", "63 facts")
+    'H200: 63 facts'
+    """
+    ends = "" if value is None else ends_words(value, unit)
+    return f"{subject}: {answer}{f' ({ends})' if ends else ''}"
+
+
+def ends_words(value: Any, unit: str) -> str:
+    """The 90 % interval of a document's quantity inside a sentence, empty where it is exact to the printed digits.
+
+    Examples
+    --------
+    >>> ends_words({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "x").replace(chr(160), " "), ends_words(2.0, "x")
+    ('90 %: 1 to 3 x', '')
+    """
+    ends = interval_words(value, unit)
+    return f"90{_SPACE}%: {ends.replace(' – ', ' to ')}" if ends else ""
+
+
+def short_model(model: str) -> str:
+    """Name of a model as people say it: without its publisher.
+
+    Examples
+    --------
+    >>> [short_model(one) for one in ("deepseek-ai/DeepSeek-V3", "meta-llama/Meta-Llama-3.1-405B", "own/config.json")]
+    ['DeepSeek-V3', 'Llama-3.1-405B', 'own/config.json']
+    """
+    name = model_words(model)
+    return name if name.endswith(".json") else name.rpartition("/")[2].removeprefix("Meta-")
+
+
+def chips_words(n: float, name: str) -> str:
+    """How many of a chip, by its short name.
+
+    Examples
+    --------
+    >>> chips_words(8, "H200"), chips_words(1, "H200"), chips_words(16384, "H100")
+    ('8 H200', 'one H200', '16,384 H100')
+    """
+    return f"one {name}" if n == 1 else f"{n:,.0f} {name}"
+
+
 def fact_words(name: str) -> str:
     """Name of a fact in words; its unit stands with its value.
 

@@ -24,6 +24,8 @@ def print_view(view: View) -> None:
         note(out, _plain("; ".join(view.asked)))
     if view.headline:
         out.print(Text(_plain(view.headline)))
+    if view.context:
+        out.print(Text(_plain(view.context)))
     for text in view.warnings:
         out.print(Text(_plain(text), style="bold red"))
     for text in view.notes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots.clues import pulls_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import interval_words, percent, point, words
+from computeledger.questions.wording import headline_words, interval_words, percent, point, words
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -35,7 +35,8 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     found = answer.to_dict()
     active = found["n_params_active"]
     against = found["conflicts"]
-    said = f" In conflict with the others: {', '.join(against)}." if against else " No clue contradicts the others."
+    said = f"In conflict with the others: {', '.join(against)}." if against else "No clue contradicts the others."
+    size = f"about {words(point(active), 'params')} active parameters"
     caption = (
         "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "
         "below it goes from the median of all other clues to that of all."
@@ -44,10 +45,8 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     return View(
         title="A closed model's sheet",
         overline="sheet",
-        headline=(
-            f"About {words(point(active), 'params')} active parameters, {interval_words(active, 'params')} with 90 % "
-            f"confidence.{said if len(found['clues']) > 1 else ''}"
-        ),
+        headline=headline_words(f"A closed model, {_told_by(found['clues'])}", size, active, "params"),
+        context=said if len(found["clues"]) > 1 else "",
         tiles=tuple(_tile(found, key) for key in _NAMES),
         plots=(Plot("active", "Active parameters, and what each clue does to them", caption, figure, "clues"),),
         tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
@@ -56,6 +55,11 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
         sources=tuple(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())),
     )  # fmt: skip
+
+
+def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
+    """The clues, as they were given."""
+    return ", ".join(f"{one['clue']} {one['said']}" for one in clues)
 
 
 def _tile(found: Mapping[str, Any], key: str) -> Tile:

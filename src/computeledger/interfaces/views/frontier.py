@@ -12,7 +12,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.interfaces.views.growth import assumed_table, growth_view, heading
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import interval_words, joined, percent, point, show, span, words
+from computeledger.questions.wording import headline_words, interval_words, joined, percent, point, show, span, words
 from computeledger.units import MONTH_S, format_percent, format_si
 
 Document = Mapping[str, Any]
@@ -102,7 +102,8 @@ def _forecast(document: Document) -> View:
     )  # fmt: skip
     return View(
         title=f"A run of {target}",
-        headline=f"{_reached(document, target)}{_stopped(document)}",
+        headline=_reached(document, target),
+        context=_stopped(document),
         tiles=_forecast_tiles(document),
         plots=plots_,
         tables=(
@@ -117,17 +118,15 @@ def _forecast(document: Document) -> View:
 
 def _reached(document: Document, target: str) -> str:
     """When the run is possible, or that one as large is known; a record is known by quarter."""
-    date = document["date"]
+    date, subject = document["date"], f"A training run of {target}"
     if document["largest_known"] >= document["target"]:
-        return f"A run of {target} is known: the largest one had reached that by the end of the quarter, {date['p50']}."
-    return f"{_subject(document)} {target} on {date['p50']}, 90 % interval {date['p05']} to {date['p95']}."
-
-
-def _subject(document: Document) -> str:
-    """What is forecast: the trend, or the trend under a scenario."""
-    if document["scenario"] == TREND:
-        return "The trend of the largest runs reaches"
-    return f"With {document['scenario']} ({document['scenario_note']}) the largest run reaches"
+        return headline_words(
+            subject, f"known, the largest one had reached that by the end of the quarter, {date['p50']}"
+        )
+    growth = "the trend of the largest runs reaches it on"
+    if document["scenario"] != TREND:
+        growth = f"with {document['scenario']} ({document['scenario_note']}) the largest run reaches it on"
+    return headline_words(subject, f"{growth} {date['p50']} (90\u00a0%: {date['p05']} to {date['p95']})")
 
 
 def _stopped(document: Document) -> str:
@@ -136,7 +135,7 @@ def _stopped(document: Document) -> str:
     if not rows or any(step_months(row)[1] != HARDLY for row in rows):
         return ""
     return (
-        f" The date counts FLOP alone: on {words(point(document['needs']['chips']), '')} chips, with a stop of the "
+        f"The date counts FLOP alone: on {words(point(document['needs']['chips']), '')} chips, with a stop of the "
         "whole job for every failure at rates measured on up to 16K GPUs, a run hardly advances."
     )
 
@@ -233,15 +232,13 @@ def _hours(document: Document) -> Table:
 
 def _systems(document: Document) -> View:
     counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
-    headline = (
-        f"{words(point(document['chips']), '')} chips, {counts[0]} H100-equivalents in bf16 and {counts[1]} in 8 bit. "
-        f"{system_sentence(document)}."
-    )
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     months = [(name, value, "FLOP") for name, value in document["flop_per_month"].items()]
     return View(
         title=document["spec"],
-        headline=headline,
+        headline=_system_headline(document),
+        context=f"{words(point(document['chips']), '')} chips: {counts[0]} H100-equivalents in bf16, {counts[1]} in 8 "
+        f"bit. {system_sentence(document)}.",
         tiles=_system_tiles(document),
         plots=(
             Plot("batches", "MFU by batch", _BATCHES, plots.batches_figure(document), "dense.step_s"),
@@ -464,6 +461,14 @@ def step_months(row: Document) -> tuple[str, str]:
     """Months of a run without stops and with them; where stops leave less than a tenth of the time, only that."""
     busy, calendar = (row[key] / MONTH_S for key in ("busy_s", "calendar_s"))
     return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else HARDLY
+
+
+def _system_headline(document: Document) -> str:
+    """What the system trains in the months asked about."""
+    trains = document["trains"]
+    flop, given = trains["dense"]["flop"], format_percent(trains["utilization_fraction"])
+    said = f"trains {show(point(flop), 'FLOP')} in {trains['months']:.3g} months at {given} of the bf16 peak"
+    return headline_words(document["spec"], said, flop, "FLOP")
 
 
 def system_sentence(document: Document) -> str:

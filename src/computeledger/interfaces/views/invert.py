@@ -11,7 +11,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import interval_words, point, words
+from computeledger.questions.wording import headline_words, interval_words, point, words
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -33,10 +33,15 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title=f"{sheet['name']}: what its prices reveal",
         asked=(f"per million tokens: {prices}", sheet["origin"], *sheet["notes"]),
-        headline=(
-            f"About {words(point(active), 'params')} active parameters, {interval_words(active, 'params')} with 90 % "
-            f"confidence. {unknown} of {len(document['identified'])} quantities are not identified by prices."
+        headline=headline_words(
+            f"A model sold at {prices} per million tokens"
+            if sheet["origin"] == "given"
+            else f"{sheet['name']}, sold at {prices}",
+            f"about {words(point(active), 'params')} active parameters",
+            active,
+            "params",
         ),
+        context=f"{unknown} of {len(document['identified'])} quantities are not identified by prices.",
         tiles=tuple(_tile(document, key) for key in _NAMES),
         plots=_plots(document),
         tables=(_clues(document), _weights(document), _margins(document), *_rejected(document)),

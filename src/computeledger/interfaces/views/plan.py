@@ -17,11 +17,13 @@ from computeledger.questions.wording import (
     UTILIZATION_WORDS,
     anchor_words,
     choice_words,
+    headline_words,
     input_phrase,
     interval_words,
     model_words,
     percent,
     point,
+    short_model,
     span,
     step_words,
     words,
@@ -74,6 +76,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         title=document["title"],
         asked=_asked(document),
         headline=_headline(document),
+        context=_context(document),
         notes=(
             *(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
             *document.get("remarks", ()),
@@ -100,16 +103,24 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _headline(document: Mapping[str, Any]) -> str:
-    total = document["total"]
+    total, phases = document["total"], document["phases"]
     hours, usd = words(point(total["gpu_hours"]), "GPU-hours"), words(point(total["usd"]), "USD")
     # a plan of serving alone need not cover the model's life
-    whole = "to serve it" if set(document["phases"]) == {"inference"} else "over the model's life"
-    said = f"{hours} and {usd} {whole}{', experiments included' if document['experiments'] else ''}"
-    said = f"{said}. {_currencies(document['shares'])}".strip()
-    if "income" in document:
-        said = f"{said} {income_sentence(document['income'])}"
+    whole = "to serve it" if set(phases) == {"inference"} else "over its life"
+    more = ", experiments included" if document["experiments"] else ""
+    models = " and ".join(dict.fromkeys(short_model(one["model"]) for one in phases.values()))
+    return headline_words(models, f"{hours} and {usd} {whole}{more}", total["gpu_hours"], "GPU-hours")
+
+
+def _context(document: Mapping[str, Any]) -> str:
+    """What takes the most, what it earns, and where the spread comes from."""
     drivers = " and ".join(input_phrase(one["name"]) for one in document["drivers"][:_NAMED])
-    return f"{said} The spread comes mostly from {drivers}." if drivers else said
+    said = (
+        _currencies(document["shares"]),
+        income_sentence(document["income"]) if "income" in document else "",
+        f"The spread comes mostly from {drivers}." if drivers else "",
+    )
+    return " ".join(part for part in said if part)
 
 
 def _currencies(shares: Mapping[str, Any]) -> str:

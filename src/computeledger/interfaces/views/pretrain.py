@@ -19,10 +19,13 @@ from computeledger.questions.answers.pretraining.answer import PretrainAnswer
 from computeledger.questions.wording import (
     MFU_WORDS,
     UTILIZATION_WORDS,
+    chips_words,
+    headline_words,
     lora_words,
     model_words,
     percent,
     point,
+    short_model,
     show,
     width_words,
     words,
@@ -61,7 +64,8 @@ def view(answer: PretrainAnswer, working: bool) -> View:
     return View(
         title=f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}",
         asked=_asked(document),
-        headline=_headline(document),
+        headline=_headline(document, answer.setting.machine.system.accelerator.short_name),
+        context=_context(document),
         tiles=tuple(tile(document, *one) for one in _TILES),
         facts=tuple(_facts(document)),
         plots=(*_plots(document), *(step_plots(step) if step is not None else ())),
@@ -102,11 +106,17 @@ def _published(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Tab
     return published_hours(known, document["gpu_hours"]) if is_same else ()
 
 
-def _headline(document: Mapping[str, Any]) -> str:
-    days, hours = words(point(document["effective_days"]), "days"), point(document["effective_gpu_hours"])
+def _headline(document: Mapping[str, Any], chip: str) -> str:
+    days, hours = document["effective_days"], words(point(document["effective_gpu_hours"]), "GPU-hours")
+    said = f"{words(point(days), 'days')}, {hours} and {words(point(document['effective_usd']), 'USD')}"
+    model, tokens = short_model(document["model"]), format_si(point(document["tokens"]))
+    subject = f"{model} on {tokens} tokens with {chips_words(document['n_gpus'], chip)}"
+    return headline_words(subject, said, days, "days")
+
+
+def _context(document: Mapping[str, Any]) -> str:
     mfu = percent(point(document["mfu_fraction"]))
-    bound = document["binds_words"]
-    return f"{days} and {words(hours, 'GPU-hours')} with failures, at {mfu} MFU. What binds a step: {bound}."
+    return f"Failures are included. MFU is {mfu}. What binds a step: {document['binds_words']}."
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:

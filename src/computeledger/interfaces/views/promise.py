@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table
-from computeledger.questions.wording import headroom, percent, words
+from computeledger.questions.wording import chips_words, headline_words, headroom, percent, short_model, words
 from computeledger.units import format_count
 
 #: Tiers as readers know them.
@@ -15,8 +15,20 @@ PLACES = {"hbm": "HBM", "host": "host memory", "ssd": "flash", "pool": "the shar
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "whole request"}
 
 
-def promise_headline(document: Mapping[str, Any]) -> str:
-    """The fleet, what it attains of each promise, and how surely."""
+def promise_headline(document: Mapping[str, Any], chip: str) -> str:
+    """How many GPUs keep the promise, and how surely."""
+    kept, chance = document["promise"], document["promise"]["kept_probability"]
+    limits = ", ".join(f"{_limit_name(one)} {words(one['limit_s'], 's')}" for one in kept["limits"])
+    if kept["goodput"] is not None:
+        limits = f"{percent(kept['goodput']['share_fraction'])} of the requests within {limits}"
+    surely = "" if chance is None else f", with a chance of about {100 * chance:.0f} %"
+    return headline_words(
+        f"{short_model(document['model'])} on {chips_words(document['gpus'], chip)}", f"keeps {limits}{surely}"
+    )
+
+
+def promise_context(document: Mapping[str, Any]) -> str:
+    """The fleet, what it attains of each promise, and what would be surer."""
     kept = document["promise"]
     parts = [
         f"{_limit_name(one)} {words(one['attained_s'], 's')} of {words(one['limit_s'], 's')}" for one in kept["limits"]
@@ -27,16 +39,17 @@ def promise_headline(document: Mapping[str, Any]) -> str:
     layout = {"layout": document["layout"]} if "pools" not in document else {}
     fleet = _fleet({**kept["finalists"][0], **layout})
     fleet += f" with at most {kept['max_batch']} sequences" if kept["max_batch"] else ""
-    keeps = "keeps" if document["gpus"] == 1 else "keep"
-    said = f"{format_count(document['gpus'], 'GPU')} {keeps} the promise: {fleet}, simulated: {', '.join(parts)}."
-    chance, room = kept["kept_probability"], headroom(kept["headroom_fraction"])
+    said = f"{fleet[:1].upper()}{fleet[1:]}, simulated: {', '.join(parts)}."
     said += _memory_sentence(document) + _slots_sentence(document)
-    if chance is None:
-        return f"{said} {room[0].upper()}{room[1:]}."
+    room = headroom(kept["headroom_fraction"])
+    said = f"{said} {room[0].upper()}{room[1:]}."
+    if kept["kept_probability"] is None:
+        return said
     surest = kept["at_90_percent"]
-    more = f" For a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}." if surest else ""
-    more = more if surest and surest["gpus"] > document["gpus"] else "" if surest else f" {_no_surer(kept)}."
-    return f"{said} The chance that this holds is about {100 * chance:.0f} %; {room}.{more}"
+    if surest is None:
+        return f"{said} {_no_surer(kept)}."
+    more = f" For a chance of 90 %: {format_count(surest['gpus'], 'GPU')}, {_fleet(surest)}."
+    return f"{said}{more if surest['gpus'] > document['gpus'] else ''}"
 
 
 def _memory_sentence(document: Mapping[str, Any]) -> str:

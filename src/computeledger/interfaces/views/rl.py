@@ -12,7 +12,18 @@ from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.rl.answer import RLAnswer
-from computeledger.questions.wording import interval_words, lora_words, model_words, percent, point, show, words
+from computeledger.questions.wording import (
+    chips_words,
+    headline_words,
+    interval_words,
+    lora_words,
+    model_words,
+    percent,
+    point,
+    short_model,
+    show,
+    words,
+)
 from computeledger.units import KILO, format_count, format_percent, format_si
 
 #: Share of the GPU-time that is rounding, of a side that never waits.
@@ -38,7 +49,8 @@ def view(answer: RLAnswer, working: bool) -> View:
     return View(
         title=_title(document),
         asked=_asked(document),
-        headline=_headline(document),
+        headline=_headline(document, answer.setting.system.accelerator.short_name),
+        context=_context(document),
         tiles=tuple(tile(document, *one) for one in _TILES),
         facts=tuple(_facts(document)),
         plots=_plots(document),
@@ -99,46 +111,65 @@ _MOST_TOLD = 0.99
 _TOLD = 1e-3
 
 
-def _headline(document: Mapping[str, Any]) -> str:
+def _headline(document: Mapping[str, Any], chip: str) -> str:
+    """What the run takes; of a measured step, whether it is normal."""
+    subject = f"RL of {short_model(document['model'])} on {chips_words(document['n_gpus'], chip)}"
     if "comparison" in document:
-        return _verdict(document["comparison"])
+        return _verdict(subject, document["comparison"])
+    hours, usd = document["gpu_hours"], words(point(document["usd"]), "USD")
+    name, share = _largest(document)
+    steps = format_si(point(document["steps"]))
+    said = f"{words(point(hours), 'GPU-hours')} and {usd} for {steps} steps, {percent(share)} of it {name}"
+    return headline_words(subject, said, hours, "GPU-hours")
+
+
+def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
+    """The phase that takes the most GPU-time, and its share."""
     shares = {name: point(one["fraction"]) for name, one in document["phases"].items()}
-    largest = max(shares, key=lambda name: shares[name])
-    hours, tokens = words(point(document["gpu_hours"]), "GPU-hours"), words(point(document["tokens"]), "tokens")
+    name = max(shares, key=lambda name: shares[name])
+    return name, shares[name]
+
+
+def _context(document: Mapping[str, Any]) -> str:
+    """How many tokens are sampled, what idles, and what a token costs beside one of pretraining."""
+    if "comparison" in document:
+        return _differs(document["comparison"])
     idle_fraction = point(document["idle_fraction"])
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
+    beta = words(point(document["beta_gpu_time"]), "")
     return (
-        f"{hours} for {tokens} sampled; {largest} takes {percent(shares[largest])}, {idle} idles{paced}. Beta in "
-        f"GPU-time is "
-        f"{words(point(document['beta_gpu_time']), '')}, where a pretraining token costs 6."
+        f"{words(point(document['tokens']), 'tokens')} are sampled; {idle} of the GPU-time idles{paced}. Beta in "
+        f"GPU-time is {beta}, where a pretraining token costs 6."
     )
 
 
-def _verdict(one: Mapping[str, Any]) -> str:
-    """Whether a measured step is normal, and which of its phases is most of the difference."""
-    step = one["step"]
-    taken, expected = words(step["measured_s"], "s"), step["expected_s"]
-    ends = interval_words(expected, "s") or words(point(expected), "s")
-    share = one["slower_than_fraction"]
+def _verdict(subject: str, one: Mapping[str, Any]) -> str:
+    """Whether a measured step is normal."""
+    step, share = one["step"], one["slower_than_fraction"]
+    taken = words(step["measured_s"], "s")
     if one["verdict"] == "within":
-        said = f"Normal: {taken} is within what runs like this take ({ends})."
+        said = f"normal, a step of {taken} is within what runs like this take"
     else:
         beyond = share if one["verdict"] == "slower" else 1 - share
         most = f"{percent(beyond)}" if beyond <= _MOST_TOLD else f"more than {percent(_MOST_TOLD)}"
-        word = {"slower": "Slow", "faster": "Fast"}[one["verdict"]]
-        said = f"{word}: {taken} is {one['verdict']} than {most} of runs like this, which take {ends}."
-    if one["other_run"]:
-        said = f"The log is of another run (below). {said}"
+        word = {"slower": "slow", "faster": "fast"}[one["verdict"]]
+        said = f"{word}, a step of {taken} is {one['verdict']} than {most} of runs like this"
+    return headline_words(subject, said, step["expected_s"], "s")
+
+
+def _differs(one: Mapping[str, Any]) -> str:
+    """Which phase of a measured step is most of the difference, and what would help."""
+    said = ["The log is of another run (below)."] if one["other_run"] else []
     if (name := one["differs_most"]) is not None:
         phase = one["phases"][name]
         own, expected_s = words(phase["measured_s"], "s"), words(point(phase["expected_s"]), "s")
-        said += f" It differs most in {name}: {own} against {expected_s}."
+        said.append(f"It differs most in {name}: {own} against {expected_s}.")
     if one["levers"]:
         best = one["levers"][0]
         change = f"{best['name'][0].upper()}{best['name'][1:]} ({best['why']})"
-        said += f" {change} would save most: {words(best['saved_s'], 's')} a step."
-    return said
+        said.append(f"{change} would save most: {words(best['saved_s'], 's')} a step.")
+    return " ".join(said)
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from computeledger.interfaces.views.corpus import corpus_sentence, corpus_table
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.loras import adapter_facts, mask_facts
-from computeledger.interfaces.views.promise import promise_facts, promise_headline, promise_tables
+from computeledger.interfaces.views.promise import promise_context, promise_facts, promise_headline, promise_tables
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.views.traffic import design_table, traffic_facts
@@ -27,7 +27,9 @@ from computeledger.questions.wording import (
     alike_words,
     anchor_words,
     burst_words,
+    chips_words,
     engine_words,
+    headline_words,
     interval_class_words,
     margins_words,
     meets_words,
@@ -35,6 +37,7 @@ from computeledger.questions.wording import (
     place_words,
     point,
     pools_words,
+    short_model,
     width_words,
     words,
 )
@@ -69,7 +72,8 @@ def view(answer: ServingAnswer, working: bool) -> View:
     return View(
         title=_title(document),
         asked=_asked(document),
-        headline=_headline(document) + corpus_sentence(document),
+        headline=_headline(document, answer.setting.system.accelerator.short_name),
+        context=f"{_context(document)}{corpus_sentence(document)}".strip(),
         tiles=tiles,
         reference="physical limit" if any(one.reference for one in tiles) else "",
         facts=tuple(_facts(document)),
@@ -132,20 +136,30 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     return f"{replicas}{idle}", *named, each, engine_words(document), *searched
 
 
-def _headline(document: Mapping[str, Any]) -> str:
+def _headline(document: Mapping[str, Any], chip: str) -> str:
+    """What output costs, and how fast a user sees it; of a promise, what keeps it."""
     if "promise" in document:
-        return promise_headline(document)
-    cost = words(point(document["usd_per_mtok_output"]), "USD/Mtok").removesuffix("/Mtok")
+        return promise_headline(document, chip)
+    gpus = document.get("gpus", document["n_gpus_per_replica"] * document["n_replicas"])
     of_one = document["output_tokens_per_s_per_user"]
-    first = f"has its one token after {words(point(document['ttft_s']), 's')}"
-    sees = first if of_one is None else f"sees {words(point(of_one), 'tokens/s')}"
+    speed = f"its one token after {words(point(document['ttft_s']), 's')}"
+    speed = speed if of_one is None else f"{words(point(of_one), 'tokens/s')} per user"
+    cost = document["usd_per_mtok_output"]
+    said = f"{words(point(cost), 'USD')} per million output tokens at {speed}"
+    return headline_words(f"{short_model(document['model'])} on {chips_words(gpus, chip)}", said, cost, "USD")
+
+
+def _context(document: Mapping[str, Any]) -> str:
+    """How it is laid out, what it waits for, and whether a fleet carries its load."""
+    if "promise" in document:
+        return promise_context(document)
     where = f"{_layout_words(document)} at batch {_batch(document)}"
     if "fleet" in document and "pools" in document:
         where = f"{where}, as that load fills it"
     elif "fleet" in document:
         where = f"{document['fleet']['n_replicas']} x {where}, as that load fills it"
-    said = f"{where}: a million output tokens cost {cost}, and each user {sees}. {_waits(document)}"
-    return f"{said} {_carried(document['fleet'])}" if "fleet" in document else said.rstrip()
+    carried = _carried(document["fleet"]) if "fleet" in document else ""
+    return " ".join(part for part in (f"{where}.", _waits(document), carried) if part)
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:

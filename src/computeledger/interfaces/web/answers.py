@@ -109,6 +109,14 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
 
 
+@functools.lru_cache(maxsize=_KEPT)
+def _line_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """The answer in one line, and what stands behind it."""
+    page = page_named(name)
+    view = page.view(_answer(page, dict(query)))
+    return _json({"headline": view.headline, "context": view.context})
+
+
 def _has_working(answer: Answer) -> bool:
     return not isinstance(answer.source, CommandAnswer) or answer.source.has_working
 
@@ -147,6 +155,7 @@ def _read_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
 #: What each kind of address is answered with, and what that is.
 _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], str]] = {
     "api": (_document_bytes, "application/json"),
+    "line": (_line_bytes, "application/json"),
     "csv": (_csv_bytes, "text/csv; charset=utf-8"),
     "view": (_view_bytes, "application/json"),
     "read": (_read_bytes, "application/json"),

@@ -8,22 +8,24 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import FileResponse, HTMLResponse
 
 from computeledger.errors import nearest, shown
 from computeledger.interfaces.page import version
 from computeledger.interfaces.web.answers import Question, Reply, answered
 from computeledger.interfaces.web.attended import attended
+from computeledger.interfaces.web.docs_site import DOCS, docs_file, docs_problem
 from computeledger.interfaces.web.guard import Guard, plain
 from computeledger.interfaces.web.pages import PAGES
 from computeledger.interfaces.web.shell import absent_html, page_html
 from computeledger.interfaces.web.spec import LONGEST, Page
+from computeledger.interfaces.web.start import start_html
 from computeledger.progress import Progress, StoppedError, listening
 from computeledger.units import KIB
 
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 #: Addresses that programs ask; the others are for people.
-_DATA = ("/api/", "/csv/", "/view/", "/static/", "/read/")
+_DATA = ("/api/", "/csv/", "/view/", "/line/", "/static/", "/read/")
 #: Most of a text that is pasted.
 MOST_PASTED_BYTES = int(256 * KIB)
 Ask = Callable[[Question, Progress], Reply | None]
@@ -58,8 +60,13 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
     app.middleware("http")(Guard(token))
 
     @app.get("/", include_in_schema=False)
-    def home() -> RedirectResponse:
-        return RedirectResponse(f"/{PAGES[0].name}")
+    def home() -> HTMLResponse:
+        return HTMLResponse(start_html(PAGES))
+
+    @app.get(f"{DOCS}/{{name:path}}", include_in_schema=False)
+    def docs(name: str) -> Response:
+        file = docs_file(name)
+        return FileResponse(file) if file else HTMLResponse(absent_html(docs_problem(name), PAGES), 404)
 
     @app.get("/static/{name}", include_in_schema=False)
     def static(name: str) -> Response:
@@ -81,7 +88,7 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
             description=_described(page),
             responses=_RESPONSES, openapi_extra={"parameters": _parameters(page)}, name=f"api {page.name}",
         )  # fmt: skip
-        for kind in ("csv", "view"):
+        for kind in ("csv", "view", "line"):
             reply = functools.partial(_answer, ask, kind, page.name)
             app.add_api_route(f"/{kind}/{page.name}", reply, include_in_schema=False)
         if page.read is not None:

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
+from computeledger.interfaces.web.docs_site import DOCS
+
 _COOKIE = "computeledger_token"
 #: Names under which this machine calls itself, exactly.
 _LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
@@ -27,6 +29,8 @@ _HEADERS = {
         "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
     ),
 }
+#: Pages of the documentation start with a script of their own in the page.
+_DOCS_HEADERS = {"Content-Security-Policy": f"script-src 'self' 'unsafe-inline'; {_HEADERS['Content-Security-Policy']}"}
 Next = Callable[[Request], Awaitable[Response]]
 
 
@@ -41,7 +45,7 @@ class Guard:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         """Answer, or refuse in one line."""
         response = self._refusal(request) or self._without_token(request) or await call_next(request)
-        response.headers.update(_HEADERS)
+        response.headers.update(_HEADERS | _DOCS_HEADERS if request.url.path.startswith(f"{DOCS}/") else _HEADERS)
         return response
 
     def _refusal(self, request: Request) -> Response | None:

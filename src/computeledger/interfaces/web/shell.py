@@ -32,6 +32,11 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
     )
 
 
+def rendered(name: str, **given: Any) -> str:
+    """Another page of the app's own, from its template."""
+    return _TEMPLATES.get_template(name).render(version=version(), current="", **given)
+
+
 def absent_html(message: str, pages: Sequence[Page]) -> str:
     """What stands where no page is: one line, and the pages that there are.
 

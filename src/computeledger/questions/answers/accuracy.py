@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,20 @@ from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Given
+from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answer import Answer, from_python
 from computeledger.validation.accuracy.peers import Peer, beside
 from computeledger.validation.accuracy.publish import write_parts
-from computeledger.validation.accuracy.table import Published, comparison_of, published, shipped_part
+from computeledger.validation.accuracy.table import (
+    Errors,
+    Published,
+    comparison_of,
+    errors_of,
+    kinds_of,
+    published,
+    shipped_part,
+)
 from computeledger.validation.compare import Comparison, comparison_document
 
 #: Columns that a question chooses rows by, beside the workload.
@@ -87,6 +97,24 @@ def answer_accuracy(question: AccuracyQuestion) -> AccuracyAnswer:
         given = ", ".join(f"{name} {', '.join(getattr(question, name))}" for name in _CHOSEN if getattr(question, name))
         raise InputError(f"{given}: no published figure has all of these; leave one out")
     return AccuracyAnswer(question, table, comparison_of(table.rows), beside(table.rows))
+
+
+#: What tells of each workload best.
+_TELLING = {"serving": "step", "local": "step", "training": "step_time", "rl": "step_time"}
+
+
+@functools.cache
+def errors_by_workload() -> Mapping[str, Errors]:
+    """How far off times of each workload are, of other people's deployments and runs, as intervals promise them.
+
+    Examples
+    --------
+    >>> found = errors_by_workload()
+    >>> found["serving"].sources > 5, found["training"].median_abs_error < 0.3
+    (True, True)
+    """
+    found = {name: kinds_of(published(name, DEFAULT_TUNING).promised().rows) for name in _TELLING}
+    return {name: errors_of([row for row in rows if row["quantity"] == _TELLING[name]]) for name, rows in found.items()}
 
 
 def _write_anew(data: Path, home: Path) -> None:

@@ -55,6 +55,7 @@ PAGE = Page(
     "frontier", "Frontier", "What can power and money train, and when?", _CONTROLS, _answer,
     presets={
         "A 400 MW site of GB200": {},
+        "A 1 GW site of GB200": {"spec": "1 GW facility of gb200-gpu"},
         "A 5 GW site of GB200": {"spec": "5 GW facility of gb200-gpu"},
         "100,000 H100": {"spec": "100K chips of h100-sxm5-80gb"},
         "$10bn of GB200": {"spec": "$10bn of gb200-gpu"},

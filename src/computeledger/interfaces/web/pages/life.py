@@ -84,13 +84,13 @@ def _view(answer: Answer) -> View:
     found, dropped = answer.source
     view = ledger_view(answer.document, found.ledger)
     published = published_hours(*_modelled(answer.document))
-    headline = view.headline
+    context = view.context
     if published and "gpu_hours" in found.ledger.plan.sections["pretraining"]:
         first = published[0].rows[0]
-        headline += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
+        context += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
     return dataclasses.replace(
         view,
-        headline=headline,
+        context=context,
         tables=(*published, *view.tables),
         facts=(),  # below the plots, which are what a slider moves
         notes=(*_dropped(dropped), *view.notes, *(f"{label}: {text}" for label, text in view.facts)),

@@ -1,6 +1,9 @@
 // One page of the app: controls become an address, the address becomes an answer, the answer becomes tiles and plots.
 // Nothing is computed here: the server answers with texts and finished drawings.
 
+import { fetched as fetchedFrom } from "./fetching.js";
+import { dress, theme } from "./theme.js";
+
 const given = JSON.parse(document.getElementById("data").textContent);
 const controls = new Map(given.controls.map((one) => [one.name, one]));
 const form = document.getElementById("controls");
@@ -205,42 +208,14 @@ function fromAddress() {
 const SLOW_MS = 400;
 let asking = null, again = false, answered = null, refused = null, shownCount = 0, latest = null;
 
-async function fetched(path, signal, more = {}) {
-  let response;
-  try {
-    response = await fetch(path, { ...more, signal, headers: { Accept: "application/json, application/x-ndjson" } });
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw { control: "", message: "no answer: is `computeledger web` still running?" };
-  }
-  const unexpected = { control: "", message: `unexpected answer (${response.status})` };
-  if (!response.headers.get("content-type")?.includes("ndjson")) {
-    const body = await response.json().catch(() => unexpected);
-    if (!response.ok || signal?.aborted || body === unexpected) throw body;
-    return body;
-  }
-  // a long answer: lines that say how far it is, then the answer
-  let rest = "";
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const lines = (rest + part.value).split("\n");
-    rest = lines.pop();
-    for (const line of lines.map((one) => JSON.parse(one))) {
-      if (line.status === 200) return line.body;
-      if (line.status) throw line.body;
-      tellFar(line);
-    }
-  }
-  throw unexpected;
-}
-
+const fetched = (path, signal, more = {}) => fetchedFrom(path, signal, more, tellFar);
 let far = 0;
 
 // before a first answer the page says that one is on its way, and how far it is; later the last answer stays
 function computing(text) {
   byId("computing").textContent = text;
   byId("computing").hidden = !text;
-  byId("headline").hidden = Boolean(text);
+  byId("headline").hidden = byId("context").hidden = Boolean(text);
 }
 
 function tellFar({ done, total, what } = { done: 0, total: 0, what: "" }) {
@@ -386,6 +361,7 @@ async function show(view, other) {
   computing("");
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
   byId("headline").textContent = unbroken(view.headline);
+  byId("context").textContent = unbroken(view.context);
   byId("command").textContent = view.command;
   byId("how-working").hidden = !view.tiles.some((one) => one.key);
   byId("get-plan").hidden = view.plan === null;
@@ -762,11 +738,7 @@ async function copy(text, what) {
 
 // ---- look ----
 
-const theme = () => root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-
-function wear(name) {
-  root.dataset.theme = name;
-  byId("theme").setAttribute("aria-pressed", String(name === "dark"));
+function redrawn() {
   for (const canvas of canvases()) if (canvas.figure) { waiting.set(canvas, waiting.get(canvas) ?? canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
 }
 
@@ -833,7 +805,6 @@ byId("read")?.addEventListener("click", readPasted);
 byId("close-working").addEventListener("click", closeWorking);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
-byId("theme").addEventListener("click", () => { const next = theme() === "dark" ? "light" : "dark"; localStorage.setItem("theme", next); wear(next); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
 byId("print").addEventListener("click", () => print());
@@ -847,8 +818,7 @@ byId("get-csv").addEventListener("click", async () => {
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-const kept = localStorage.getItem("theme");
-wear(kept === "dark" || kept === "light" ? kept : theme());
+dress(redrawn);
 history.replaceState({ depth: 0 }, "");
 fromAddress();
 ask();

@@ -1,0 +1,90 @@
+"""The start page: what this is, five questions with their answers, how far off answers are, and where to read more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from computeledger.interfaces.web.docs_site import DOCS, docs_folder, repository_url
+from computeledger.interfaces.web.pages import page_named
+from computeledger.interfaces.web.shell import rendered
+from computeledger.interfaces.web.spec import Page
+from computeledger.questions.answers.accuracy import errors_by_workload
+from computeledger.questions.wording import percent
+
+WHAT = "What a language model costs to train, tune and serve, with sources and error bars"
+#: What was measured of each workload, in the words of one line.
+_MEASURED = {"serving": "serving, a token", "training": "training, a step", "rl": "RL, a step"}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with a page that answers it, and the preset of that page, or nothing for its defaults."""
+
+    question: str
+    page: str
+    preset: str = ""
+
+    @property
+    def query(self) -> str:
+        """What its address asks."""
+        return urlencode(page_named(self.page).presets[self.preset]) if self.preset else ""
+
+    @property
+    def address(self) -> str:
+        """Where it is answered.
+
+        Examples
+        --------
+        >>> Example("What does a gigawatt train?", "frontier", "A 1 GW site of GB200").address
+        'frontier?spec=1+GW+facility+of+gb200-gpu'
+        """
+        return f"{self.page}?{self.query}" if self.query else self.page
+
+
+EXAMPLES = (
+    Example("What does it cost to serve DeepSeek-V3?", "serve"),
+    Example("What does training Llama 3.1 405B take?", "pretrain", "Llama 3.1 405B on 16K H100"),
+    Example("Why is reinforcement learning so expensive?", "rl"),
+    Example("What does a price reveal about a model?", "sheet", "DeepSeek-V3 as if it were closed"),
+    Example("What can a gigawatt train?", "frontier", "A 1 GW site of GB200"),
+)
+
+
+def start_html(pages: Sequence[Page]) -> str:
+    """The page before its answers: it asks for them as soon as it is there.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.web.pages import PAGES
+    >>> WHAT in start_html(PAGES)
+    True
+    """
+    return rendered(
+        "start.html",
+        pages=pages,
+        what=WHAT,
+        examples=EXAMPLES,
+        accuracy=accuracy_line(),
+        docs=DOCS.lstrip("/") if docs_folder() else "",
+        repository=repository_url(),
+    )
+
+
+def accuracy_line() -> str:
+    """How far off answers are of what was measured, in one line.
+
+    Examples
+    --------
+    >>> accuracy_line().startswith("Checked against")
+    True
+    """
+    found = errors_by_workload()
+    n = sum(found[name].n for name in _MEASURED)
+    errors = ", ".join(f"{percent(found[name].median_abs_error)} ({said})" for name, said in _MEASURED.items())
+    held = sorted(found[name].coverage_90 for name in _MEASURED)
+    return (
+        f"Checked against {n:,} measurements left out of the fit: median error {errors}; the 90\u00a0% intervals hold "
+        f"{percent(held[0])} to {percent(held[-1])} of them"
+    )

@@ -1,0 +1,20 @@
+// Light or dark: what the reader chose last, else what the system prefers.
+const root = document.documentElement;
+export const theme = () => root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
+// wear the kept look, and let the button change it; what is drawn in its colours follows
+export function dress(changed) {
+  const button = document.getElementById("theme");
+  const wear = (name) => {
+    root.dataset.theme = name;
+    button.setAttribute("aria-pressed", String(name === "dark"));
+    changed();
+  };
+  const kept = localStorage.getItem("theme");
+  wear(kept === "dark" || kept === "light" ? kept : theme());
+  button.addEventListener("click", () => {
+    const next = theme() === "dark" ? "light" : "dark";
+    localStorage.setItem("theme", next);
+    wear(next);
+  });
+}

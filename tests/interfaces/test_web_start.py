@@ -1,0 +1,78 @@
+"""The start page: what this is, five questions with their answers, how far off they are, and the documentation."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from computeledger.interfaces.web import docs_site
+from computeledger.interfaces.web.app import create_app
+from computeledger.interfaces.web.pages import PAGES
+from computeledger.interfaces.web.start import EXAMPLES, WHAT, Example
+from computeledger.validation.accuracy.table import published
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app(), base_url="http://localhost")
+
+
+class _Links(HTMLParser):
+    """Addresses of a page's links, and of the lines that it asks for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.lines: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "a":
+            self.links.append(given["href"] or "")
+            self.lines += [given["data-line"] or ""] if "data-line" in given else []
+
+
+def test_it_says_what_this_is_and_leads_on(client: TestClient) -> None:
+    text = client.get("/").text
+    found = _Links(text)
+    assert f"<h1>{WHAT}.</h1>" in text
+    assert len(found.lines) == len(EXAMPLES) == 5
+    assert {f"/{page.name}" for page in PAGES} < set(found.links)
+    assert not any(link.startswith(("http://127", "http://localhost")) for link in found.links)
+    n = sum(len(published(name, "usual").promised().rows) for name in ("serving", "training", "rl"))
+    (said,) = re.findall(r"against ([\d,]+) measurements", text)
+    assert 500 < int(said.replace(",", "")) <= n, "times to first token are told apart"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.page)
+def test_an_example_is_answered_in_one_line_as_its_page_says(client: TestClient, example: Example) -> None:
+    address = f"{example.page}?{example.query}"
+    line = client.get(f"/line/{address}").json()
+    view = client.get(f"/view/{address}").json()
+    assert line["headline"] == view["headline"] and "\n" not in line["headline"]
+    subject, _, rest = line["headline"].partition(": ")
+    assert subject and "(90\u00a0%: " in rest, "its subject, its answer and its interval"
+
+
+def test_the_documentation_is_shown_where_it_is_built(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the built site and no others; where it is not built the page says where its text is."""
+    monkeypatch.setattr(docs_site, "docs_folder", lambda: None)
+    assert "make docs" in client.get("/docs/index.html").text
+    (tmp_path / "secret.txt").write_text("mine")
+    site = tmp_path / "site"
+    (site / "book").mkdir(parents=True)
+    (site / "book" / "index.html").write_text("<p>chapters</p>")
+    (site / "out").symlink_to(tmp_path / "secret.txt")
+    monkeypatch.setattr(docs_site, "docs_folder", lambda: site)
+    shown = client.get("/docs/book/")
+    assert (shown.status_code, shown.text) == (200, "<p>chapters</p>")
+    assert "unsafe-inline" in shown.headers["content-security-policy"].split("script-src")[1].split(";")[0]
+    for name in ("out", "../secret.txt", "%2e%2e/secret.txt", "..%2fsecret.txt", "nothing.html", "%00"):
+        assert client.get(f"/docs/{name}").status_code == 404, name
