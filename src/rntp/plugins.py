@@ -68,7 +68,7 @@ def resolve(group: str, name: str, folder: Path, shipped: Mapping[str, Function]
         return cast("Function", _named(group, name, folder))
     offered = _offered(group)
     if name not in offered:
-        raise InputError(f"unknown {WORDS[group]} {shown(name)}: {choices_like(group, name, shipped)}")
+        raise InputError(unknown(group, name, shipped))
     try:
         found = offered[name].load()
     except Exception as error:  # a package may fail in any way while it is imported
@@ -104,6 +104,31 @@ def is_known(group: str, name: str, shipped: Iterable[str]) -> bool:
     return name in shipped or bool(module and function) or name in _offered(group)
 
 
+def unknown(group: str, name: str, shipped: Iterable[str]) -> str:
+    """Say that nothing has a name.
+
+    Parameters
+    ----------
+    group : str
+        Group of entry points.
+    name : str
+        What was given.
+    shipped : iterable of str
+        Names that come with the package.
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> unknown(JUDGES, "exactly", ["exact"])
+    "unknown judge 'exactly': did you mean 'exact'? One of your own is MODULE:FUNCTION or FILE.py:FUNCTION"
+    """
+    return f"unknown {WORDS[group]} {shown(name)}: {choices_like(group, name, shipped)}"
+
+
 def choices_like(group: str, name: str, shipped: Iterable[str]) -> str:
     """Say what has a name that is like one that nothing has.
 
@@ -126,7 +151,7 @@ def choices_like(group: str, name: str, shipped: Iterable[str]) -> str:
     >>> choices_like(JUDGES, "exactly", ["exact"])
     "did you mean 'exact'? One of your own is MODULE:FUNCTION or FILE.py:FUNCTION"
     """
-    own = nearest(name, [*shipped, *_offered(group)])
+    own = nearest(name, [one for one in (*shipped, *_offered(group)) if one])
     return f"{own}{'' if own.endswith('?') else '.'} One of your own is {_FORMS}"
 
 

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from rntp.recipe import EnvironmentSpec
 from rntp.verify.engine import has_sandbox
 from rntp.verify.environments import Environment, mixture
 from rntp.verify.puzzles import generate, names
-from rntp.verify.task import Task, load_tasks
+from rntp.verify.task import Judge, Task, load_tasks
+from rntp.verify.text import scorer_of
 
 #: Names under which a task may bring its question.
 _QUESTIONS = ("prompt", "question")
@@ -49,7 +51,7 @@ def problems(
     """
     environment, question = _environment(spec, folder, held_out=held_out)
     domains = {task.domain for task in environment.tasks} or {"puzzle"}
-    if domains & {"code", "puzzle"} and not has_sandbox():
+    if domains & {"code", "puzzle"} and not spec.judge and not has_sandbox():
         raise InputError(
             f"environment {shown(spec.name)}: needs bubblewrap, and nothing is run without it "
             "(Debian: apt-get install bubblewrap)"
@@ -90,7 +92,10 @@ def _environment(spec: EnvironmentSpec, folder: Path, *, held_out: bool) -> tupl
         made = Environment(spec.name, 1.0, puzzle={"task": spec.puzzle, "config": dict(spec.config)})
         return made, _made_question
     path = folder / spec.tasks
-    every = tuple(load_tasks(path).values())
+    judge = Judge(spec.judge, folder.resolve()) if spec.judge else None
+    if judge is not None:
+        scorer_of(judge)
+    every = tuple(replace(task, judge=judge) for task in load_tasks(path).values())
     if not every:
         raise InputError(f"environment {shown(spec.name)}: {path} has no task")
     trained, never = parted(every, spec.held_out_fraction)

@@ -14,6 +14,8 @@ REWARDS = (
     "log-likelihood-gain", "probability", "first-token", "exact-prefix", "token-boundary-prefix", "token-accuracy",
     "similarity-bleu", "similarity-chrf", "entropy-weighted-gain", "self-evaluation",
 )  # fmt: skip
+#: What an answer of text may be scored by; see :mod:`rntp.verify.text`.
+SCORERS = ("exact", "pattern", "prefix")
 #: What a rule asks of a model, per token of a chunk: entropy of the prediction, spread of a group's rewards at each
 #: candidate, loss of a smaller model.
 MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy-loss"}
@@ -100,6 +102,7 @@ class EnvironmentSpec:
     config: Mapping[str, Any] = field(default_factory=dict)
     answer_tokens: int = field(default=16, metadata=_within(1))
     held_out_fraction: float = field(default=0.1, metadata=_within(0, 0.9))
+    judge: str = field(default="", metadata=_open(plugins.JUDGES, "", *SCORERS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def fingerprint(recipe: Recipe) -> str:
     """Name a recipe by what is trained; what is measured and reported afterwards may change.
 
     Settings at their defaults are left out, so that a setting of a later version leaves earlier runs their names. Of a
-    reward or a rule of somebody's own the text counts too: :func:`own_code`.
+    function of somebody's own the text counts too: :func:`own_code`.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def fingerprint(recipe: Recipe) -> str:
 
 
 def own_code(recipe: Recipe) -> dict[str, str]:
-    """Hash the text of the rewards and rules of somebody's own that a recipe names; data are known by their names only.
+    """Hash the text of the functions of somebody's own that a recipe names; data are known by their names only.
 
     Examples
     --------
@@ -114,14 +114,15 @@ def own_code(recipe: Recipe) -> dict[str, str]:
     ...     list(own_code(Recipe(reward=RewardSpec("mine.py:zero"), folder=Path(name))))
     ['reward.name']
     """
+    tables: dict[str, Any] = {"positions": recipe.positions, "reward": recipe.reward}
+    tables |= {f"environments.{one.name}": one for one in recipe.environments}
+    named = ((label, spec, field) for label, spec in tables.items() for field in dataclasses.fields(spec))
     out = {}
-    for table in ("positions", "reward"):
-        spec = getattr(recipe, table)
-        for field in dataclasses.fields(spec):
-            name, group = getattr(spec, field.name), field.metadata.get("group")
-            if group is not None and name not in field.metadata["choices"]:
-                found: Callable[..., Any] = resolve(group, name, recipe.folder, {})
-                out[f"{table}.{field.name}"] = source_hash(found, name)
+    for label, spec, field in named:
+        name, group = getattr(spec, field.name), field.metadata.get("group")
+        if group is not None and name and name not in field.metadata["choices"]:
+            found: Callable[..., Any] = resolve(group, name, recipe.folder, {})
+            out[f"{label}.{field.name}"] = source_hash(found, name)
     return out
 
 
@@ -338,5 +339,7 @@ def _environments(environments: Sequence[EnvironmentSpec]) -> Iterator[str]:
             yield f"[environments] name {shown(one.name)}: a name of its own is needed for each, and 'text' is text's"
         if bool(one.tasks) == bool(one.puzzle):
             yield f"[environments] {shown(one.name)}: either tasks or puzzle is needed"
+        if one.judge and one.puzzle:
+            yield f"[environments] {shown(one.name)}: judge is for tasks; a puzzle is checked by its own rules"
         if not one.weight:
             yield f"[environments] {shown(one.name)}: a weight above 0 is needed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from rntp.corpus import Chunk
 from rntp.interfaces.cli import main
 from rntp.positions import chosen, places, positions
 from rntp.preflight import check_recipe
-from rntp.recipe import PositionSpec, Recipe
+from rntp.problems import problems
+from rntp.recipe import SCORERS, EnvironmentSpec, PositionSpec, Recipe
 from rntp.recipe_file import document, fingerprint, parse_recipe, read_recipe
 from rntp.reward import RewardOptions, reward_named, try_reward
 from rntp.run_folder import BASE, check, prepare, read_json
+from rntp.verify import text, verify
+from rntp.verify.pool import LocalPool, Plan, stream
 from tests.gates import ROOT
 from tests.rntp.installed import install
 
@@ -39,6 +43,7 @@ def halves(chunk, spec, generator): return [9.5]
 def beyond(chunk, spec, generator): return [10, 99]
 def nested(chunk, spec, generator): return [[10]]
 def breaks(chunk, spec, generator): return chunk.tokens
+def length(task, completion): return len(completion) / 100
 """
 CHUNK = Chunk(tuple(range(30)), tuple(range(30)), "x = 1\n" * 5, "d", "sums")
 
@@ -207,3 +212,37 @@ def test_the_command_trains_with_a_reward_and_a_rule_of_one_s_own(
         main(["train", str(tmp_path / "bad.toml"), "--set", "reward=own:capped_gain"])
     said = capsys.readouterr().err
     assert ended.value.code == 2 and "no module is named 'own', installed or beside" in said
+
+
+def test_a_judge_scores_the_answers_of_an_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "tasks.jsonl").write_text('{"id": "1", "domain": "code", "language": "python", "prompt": "a"}\n')
+    spec = EnvironmentSpec("poems", tasks="tasks.jsonl", judge="mine.py:length", held_out_fraction=0)
+
+    class Letters:
+        bos_token_id = None
+
+        def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
+            return {"input_ids": [ord(one) for one in text]}
+
+    task = next(iter(problems(spec, Letters(), 50, folder))).task
+    assert verify(task, "four").score == 0.04 and verify(task, "four").status == "wrong"
+    with LocalPool(1) as pool:  # in a process that has not seen the file
+        assert [record.verdict.score for record in stream([(task, "of five")], pool, Plan(ordered=True))] == [0.07]
+    with pytest.raises(InputError, match=r"judge 'mine\.py:length': gave 1\.5 for task 'poems/1': a number from 0 to"):
+        verify(task, "a" * 150)
+    with pytest.raises(InputError, match=r"judge 'mine\.py:lengths': mine\.py has no function 'lengths': did you mean"):
+        problems(replace(spec, judge="mine.py:lengths"), Letters(), 50, folder)
+    assert set(SCORERS) <= set(text._SCORERS)
+
+
+def test_a_file_of_tasks_names_shipped_and_installed_judges_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(folder, monkeypatch, {"rntp.judges": {"length": "mine:length"}})
+    given = {"id": "1", "domain": "text", "answer": "x"}
+    assert verify({**given, "scorer": "length"}, "four").score == 0.04
+    for name in ("mine:length", "mine.py:length", "lengthy", 3):
+        with pytest.raises(InputError, match="unknown scorer"):
+            verify({**given, "scorer": name}, "four")
+    with pytest.raises(InputError, match="did you mean 'length'"):
+        parse_recipe({**WHOLE, "environments": [{"name": "e", "tasks": "t", "judge": "lengths"}]})
+    with pytest.raises(InputError, match="judge is for tasks"):
+        parse_recipe({**WHOLE, "environments": [{"name": "e", "puzzle": "t", "judge": "length"}]})

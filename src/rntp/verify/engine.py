@@ -23,8 +23,8 @@ from rntp.verify.limits import MAX_S, Limits
 from rntp.verify.programs import Runners, check_program, packages_of
 from rntp.verify.sandbox import Job, Outcome, Sandbox, WarmSandbox
 from rntp.verify.science import check_science
-from rntp.verify.task import Task, read_task, required
-from rntp.verify.text import check_text
+from rntp.verify.task import Judge, Task, read_task, required
+from rntp.verify.text import Scorer, check_text, judged, scorer_of
 from rntp.verify.verdict import CORRECT, FORMAT, MEMORY, RUNTIME, TIMEOUT, WRONG, Verdict, no_verdict, verdict
 
 FRESH, WARM = "fresh", "warm"
@@ -69,16 +69,27 @@ class Engine:
             raise InputError(f"isolation {shown(isolation)}: {nearest(isolation, ISOLATIONS)}")
         self.isolation = isolation
         self._sandboxes: dict[str, Sandbox | WarmSandbox] = {}
+        self._judges: dict[Judge, Scorer] = {}
 
     def verify(self, task: Task, completion: str) -> Verdict:
         """Check a completion; what fails on the machine's side becomes a verdict without a score."""
         started, cpu_s = time.monotonic(), time.thread_time()
         spent = _Spent()
         try:
-            made = _DOMAINS[task.domain](self, task, completion, spent)
+            made = (
+                _DOMAINS[task.domain](self, task, completion, spent)
+                if task.judge is None
+                else judged(task.judge.name, self._judge(task.judge), task, completion)
+            )
         except SandboxError as error:
             made = no_verdict(str(error))
         return made.timed(time.monotonic() - started, time.thread_time() - cpu_s + spent.cpu_s)
+
+    def _judge(self, judge: Judge) -> Scorer:
+        """A judge as it was when it was first asked for: a file that changes meanwhile changes nothing."""
+        if judge not in self._judges:
+            self._judges[judge] = scorer_of(judge)
+        return self._judges[judge]
 
     def program(self, task: Task, completion: str, spent: _Spent) -> Verdict:
         """Check code."""

@@ -27,6 +27,17 @@ _COMMON = frozenset({"id", "domain", "environment", "limits", "prompt", "questio
 
 
 @dataclass(frozen=True, slots=True)
+class Judge:
+    """A function of somebody's own that scores answers: its name, and where its file is looked for.
+
+    A recipe names it, never a file of tasks: what reads a file of somebody else's must not run what it says.
+    """
+
+    name: str
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One thing to check answers against."""
 
@@ -35,6 +46,7 @@ class Task:
     spec: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     environment: str = ""
+    judge: Judge | None = None
 
 
 def read_task(given: Any, default: Limits | None = None) -> Task:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from numbers import Real
+from pathlib import Path
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import ComputeLedgerError, InputError, nearest, shown
+from rntp.plugins import JUDGES, check_call, is_known, resolve, said
 from rntp.verify.extract import after_thoughts
-from rntp.verify.task import Task, required
+from rntp.verify.task import Judge, Task, required
 from rntp.verify.verdict import FORMAT, Verdict, verdict
 
 #: A scorer takes the task and the completion and gives a score from 0 to 1.
@@ -88,8 +91,47 @@ def check_text(task: Task, completion: str) -> Verdict:
     """
     required(task, "answer", str)
     name = task.spec.get("scorer", "prefix")
-    if name not in _SCORERS:
+    # of an installed package too, but no function that a file of somebody else's names
+    if not isinstance(name, str) or ":" in name or not is_known(JUDGES, name, _SCORERS):
         raise InputError(f"task {shown(task.id)}: unknown scorer {shown(name)}: {nearest(str(name), _SCORERS)}")
     if not after_thoughts(completion).strip():
         return verdict(0.0, "no prediction", FORMAT)
-    return verdict(_SCORERS[name](task, completion), f"by {name}")
+    return judged(name, _SCORERS.get(name) or scorer_of(Judge(name, Path())), task, completion)
+
+
+def scorer_of(judge: Judge) -> Scorer:
+    """Find a judge, and refuse one that cannot be called; shipped scorers of text are among them.
+
+    Examples
+    --------
+    >>> scorer_of(Judge("math:sqrt", Path()))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: judge 'math:sqrt': takes (x, /), and is given (task, completion)
+    """
+    scorer: Scorer = resolve(JUDGES, judge.name, judge.folder, _SCORERS)
+    check_call(JUDGES, judge.name, scorer, "task", "completion")
+    return scorer
+
+
+def judged(name: str, scorer: Scorer, task: Task, completion: str) -> Verdict:
+    """Score an answer by a judge.
+
+    Examples
+    --------
+    >>> judged("mine:half", lambda task, completion: 0.5, Task("1", "text"), "so").score
+    0.5
+    >>> judged("mine:two", lambda task, completion: 2, Task("1", "text"), "so")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: judge 'mine:two': gave 2 for task '1': a number from 0 to 1 is needed
+    """
+    try:
+        score: object = scorer(task, completion)
+    except ComputeLedgerError:
+        raise
+    except Exception as error:  # whatever somebody else's code does
+        raise InputError(f"judge {shown(name)}: {said(error)}") from error
+    if not isinstance(score, Real) or not 0 <= float(score) <= 1:
+        raise InputError(
+            f"judge {shown(name)}: gave {shown(score)} for task {shown(task.id)}: a number from 0 to 1 is needed"
+        )
+    return verdict(float(score), f"by {name}")
