@@ -27,7 +27,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments beyond test lint kernels format stress bench gpu accuracy docs docs-pages wheel clean
+.PHONY: run rntp experiments beyond mixture test lint kernels format stress bench gpu accuracy docs docs-pages wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -49,16 +49,21 @@ BEYOND := head_to_head noise
 # a seed each: 25 minutes of pretraining, then 15 of training and measuring, on one core
 CARRIED := $(patsubst %,transfer-%,0 1 2)
 .PHONY: $(CARRIED)
-beyond: $(BEYOND:%=study-%) $(CARRIED)
+beyond: $(BEYOND:%=study-%) $(CARRIED) mixture
+# on two of the models that transfer pretrains: half an hour
+mixture: transfer-0 transfer-1
 study-ablations $(BEYOND:%=study-%): study-ships_log
 study-soup: study-mixed
-$(STUDIES) $(CHAINS) $(REAL) $(CARRIED): export OMP_NUM_THREADS := 1
+$(STUDIES) $(CHAINS) $(REAL) $(CARRIED) mixture: export OMP_NUM_THREADS := 1
 
 $(STUDIES): study-%: $(VENV)/.installed-test
 	$(BIN)/rntp study recipes/must_think/studies/$*.toml --jobs 1
 
 $(CARRIED): transfer-%: $(VENV)/.installed-test
 	$(BIN)/rntp transfer recipes/must_think/transfer/transfer.toml --seed $*
+
+mixture: $(VENV)/.installed-test
+	$(BIN)/rntp mixture recipes/must_think/mixture.toml
 
 $(CHAINS): chains-%: $(VENV)/.installed-test
 	$(BIN)/rntp train recipes/tiny_math/chains.toml --set seed=$* --set output=runs/$@

@@ -32,9 +32,10 @@ from computeledger.interfaces.cli import cli
 from computeledger.questions.answers.guide import GuideEntry, guide_entries
 from computeledger.sources import Source, load_sources
 from rntp.interfaces.cli import cli as rntp
+from rntp.interfaces.tables.mixture import grid as mixture_grid
 from rntp.interfaces.tables.study import grid, markdown, seeds_of
 from rntp.interfaces.tables.transfer import grid as transfer_grid
-from rntp.results import TRANSFER_SCHEMA, read_results
+from rntp.results import MIXTURE_SCHEMA, SCHEMA, TRANSFER_SCHEMA, read_results
 
 DOCS = Path(__file__).resolve().parent
 GENERATED = "<!-- Written by docs/generate.py (make docs-pages); edits here are lost. -->"
@@ -399,12 +400,9 @@ def experiments_page() -> str:
 def _study_table(found: re.Match[str]) -> str:
     """A table between its markers."""
     path = DOCS / "experiments" / f"{found[1]}.json"
-    is_transfer = found[1] == "transfer"
-    one = (
-        transfer_grid(read_results(path, TRANSFER_SCHEMA), found[2])
-        if is_transfer
-        else grid(read_results(path), found[2])
-    )
+    others = {"transfer": (transfer_grid, TRANSFER_SCHEMA), "mixture": (mixture_grid, MIXTURE_SCHEMA)}
+    table, schema = others.get(found[1], (grid, SCHEMA))
+    one = table(read_results(path, schema), found[2])
     if one is None:
         raise SystemExit(f"docs/experiments/{found[1]}.json: nothing was measured for a table {found[2]!r}")
     return f"<!-- study {found[1]} {found[2]} -->\n{markdown(one)}\n<!-- end -->"

@@ -150,12 +150,7 @@ def _texts(recipe: Recipe, tokenizer: Any) -> Iterator[Any]:
 def _reinforced(recipe: Recipe, model: Path, arm: Arm) -> tuple[Path, dict[str, Any]]:
     """RL from a model on, until the rest of the device-time is spent."""
     folder = Path(recipe.output) / RUN
-    found: tuple[EnvironmentSpec, ...] = ()
-    if arm.rlvr_fraction:
-        path = _problems(recipe, arm.problems or _PLENTY)
-        room = recipe.positions.gold_tokens + 1
-        where = os.path.relpath(path, recipe.folder)
-        found = (EnvironmentSpec("verified", arm.rlvr_fraction, where, answer_tokens=room, held_out_fraction=0.0),)
+    found = (verified(recipe, arm.rlvr_fraction, arm.problems),) if arm.rlvr_fraction else ()
     rl = replace(recipe.rl, device_s=arm.device_s * (1 - arm.ntp_fraction))
     own = replace(
         recipe, output=str(folder), environments=found, rl=rl,
@@ -172,6 +167,20 @@ def _reinforced(recipe: Recipe, model: Path, arm: Arm) -> tuple[Path, dict[str, 
         SPENT: rows[-1][SPENT], "ledger_device_s": wall_s, **{name: taken.get(name) for name in names},
         "curve": _curve(rows),
     }  # fmt: skip
+
+
+def verified(recipe: Recipe, weight: float, count: int = 0) -> EnvironmentSpec:
+    """Make the environment that asks for the ends of the documents that RL would read, and checks them.
+
+    Examples
+    --------
+    >>> verified(Recipe(output="nowhere"), 0.5)
+    Traceback (most recent call last):
+    computeledger.errors.InputError: [corpus] is needed: there is no text to read
+    """
+    where = os.path.relpath(_problems(recipe, count or _PLENTY), recipe.folder)
+    room = recipe.positions.gold_tokens + 1
+    return EnvironmentSpec("verified", weight, where, answer_tokens=room, held_out_fraction=0.0)
 
 
 def _curve(rows: Sequence[dict[str, Any]], parts: int = 10) -> list[dict[str, float]]:

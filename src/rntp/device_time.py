@@ -46,6 +46,7 @@ class DeviceTime(TrainerCallback):
             ended = [self.spent_s >= self._most_s]
             broadcast_object_list(ended)  # every process makes as many steps as the first
             control.should_training_stop = control.should_training_stop or ended[0]
+            control.should_save = control.should_save or ended[0]  # a longer run may go on from here
 
     @contextmanager
     def beside(self) -> Iterator[None]:

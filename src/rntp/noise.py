@@ -136,7 +136,7 @@ def payoffs(recipe: Recipe, base: Path, rewards: Sequence[str]) -> dict[str, tup
         for name in rewards:
             earned, unaided = (
                 reward_named(name)(GoldScores(zero.astype(int), one, without, zero, zero.astype(int), mask),
-                                   RewardOptions(recipe.reward.k, recipe.reward.per_token))
+                                   RewardOptions.of(recipe.reward))
                 for one in (with_thought, without)
             )  # fmt: skip
             gained[name].append(earned - unaided)

@@ -9,8 +9,8 @@ from typing import Any
 from computeledger.errors import InputError
 from computeledger.files import read_json
 
-#: Version of the file: of a study, and of what is carried over to other texts.
-SCHEMA, TRANSFER_SCHEMA = "rntp-study/1", "rntp-transfer/1"
+#: Version of the file: of a study, of what is carried over to other texts, and of a search of shares.
+SCHEMA, TRANSFER_SCHEMA, MIXTURE_SCHEMA = "rntp-study/1", "rntp-transfer/1", "rntp-mixture/1"
 
 
 def read_results(path: Path, schema: str = SCHEMA) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from rntp.run_folder import (
     SUMMARY,
     check,
     finished,
+    lengthen,
     prepare,
     read_metrics,
     trim_metrics,
@@ -64,8 +65,8 @@ def _silent(_stage: str, _step: int, _steps: int, _figures: Mapping[str, float])
     """Say nothing."""
 
 
-def run(recipe: Recipe, *, fresh: bool = False, report: Report = _silent) -> dict[str, Any]:
-    """Carry a recipe out, or go on with it.
+def run(recipe: Recipe, *, fresh: bool = False, longer: bool = False, report: Report = _silent) -> dict[str, Any]:
+    """Carry a recipe out, or go on with it; where asked, also with a run of fewer steps or less device-time.
 
     Examples
     --------
@@ -74,6 +75,8 @@ def run(recipe: Recipe, *, fresh: bool = False, report: Report = _silent) -> dic
     computeledger.errors.InputError: output 'docs': holds other files and no run; choose another folder
     """
     folder = Path(recipe.output)
+    if longer and not fresh:
+        lengthen(folder, recipe)
     check(folder, recipe, fresh=fresh)
     before = finished(folder)
     if before is not None and not fresh:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,45 @@ def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     )
 
 
+def lengthen(folder: Path, recipe: Recipe) -> None:
+    """Let a run of the same recipe with fewer steps or less device-time go on: it has then not ended.
+
+    Nothing else may differ, and the rate must be constant: other schedules knew the end. Positions that a model chose
+    were chosen for so many steps.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from rntp.recipe import RlSpec
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     prepare(Path(name), Recipe(rl=RlSpec(steps=5)), fresh=False)
+    ...     (Path(name) / FINAL).mkdir()
+    ...     lengthen(Path(name), Recipe(rl=RlSpec(steps=4)))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: output ...: holds a run of 5 steps; it cannot be made shorter, to 4
+    """
+    before = read_json(folder / RECIPE)
+    if before is None or before.get("fingerprint") == fingerprint(recipe) or not _has_work(folder):
+        return
+    there = before.get("recipe", {}).get("rl", {})
+    budget = {name: there.get(name, getattr(recipe.rl, name)) for name in ("steps", "device_s")}
+    if fingerprint(replace(recipe, rl=replace(recipe.rl, **budget))) != before.get("fingerprint"):
+        return  # another recipe: check says in what
+    rule = recipe.positions.rule
+    if recipe.rl.schedule != "constant" or (recipe.positions.measured and budget["steps"] != recipe.rl.steps):
+        told = f"[rl] schedule {shown(recipe.rl.schedule)}, [positions] rule {shown(rule)}"
+        raise InputError(f"output {shown(str(folder))}: a run with {told} cannot be made longer; --fresh begins anew")
+    for name, unit in (("steps", "steps"), ("device_s", "s of device-time")):
+        old, new = budget[name], getattr(recipe.rl, name)
+        if (new or math.inf) < (old or math.inf):
+            raise InputError(
+                f"output {shown(str(folder))}: holds a run of {old:g} {unit}; it cannot be made shorter, to {new:g}"
+            )
+    (folder / SUMMARY).unlink(missing_ok=True)
+    shutil.rmtree(folder / FINAL, ignore_errors=True)
+    _write_recipe(folder, recipe)
+
+
 def _has_work(folder: Path) -> bool:
     """Whether anything was trained there: a run that failed before may be given another recipe."""
     whole = (folder / BASE, folder / f"{BASE}.part" / "state.pt", folder / FINAL, folder / SUMMARY)
@@ -84,6 +125,10 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
         ]:
             shutil.rmtree(path, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
+    _write_recipe(folder, recipe)
+
+
+def _write_recipe(folder: Path, recipe: Recipe) -> None:
     where = str(recipe.folder.resolve())
     code = {"code": own} if (own := own_code(recipe)) else {}
     write_json(

@@ -18,13 +18,15 @@ Report = Callable[[str, int, int, Mapping[str, float]], None]
 _PACKAGES = ("torch", "transformers", "trl", "accelerate", "datasets", "tokenizers")
 
 
-def train_answer(config: Path, settings: Sequence[str], report: Report, *, fresh: bool) -> dict[str, Any] | None:
+def train_answer(
+    config: Path, settings: Sequence[str], report: Report, *, fresh: bool, longer: bool = False
+) -> dict[str, Any] | None:
     """Carry a recipe out; None in the processes that are not the first."""
     recipe = read_recipe(config, settings)
     ready()
     from rntp.run import run
 
-    summary = run(recipe, fresh=fresh, report=report)
+    summary = run(recipe, fresh=fresh, longer=longer, report=report)
     return summary if int(os.environ.get("RANK", "0")) == 0 else None
 
 
@@ -76,6 +78,19 @@ def transfer_answer(path: Path, seeds: Sequence[int], told: Callable[[str, int, 
 
     share = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
     return carry_out(read_transfer(path), told, seeds, share)
+
+
+def mixture_answer(path: Path, told: Callable[[str], None]) -> dict[str, Any]:
+    """Search the shares of what RL goes over; of results that are there, give those."""
+    if path.suffix == ".json":
+        from rntp.results import MIXTURE_SCHEMA, read_results
+
+        return read_results(path, MIXTURE_SCHEMA)
+    ready()
+    from rntp.mixture_search import carry_out, read_search
+
+    share = int(os.environ.get("OMP_NUM_THREADS", "0")) or len(os.sched_getaffinity(0))
+    return carry_out(read_search(path), told, share)
 
 
 def ready() -> None:

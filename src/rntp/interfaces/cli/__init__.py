@@ -17,6 +17,10 @@ COMMANDS = {
     ),
     "gpu": ("rntp.interfaces.cli.gpu:gpu", "Measure one GPU beside what the planner predicts of it"),
     "ledger": ("rntp.interfaces.cli.ledger:ledger", "GPU-time by phase, utilisation, energy and RL's beta"),
+    "mixture": (
+        "rntp.interfaces.cli.mixture:mixture",
+        "Search the shares of texts and tasks that RL goes over",
+    ),
     "soup": ("rntp.interfaces.cli.soup:soup", "Merge checkpoints that began as one model"),
     "study": ("rntp.interfaces.cli.study:study", "Train the variants of a study at several seeds"),
     "train": ("rntp.interfaces.cli.train:train", "Train by a recipe: pretraining where it is due, then RL"),

@@ -10,9 +10,10 @@ import click
 @click.command()
 @click.argument("config", metavar="CONFIG.toml")
 @click.option("--fresh", is_flag=True, help="Begin anew; else a run that was ended is gone on with.")
+@click.option("--longer", is_flag=True, help="Go on with a run that ended after fewer steps or less device-time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change the recipe, such as rl.steps=20.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
-def train(config: str, fresh: bool, settings: tuple[str, ...], as_json: bool) -> None:
+def train(config: str, fresh: bool, longer: bool, settings: tuple[str, ...], as_json: bool) -> None:
     """Train by the recipe CONFIG.toml: pretraining where it is asked for, RL on text and tasks, the ledger of both."""
     from pathlib import Path
 
@@ -21,7 +22,7 @@ def train(config: str, fresh: bool, settings: tuple[str, ...], as_json: bool) ->
 
     try:
         with bars(shown=not as_json) as report:
-            summary = train_answer(Path(config), settings, report, fresh=fresh)
+            summary = train_answer(Path(config), settings, report, fresh=fresh, longer=longer)
     except KeyboardInterrupt:
         click.echo("rntp: stopped; the same command goes on from the last checkpoint", err=True)
         raise click.exceptions.Exit(130) from None
