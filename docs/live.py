@@ -1,6 +1,6 @@
 """Live plots of the book: drawn from the package while the site is built, moved by a slider in the page.
 
-A page asks for one with the comment ``<!-- plot: NAME -->``. The script that draws is that of the installed plotly.
+A page asks for one with the comment ``<!-- plot: NAME -->``. The script that draws is that of reports and app.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 import numpy as np
 from mkdocs.config.defaults import MkDocsConfig
@@ -25,6 +24,7 @@ from computeledger.economics.scaling.laws import loss_besiroglu_2024, loss_hoffm
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_accelerator, load_model, load_system
 from computeledger.frontier.systems import described_system, flop_per_month
+from computeledger.interfaces.page import plotly_script
 from computeledger.interfaces.plots.parts import (
     CONFIG,
     LEGEND,
@@ -436,9 +436,8 @@ def figure(name: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the script of the installed plotly to the site."""
-    script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    files.append(File.generated(config, "assets/plotly.js", content=script))
+    """Add the drawing library of reports and app to the site."""
+    files.append(File.generated(config, "assets/plotly.js", content=str(plotly_script())))
     return files
 
 

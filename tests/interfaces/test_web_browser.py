@@ -113,6 +113,11 @@ _CUT_OFF = """() => {
 }"""
 
 
+#: Traces that the library took for others, or left out.
+_NOT_DRAWN = """() => [...document.querySelectorAll(".canvas")].flatMap((one) => one.data
+  .filter((trace, place) => one._fullData[place]?.type !== (trace.type ?? "scatter")).map((trace) => trace.type))"""
+
+
 def shown(page: Any) -> str:
     return str(page.evaluate("document.documentElement.dataset.shown"))
 
@@ -144,6 +149,7 @@ def looked_at(page: Any, width: int, name: str) -> None:
     assert page.evaluate(_CUT_OFF) == [], "what a box takes when it is left empty stands in it whole"
     # plots that nobody has scrolled to are drawn as well
     page.wait_for_function("[...document.querySelectorAll('.canvas')].every((one) => one.querySelector('.main-svg'))")
+    assert page.evaluate(_NOT_DRAWN) == [], "the shipped build of the library draws every trace"
     if folder := os.environ.get("SCREENSHOTS"):
         Path(folder).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(folder) / f"{name}-{width}.png"), full_page=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gzip
+import hashlib
 import json
 from importlib import metadata, resources
 from typing import Any
@@ -28,10 +30,26 @@ def assets(*names: str) -> Markup:
 
 
 @functools.cache
+def plotly_packed() -> bytes:
+    """The drawing library that is shipped, compressed with gzip; `vendored/README.md` says where it is from."""
+    return resources.files("computeledger.interfaces").joinpath("vendored", "plotly-cartesian.min.js.gz").read_bytes()
+
+
+@functools.cache
+def plotly_name() -> str:
+    """A name that changes with the library, so that a browser may keep the file for good."""
+    return f"plotly.{hashlib.sha256(plotly_packed()).hexdigest()[:16]}.js"
+
+
 def plotly_script() -> Markup:
-    """The drawing library as the installed plotly package ships it."""
-    text = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
-    return Markup(text)  # noqa: S704 (shipped with plotly)
+    """The drawing library as the text of a script.
+
+    Examples
+    --------
+    >>> "plotly.js (cartesian" in plotly_script()[:100]
+    True
+    """
+    return Markup(gzip.decompress(plotly_packed()).decode())  # noqa: S704 (shipped)
 
 
 def script_json(value: Any) -> Markup:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -20,10 +19,10 @@ from computeledger.interfaces.web.pages import PAGES
 from computeledger.interfaces.web.shell import absent_html, page_html
 from computeledger.interfaces.web.spec import LONGEST, Page
 from computeledger.interfaces.web.start import start_html
+from computeledger.interfaces.web.static_files import static_file
 from computeledger.progress import Progress, StoppedError, listening
 from computeledger.units import KIB
 
-_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 #: Addresses that programs ask; the others are for people.
 _DATA = ("/api/", "/csv/", "/view/", "/line/", "/static/", "/read/")
 #: Most of a text that is pasted.
@@ -69,8 +68,8 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
         return FileResponse(file) if file else HTMLResponse(absent_html(docs_problem(name), PAGES), 404)
 
     @app.get("/static/{name}", include_in_schema=False)
-    def static(name: str) -> Response:
-        return _static(name)
+    def static(name: str, request: Request) -> Response:
+        return static_file(name, request.headers)
 
     @app.exception_handler(404)
     def absent(request: Request, _error: Exception) -> Response:
@@ -118,21 +117,6 @@ def _parameters(page: Page) -> list[dict[str, Any]]:
          "schema": {"type": "string", "default": one.default, **({"enum": list(one.choices)} if one.choices else {})}}
         for one in page.controls
     ]  # fmt: skip
-
-
-@functools.lru_cache(maxsize=32)
-def _static(name: str) -> Response:
-    kind = name.rpartition(".")[2]
-    if name == "plotly.js":
-        text = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    else:
-        folder = resources.files("computeledger.interfaces.web").joinpath("static")
-        names = [one.name for one in folder.iterdir()]
-        if name not in names:
-            return plain(404, f"{name!r}: no such file; {nearest(name, names)}")
-        text = folder.joinpath(name).read_bytes()
-    headers = {"Cache-Control": "max-age=3600"} if name == "plotly.js" else {"Cache-Control": "no-cache"}
-    return Response(text, media_type=_TYPES[kind], headers=headers)
 
 
 def _shell(page: Page, request: Request) -> HTMLResponse:

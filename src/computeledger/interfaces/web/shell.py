@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from computeledger.interfaces.page import script_json, version
+from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.web.spec import Control, Page
 
@@ -28,7 +28,12 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
     True
     """
     return _TEMPLATES.get_template("page.html").render(
-        page=page, pages=pages, groups=_groups(page.controls), version=version(), data=script_json(_data(page))
+        page=page,
+        pages=pages,
+        groups=_groups(page.controls),
+        version=version(),
+        data=script_json(_data(page)),
+        plotly=plotly_name(),
     )
 
 
