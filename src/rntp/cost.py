@@ -1,15 +1,15 @@
 """What a run cost beside what the planner predicts for the same shapes, phase by phase.
 
 FLOP are the planner's closed form: ``2 N`` a token that is generated, read or scored, ``6 N`` one that is trained on,
-attention left out. Times are its operation model on a machine that ``computeledger calibrate`` measured, or a shipped
-one.
+attention left out; ``4 N + 6 a`` where an adapter of ``a`` parameters is trained. Times are its operation model on a
+machine that ``computeledger calibrate`` measured, or a shipped one.
 Shapes (lengths, thoughts a step) are the run's means, out of its ledger; nothing else of the run enters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from computeledger.actuals.calibrated import calibrated_machine
 from computeledger.actuals.run_ledger import Entry, read_ledger
 from computeledger.actuals.run_summary import BESIDE_RL, summary, superseded
 from computeledger.errors import InputError, shown
-from computeledger.facts.architecture import Model
+from computeledger.facts.architecture import Lora, Model
 from computeledger.facts.huggingface import parse_config
 from computeledger.facts.load import load_system
 from computeledger.files import read_json
@@ -34,15 +34,17 @@ from computeledger.workloads.rl.search import rl_machine
 from computeledger.workloads.rl.training import Passes, Trainer, train
 from computeledger.workloads.rl.turns import Sampling
 from computeledger.workloads.serving.estimate import ServingScenario
-from rntp.recipe import SMEAR, Recipe
+from rntp.recipe import SMEAR, LoraSpec, Recipe
 from rntp.recipe_file import parse_recipe
 from rntp.run_folder import BASE, FINAL, LEDGER, RECIPE, read_written_recipe
 
 #: What the comparison needs of a recipe: the rest may be of another version.
-_WANTED = ("name", "seed", "model", "pretrain", "corpus", "environments", "thought", "reward", "rl")
+_WANTED = ("name", "seed", "model", "pretrain", "corpus", "environments", "thought", "reward", "rl", "lora")
 _LENGTHS = ("context_tokens", "gold_tokens", "skip_first_gold")
 #: Share of the budget above which thoughts are taken to be of one length: cut by it.
 _CUT_FRACTION = 0.99
+#: Layers that make up attention, as transformers calls them.
+_ATTENTION = {"q_proj", "k_proj", "v_proj", "o_proj"}
 #: The ledger's coefficient of next-token training.
 _NEXT_TOKEN = 6.0
 
@@ -143,6 +145,7 @@ def scenario_of(recipe: Recipe, model: Model, shapes: Shapes, devices: int = 1) 
     rl = recipe.rl
     shared = rl.engine != "transformers"
     rows = rl.prompts_per_step * rl.group_size / devices
+    lora = None if recipe.lora is None else Lora(recipe.lora.rank, _targets(recipe.lora))
     in_one = shapes.thought_tokens >= _CUT_FRACTION * shapes.longest_tokens
     lengths = (
         exact_lengths(shapes.thought_tokens)
@@ -156,7 +159,8 @@ def scenario_of(recipe: Recipe, model: Model, shapes: Shapes, devices: int = 1) 
     whole = shapes.prompt_tokens + shapes.thought_tokens + (shapes.gold_tokens if trains_gold else 0.0)
     return RLScenario(
         engine=ServingScenario(
-            model, Layout(), Precision(), shapes.prompt_tokens, shapes.thought_tokens, batch=float(rows)
+            replace(model, adapters=lora), Layout(), Precision(), shapes.prompt_tokens, shapes.thought_tokens,
+            batch=float(rows),
         ),
         sampling=Sampling(lengths, shapes.prompt_tokens, float(rl.group_size), shared),
         algorithm=Algorithm(
@@ -165,11 +169,16 @@ def scenario_of(recipe: Recipe, model: Model, shapes: Shapes, devices: int = 1) 
         ),
         trainer=Trainer(
             Layout(dp=devices), pack_tokens=(rl.micro_batch or rows) * whole,
-            recompute="full" if rl.gradient_checkpointing else "none",
+            recompute="full" if rl.gradient_checkpointing else "none", lora=lora,
         ),
         split=Split(float(devices), float(devices)),
         text=text,
     )  # fmt: skip
+
+
+def _targets(lora: LoraSpec) -> str:
+    """What the planner calls the layers that have an adapter."""
+    return "attention" if lora.target_modules and set(lora.target_modules) <= _ATTENTION else "all"
 
 
 def machines_of(place: str) -> RLMachines:

@@ -34,10 +34,13 @@ def _finite(weights: Any) -> bool:
 
 
 class _Ends(TrainerCallback):
-    """Tells the trainer where an update ends."""
+    """Tells the trainer where training begins, and where an update ends."""
 
     def __init__(self, trainer: GuardedTrainer) -> None:
         self._trainer = trainer
+
+    def on_train_begin(self, *_args: Any, **_kwargs: Any) -> None:
+        self._trainer.begin()
 
     def on_optimizer_step(self, *_args: Any, **_kwargs: Any) -> None:
         self._trainer.follow()
@@ -83,6 +86,9 @@ class GuardedTrainer(GRPOTrainer):
         if self._update is not None:
             self._update.close()
             self._update = None
+
+    def begin(self) -> None:
+        """Do what has to be done once the weights are where they are trained; nothing here."""
 
     def follow(self) -> None:
         """Do what has to follow a change of the weights; nothing here."""

@@ -213,7 +213,9 @@ def load_model(
     if missing:
         tokenizer.add_tokens(missing, special_tokens=True)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        model.resize_token_embeddings(len(tokenizer))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # a marker that is added begins as the same vector wherever the model is loaded
+            model.resize_token_embeddings(len(tokenizer))
     return model, tokenizer
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.errors import InputError, shown
+from rntp.adapter import check_lora
 from rntp.arguments import grpo_config
 from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
@@ -38,6 +39,7 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
         raise InputError(
             f"[rl] engine {shown(recipe.rl.engine)}: vllm is not installed; 'transformers' needs nothing more"
         )
+    check_lora(recipe.lora)
     check_trackers(recipe)
     if (
         recipe.positions.measured == MEASURED["proxy"]

@@ -191,6 +191,16 @@ class RlSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LoraSpec:
+    """An adapter of low rank that RL trains in place of the weights."""
+
+    rank: int = field(default=16, metadata=_within(1))
+    alpha: float = field(default=32.0, metadata=_within(1e-3))
+    dropout: float = field(default=0.0, metadata=_within(0, 0.9))
+    target_modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class VllmSpec:
     """Where and how vLLM runs, where it is the engine."""
 
@@ -231,6 +241,7 @@ class Recipe:
     positions: PositionSpec = field(default_factory=PositionSpec, metadata={"short": "rule"})
     reward: RewardSpec = field(default_factory=RewardSpec, metadata={"short": "name"})
     rl: RlSpec = field(default_factory=RlSpec)
+    lora: LoraSpec | None = None
     vllm: VllmSpec = field(default_factory=VllmSpec)
     controls: ControlSpec = field(default_factory=ControlSpec)
     report: ReportSpec = field(default_factory=ReportSpec)

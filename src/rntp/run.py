@@ -20,6 +20,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
+from rntp.adapter import check_lora
 from rntp.arguments import process_state
 from rntp.base_model import base_tokenizer, make_base
 from rntp.checkpoints import last_checkpoint
@@ -110,6 +111,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         state.wait_for_everyone()
     model, tokenizer = load_model(base, recipe.thought)
     check_tokens(recipe, tokenizer, getattr(model.config, "max_position_embeddings", None) or math.inf)
+    check_lora(recipe.lora, model)
     # where weights are sharded, a device holds the whole model only while a rule asks it
     is_sharded, asks = os.environ.get("ACCELERATE_USE_FSDP", "") == "true", bool(recipe.positions.measured)
     model.to(state.device if asks or not is_sharded else "cpu").eval()
@@ -128,7 +130,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         if not reference.is_measured:  # the last checkpoint was behind the last place of one
             reference.measure(trainer.model, trainer.args, trainer.state.log_history)
         with books.phase("checkpoint"):
-            trainer.save_model(str(folder / FINAL))
+            trainer.save_final(folder / FINAL)
         with books.phase("evaluation"):
             # a model that is sharded is evaluated from its checkpoint, by rntp evaluate
             places = [] if trainer.is_fsdp_enabled else held_out
@@ -235,6 +237,8 @@ def _summary(recipe: Recipe, folder: Path, books: RunLedger) -> dict[str, Any]:
         name: {part: _mean([row[name] for row in some if name in row]) for part, some in parts.items()}
         for name in names
     }
+    if recipe.lora is not None and kept["beta_gpu_time_note"]:
+        kept["beta_gpu_time_note"] += "; the reference trains the same adapter: 4 N + 6 a FLOP a token, not 6 N"
     return {
         **kept, "name": recipe.name, "steps": len(metrics), "wall_s": kept["wall_s"] + pretraining,
         "pretraining_wall_s": pretraining, "checkpoint": str(folder / FINAL), "learnt": learnt,

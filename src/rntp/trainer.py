@@ -27,7 +27,9 @@ from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
 from rntp import reward as rewarding
+from rntp.adapter import lora_config, save_merged, set_dropout
 from rntp.arguments import grpo_config, process_state
+from rntp.averages import RunningMean
 from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
 from rntp.models import marker_id, question_ids
@@ -36,6 +38,9 @@ from rntp.reward import GoldScores, RewardOptions
 from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
+
+#: The running mean that scores, and the file of a checkpoint that keeps it.
+SCORER = "scorer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +91,23 @@ class RntpTrainer(GuardedTrainer):
         self._check(tokenizer)
         self._start, self._end = (marker_id(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
         self._reward = rewarding.reward_named(recipe.reward.name, recipe.folder)
-        copies = {"frozen": recipe.reward.scorer == "frozen" or recipe.thought.kl_weight > 0,
-                  "ema": recipe.reward.scorer == "ema"}  # fmt: skip
-        base, ema = (copy.deepcopy(model).eval().requires_grad_(False) if one else None for one in copies.values())
+        base = None
+        if recipe.lora is not None:
+            torch.manual_seed(recipe.seed)  # the adapter's first weights are drawn before TRL sets its seed
+        elif recipe.reward.scorer == "frozen" or recipe.thought.kl_weight > 0:
+            base = copy.deepcopy(model).eval().requires_grad_(False)
         super().__init__(
             books or RunLedger(None), self.extras.callbacks, model=model, processing_class=tokenizer,
             args=grpo_config(recipe, process_state(recipe).num_processes), train_dataset=rows.dataset,
-            reward_funcs=[_unused],
+            reward_funcs=[_unused], peft_config=lora_config(recipe.lora),
         )  # fmt: skip
+        if recipe.lora is not None:
+            self.books.adapt(sum(one.numel() for one in self.model.parameters() if one.requires_grad))
         self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
-        self._frozen, self._ema = (None if one is None else self._placed(one) for one in (base, ema))
+        self._frozen = None if base is None else self._placed(base)
+        self._decays = {SCORER: recipe.reward.ema_decay} if recipe.reward.scorer == "ema" else {}
+        self._means: dict[str, RunningMean] = {}
         self._sources = rows.sources
         # verified answers alone need no likelihoods
         self._scores = TEXT in self._sources or self.use_vllm or self.num_iterations > 1 or self.beta > 0
@@ -131,6 +142,7 @@ class RntpTrainer(GuardedTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         with self._phase("data"):
             inputs = [self.rows[row["row"]] for row in inputs]
+        self._drop_out(0.0)
         thoughts = self._think(inputs)
         old, reference = None, None
         values, unaided = np.zeros(len(inputs)), np.full(len(inputs), np.nan)
@@ -241,33 +253,45 @@ class RntpTrainer(GuardedTrainer):
         alone = Rollouts(rows.contexts, rows.thoughts, [()] * len(rows.golds))
         ask, yes, no = self._asked or ((), 0, 0)
         options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no)
-        by = {"policy": self.model, "ema": self._ema, "frozen": self._frozen}[self.recipe.reward.scorer]
         with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
-            scored = score_shared(by, rows, options, self._phase)
+            with self._phase(THOUGHTS), self._reading(self.recipe.reward.scorer) as by:
+                scored = score_shared(by, rows, options, self._phase)
             self._count_scoring(thoughts)
             log_probs = {self.recipe.reward.scorer: scored.thought_log_probs}
             plain = replace(options, with_baseline=False, question=())
             wanted = {"policy": self.use_vllm or self.num_iterations > 1, "frozen": self.beta > 0}
             for name, needed in wanted.items():
                 if needed and name not in log_probs:
-                    with self._phase("log-probs") as book:
-                        model = self.model if name == "policy" else self._frozen
+                    with self._phase("log-probs") as book, self._reading(name) as model:
                         log_probs[name] = score_shared(model, alone, plain).thought_log_probs
                         new = np.array([len(ids) + 1 for ids in thoughts.completions])
-                        book.forward(new, np.array([len(ids) for ids in thoughts.contexts]))
+                        book.forward(new, np.array([len(ids) for ids in thoughts.contexts]), adapted=name == "policy")
         return scored, log_probs.get("policy"), log_probs.get("frozen") if self.beta > 0 else None
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Any]:
+        """The policy as it is, its running mean, or the model before RL: a copy, or without its adapter."""
+        if name == "ema":
+            with self._means[SCORER].in_place():
+                yield self.model
+        elif name == "frozen" and self._frozen is None:
+            with self.model.disable_adapter():
+                yield self.model
+        else:
+            yield self.model if name == "policy" else self._frozen
 
     def _count_scoring(self, thoughts: _Thoughts) -> None:
         """Charge the work of the passes that have just been made."""
         distinct = {tuple(context): len(gold) for context, gold in zip(thoughts.contexts, thoughts.golds, strict=True)}
         lengths, golds = np.array([len(context) for context in distinct]), np.array(list(distinct.values()))
         tails = [len(ids) + 1 + len(gold) for ids, gold in zip(thoughts.completions, thoughts.golds, strict=True)]
+        adapted = self.recipe.reward.scorer != "frozen"
         with self._phase(THOUGHTS) as book:
-            book.forward(lengths, head_tokens=1.0)
-            book.forward(np.array(tails), np.array([len(context) for context in thoughts.contexts]))
+            book.forward(lengths, head_tokens=1.0, adapted=adapted)
+            book.forward(np.array(tails), np.array([len(context) for context in thoughts.contexts]), adapted=adapted)
             book.tokens(gold=sum(map(len, thoughts.golds)))
         with self._phase(BASELINE) as book:
-            book.forward(golds, lengths)
+            book.forward(golds, lengths, adapted=adapted)
 
     def _gold_mask(self, thoughts: _Thoughts) -> NDArray[np.bool_]:
         lengths = [len(gold) for gold in thoughts.golds]
@@ -371,6 +395,7 @@ class RntpTrainer(GuardedTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self._count_update(self._begin_update(), inputs)
+        self._drop_out(0.0 if self.recipe.lora is None else self.recipe.lora.dropout)
         nll, ntp = self.recipe.reward.nll_weight, self.recipe.rl.ntp_weight
         self._gold_inputs = inputs if nll > 0 else None
         loss: Tensor = super()._compute_loss(model, inputs)
@@ -463,25 +488,42 @@ class RntpTrainer(GuardedTrainer):
             every, mine = self._documents()
             book.train(np.array([len(one) for one in mine or every[:1]]), recomputed=recomputed)
 
-    # the scorer that follows
+    def _drop_out(self, probability: float) -> None:
+        """Set the adapter's dropout: updates have it, thoughts and scores do not."""
+        if self.recipe.lora is not None and self.recipe.lora.dropout:
+            set_dropout(self.model, probability)
+
+    # running means, and what is saved
+
+    def begin(self) -> None:
+        """Begin the running means of the weights, unless a checkpoint has given them."""
+        if not self._means:
+            self._means = {name: RunningMean(self.model, decay) for name, decay in self._decays.items()}
 
     def follow(self) -> None:
-        """Move the running mean of the weights by one update."""
-        if self._ema is None:
-            return
-        rate = 1 - self.recipe.reward.ema_decay
-        with torch.no_grad():
-            for mean, now in zip(self._ema.parameters(), self.model.parameters(), strict=True):
-                mean.lerp_(now.to(mean.dtype), rate)
-
-    def _scorer_file(self, folder: Path) -> Path:
-        return folder / (f"scorer-{self.accelerator.process_index}.pt" if self.is_fsdp_enabled else "scorer.pt")
+        """Move the running means by one update."""
+        for mean in self._means.values():
+            mean.follow()
 
     def _save_more(self, folder: Path) -> None:
-        if self._ema is not None and (self.is_fsdp_enabled or self.accelerator.is_main_process):
-            torch.save(self._ema.state_dict(), self._scorer_file(folder))
+        for name, mean in self._means.items():
+            state = mean.state()
+            if self.accelerator.is_main_process:
+                torch.save(state, folder / f"{name}.pt")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and self._ema is not None:
-            self._ema.load_state_dict(torch.load(self._scorer_file(Path(checkpoint)), weights_only=True))
+        if checkpoint is not None:
+            self.begin()
+            for name, mean in self._means.items():
+                mean.load(torch.load(Path(checkpoint) / f"{name}.pt", weights_only=True))
+
+    def save_final(self, folder: Path) -> None:
+        """Write a model that transformers loads: of an adapter the weights with it merged, and the adapter beside."""
+        if self.recipe.lora is None:
+            self.save_model(str(folder))
+            return
+        state = self.accelerator.get_state_dict(self.model)
+        if self.args.should_save:
+            save_merged(self.model, state, folder)
+            self.processing_class.save_pretrained(folder)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from rntp.recipe import LoraSpec
 from tests.rntp import gradients, killed, served, sharded
 
 
@@ -29,8 +30,9 @@ def _gradients(folder: Path) -> None:
 JOBS: dict[str, Callable[[Path], None]] = {
     "gradients": _gradients,
     "served": lambda folder: served.main(folder / "served"),
-    "fsdp": lambda folder: sharded.run(folder / "fsdp", folder / "fsdp.npy", is_sharded=True),
-    "ddp": lambda folder: sharded.run(folder / "ddp", folder / "ddp.npy", is_sharded=False),
+    "fsdp": lambda folder: sharded.run(folder / "fsdp", is_sharded=True),
+    "ddp": lambda folder: sharded.run(folder / "ddp", is_sharded=False),
+    "ddp-lora": lambda folder: sharded.run(folder / "ddp-lora", is_sharded=False, lora=LoraSpec(rank=4)),
 }
 
 

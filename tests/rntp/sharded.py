@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from accelerate import PartialState
 from accelerate.utils import DistributedType
 
 from rntp.mixture import mixed_rows
-from rntp.recipe import RewardSpec, ThoughtSpec
+from rntp.recipe import LoraSpec, RewardSpec, ThoughtSpec
 from rntp.trainer import Extras, RntpTrainer
 from tests.rntp import tiny
 
@@ -53,7 +54,7 @@ def relabelled(self: PartialState, *given: Any, **named: Any) -> None:
         self.distributed_type = DistributedType.MULTI_GPU
 
 
-def trained(folder: Path, checkpoint: str | None = None) -> Fixed:
+def trained(folder: Path, checkpoint: str | None = None, lora: LoraSpec | None = None) -> Fixed:
     """Three updates with a frozen scorer and every term of the loss, from the start or from a checkpoint."""
     recipe = tiny.recipe(
         folder, steps=3, prompts_per_step=4, group_size=2, ntp_weight=0.5, ntp_sequences=4, save_steps=2,
@@ -61,21 +62,21 @@ def trained(folder: Path, checkpoint: str | None = None) -> Fixed:
     )  # fmt: skip
     rows = mixed_rows(tiny.places(12), {}, {"text": 1.0}, 12)
     documents = [place.context_ids for place in tiny.places(7)]
+    recipe = replace(recipe, lora=lora)
     trainer = Fixed(tiny.model(), tiny.TOKENIZER, rows, recipe, None, Extras(documents))
     trainer.train(resume_from_checkpoint=checkpoint)
     return trainer
 
 
-def run(folder: Path, kept: Path, *, is_sharded: bool) -> None:
-    """Train, go on from the checkpoint of step 2, say whether both end alike, and keep the weights."""
+def run(folder: Path, *, is_sharded: bool, lora: LoraSpec | None = None) -> None:
+    """Train, go on from the checkpoint of step 2, say whether both end alike, and save the model."""
     if is_sharded:
         os.environ |= SHARDED
         PartialState.__init__ = relabelled
-    done = trained(folder)
+    done = trained(folder, lora=lora)
     found = np.concatenate([whole(one) for one in done.model.parameters()])
     sharded = any(hasattr(one, "full_tensor") for one in done.model.parameters())
-    again = trained(folder, str(folder / "checkpoint-2"))
+    again = trained(folder, str(folder / "checkpoint-2"), lora)
     apart = np.abs(found - np.concatenate([whole(one) for one in again.model.parameters()])).max()
     sys.stdout.write(f"sharded {sharded} resumed {apart < 1e-6}\n")
-    if done.accelerator.is_main_process:
-        np.save(kept, found)
+    done.save_final(folder / "final")

@@ -26,14 +26,14 @@ from rntp.checkpoints import checkpoints, clear, last_checkpoint
 from rntp.errors import TrainingError
 from rntp.mixture import Problem, Rows, mixed_rows
 from rntp.models import load_model
-from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
+from rntp.recipe import EnvironmentSpec, LoraSpec, Recipe, RewardSpec, ThoughtSpec
 from rntp.recipe_file import read_recipe
 from rntp.run import _held_out, _held_out_places
 from rntp.run_folder import BASE, FINAL
-from rntp.trainer import Extras, RntpTrainer
+from rntp.trainer import SCORER, Extras, RntpTrainer
 from rntp.verify.task import Task
 from tests.gates import ROOT
-from tests.rntp import tiny
+from tests.rntp import sharded, tiny
 from tests.rntp.gradients import one_update
 from tests.rntp.killed import attempt
 
@@ -146,7 +146,10 @@ def test_every_kind_of_reward_trains(name: str, tmp_path: Path) -> None:
     trainer.train()
     assert all(np.isfinite(losses(trainer)))
     # the scorer follows at half the distance, twice
-    first, last, mean = (next(one.parameters()).detach() for one in (tiny.model(), trained, trainer._ema))
+    first, last = (next(one.parameters()).detach().clone() for one in (tiny.model(), trained))
+    with trainer._means[SCORER].in_place():
+        mean = next(trained.parameters()).detach().clone()
+    assert torch.equal(next(trained.parameters()), last)
     assert 0 < float((mean - last).abs().max()) < float((first - last).abs().max())
 
 
@@ -226,7 +229,7 @@ def test_a_thought_s_length_is_without_its_answer_and_costs_a_verified_row_too(t
 
 def test_a_running_mean_that_scores_needs_no_frozen_copy(tmp_path: Path) -> None:
     made = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path, reward=RewardSpec(scorer="ema")))
-    assert made._frozen is None and made._ema is not None
+    assert made._frozen is None and set(made._decays) == {SCORER}
     both = tiny.recipe(tmp_path, reward=RewardSpec(scorer="ema"), thought=ThoughtSpec(budget=12, kl_weight=0.1))
     assert RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), both)._frozen is not None
 
@@ -389,13 +392,21 @@ def test_a_server_that_two_processes_share_answers_the_right_prompts(forked: For
 
 def test_sharded_weights_become_those_of_whole_ones_and_are_saved_once(forked: Forked) -> None:
     """FSDP2 on two processes without a GPU, over gloo, against DDP; and gone on with from a checkpoint."""
-    for kind, is_sharded in (("fsdp", "True"), ("ddp", "False")):
+    for kind in ("fsdp", "ddp"):
         said, folder = forked(kind)
-        assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [(is_sharded, "True")] * 2
-    one, two = (np.load(folder / f"{kind}.npy") for kind in ("fsdp", "ddp"))
+        assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [(str(kind == "fsdp"), "True")] * 2
+    one, two = (weights(folder / kind / "final") for kind in ("fsdp", "ddp"))
     assert np.abs(one - two).max() < 1e-6
     names = {path.name for path in (folder / "fsdp" / "checkpoint-2").iterdir()}
     assert "pytorch_model_fsdp.bin" in names and "model.safetensors" not in names and "config.json" in names
+
+
+def test_two_processes_train_the_adapter_that_one_would(forked: Forked, tmp_path: Path) -> None:
+    said, folder = forked("ddp-lora")
+    assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [("False", "True")] * 2
+    sharded.trained(tmp_path, lora=LoraSpec(rank=4)).save_final(tmp_path / "final")
+    one, two = (weights(path / "final") for path in (tmp_path, folder / "ddp-lora"))
+    assert np.abs(one - two).max() < 1e-5 < np.abs(two - weights(folder / "ddp" / "final")).max()
 
 
 def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:

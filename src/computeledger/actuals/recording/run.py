@@ -20,14 +20,16 @@ from numpy.typing import ArrayLike
 
 from computeledger.actuals.recording.power_meter import PowerMeter
 from computeledger.actuals.recording.work import (
+    Adapted,
     Counted,
     ParameterCount,
     Work,
     active_parameters,
+    bare,
     counted_model,
     decode_work,
     forward_work,
-    head_flop,
+    training_work,
     update_work,
 )
 from computeledger.actuals.run_ledger import PHASES_OF_RUN, Entry, LedgerWriter, read_ledger
@@ -107,10 +109,13 @@ class PhaseBook:
         """Count sequences."""
         self.sequences = (self.sequences or 0.0) + _counted(sequences, "sequences")
 
-    def forward(self, new_tokens: ArrayLike, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> None:
-        """Count a forward pass, as :func:`forward_work` does."""
+    def forward(
+        self, new_tokens: ArrayLike, context_tokens: Num = 0.0, head_tokens: Num | None = None, *, adapted: bool = True
+    ) -> None:
+        """Count a forward pass, as :func:`forward_work` does; of the model without its adapters where told so."""
         if self._model is not None:
-            self.add(forward_work(self._model, np.asarray(new_tokens, float), context_tokens, head_tokens))
+            model = self._model if adapted else bare(self._model)
+            self.add(forward_work(model, np.asarray(new_tokens, float), context_tokens, head_tokens))
 
     def generate(self, new_tokens: ArrayLike, context_tokens: ArrayLike) -> None:
         """Count sampling: one pass over each context, then one per token but the last; and the tokens themselves."""
@@ -139,18 +144,15 @@ class PhaseBook:
         self, tokens: Num, head_tokens: Num | None = None, *, recomputed: bool = False, padded_tokens: float = 0.0,
         fused_tokens: Num | None = None,
     ) -> None:  # fmt: skip
-        """Count a forward and backward pass, 3 times the forward; and the tokens themselves."""
-        lengths = np.atleast_1d(np.asarray(tokens, float))
-        self.tokens(trained=float(np.sum(lengths)))
-        if self._model is None:
-            return
-        once = forward_work(self._model, lengths, head_tokens=head_tokens)
-        width = max(padded_tokens, float(lengths.max(initial=0.0)))
-        layers = forward_work(self._model, np.full(lengths.shape, width), head_tokens=0.0).executed_flop
-        headed = np.broadcast_to(np.asarray(lengths if head_tokens is None else head_tokens, float), lengths.shape)
-        head = 3 * headed.max(initial=0.0) * headed.size if fused_tokens is None else 4 * np.sum(fused_tokens)
-        executed = (4 if recomputed else 3) * layers + float(head) * head_flop(self._model)
-        self.add(Work(3 * once.flop, executed))
+        """Count a forward and backward pass, as :func:`training_work` does; and the tokens themselves."""
+        self.tokens(trained=float(np.sum(np.asarray(tokens, float))))
+        if self._model is not None:
+            self.add(
+                training_work(
+                    self._model, tokens, head_tokens, recomputed=recomputed, padded_tokens=padded_tokens,
+                    fused_tokens=fused_tokens,
+                )
+            )  # fmt: skip
 
     def update(
         self, tokens: ArrayLike, padded_tokens: ArrayLike, *, recomputed: bool = False, trained_fraction: float = 1.0
@@ -221,6 +223,11 @@ class LedgerLines:
     def unwritten(self) -> int:
         """Entries that wait for room on the disk [-]."""
         return 0 if self._writer is None else self._writer.unwritten
+
+    def adapt(self, n_params: float) -> None:
+        """Count what follows as a frozen model's with adapters of so many parameters beside it."""
+        if self.model is not None:
+            self.model = Adapted(bare(self.model), n_params)
 
     def check(self, phase: str) -> None:
         """Refuse a phase that the workload does not have."""
@@ -465,11 +472,12 @@ class RunLedger(LedgerLines):
 
     def _flop_note(self) -> str:
         """What the count of FLOP leaves out; empty where it is that of the architecture."""
-        if not isinstance(self.model, ParameterCount):
+        model = None if self.model is None else bare(self.model)
+        if not isinstance(model, ParameterCount):
             return ""
         return (
             f"FLOP: 2 per parameter and token, attention left out: the planner has no formulas for architecture "
-            f"{shown(self.model.architecture)}"
+            f"{shown(model.architecture)}"
         )
 
     def close(self) -> None:

@@ -33,7 +33,20 @@ class ParameterCount:
     architecture: str = ""
 
 
-Counted = Model | ParameterCount
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """A frozen model and the parameters of the adapters beside it: ``2 (N + a)`` a pass, ``4 N + 6 a`` an update."""
+
+    model: Model | ParameterCount
+    n_params: float
+
+
+Counted = Model | ParameterCount | Adapted
+
+
+def bare(model: Counted) -> Model | ParameterCount:
+    """The model without its adapters."""
+    return model.model if isinstance(model, Adapted) else model
 
 
 def counted_model(config: object, name: str = "model", parameters: ParameterCount | None = None) -> Counted | None:
@@ -55,7 +68,8 @@ def counted_model(config: object, name: str = "model", parameters: ParameterCoun
 
 
 def active_parameters(model: Counted) -> int:
-    """Parameters that one token is multiplied with."""
+    """Parameters that one token is multiplied with, adapters left out."""
+    model = bare(model)
     return model.n_params if isinstance(model, ParameterCount) else n_params_active(model)
 
 
@@ -131,21 +145,56 @@ def update_work(
     return Work(totals[0], totals[1] + float(np.sum(again)))
 
 
+def training_work(
+    model: Counted, tokens: Num, head_tokens: Num | None = None, *, recomputed: bool = False,
+    padded_tokens: float = 0.0, fused_tokens: Num | None = None,
+) -> Work:  # fmt: skip
+    """Count forward and backward passes over a batch as the trainer of RL makes them.
+
+    Three times the forward pass; of frozen weights beside adapters twice, as their gradients are not taken. A fused
+    head makes its logits once more in the backward pass, and recomputation the layers' forward pass.
+
+    Examples
+    --------
+    >>> model = parse_config({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 100,
+    ...     "num_hidden_layers": 2, "num_attention_heads": 4}, "tiny")
+    >>> whole, frozen = (training_work(one, np.array([8.0, 16.0])).flop for one in (model, Adapted(model, 0)))
+    >>> whole - frozen == 2 * n_params_active(model) * 24
+    True
+    """
+    lengths, frozen = np.atleast_1d(np.asarray(tokens, float)), isinstance(model, Adapted)
+    once = forward_work(model, lengths, head_tokens=head_tokens)
+    headed = np.broadcast_to(np.asarray(lengths if head_tokens is None else head_tokens, float), lengths.shape)
+    width = max(padded_tokens, float(lengths.max(initial=0.0)))
+    layers = forward_work(model, np.full(lengths.shape, width), head_tokens=0.0).executed_flop
+    if fused_tokens is None:
+        head = (3 - frozen) * headed.max(initial=0.0) * headed.size
+    else:
+        head = (4 - frozen) * float(np.sum(np.asarray(fused_tokens)))
+    flop, executed = 3 * once.flop, (4 if recomputed else 3) * layers + float(head) * head_flop(model)
+    if frozen:
+        flop -= float(np.sum(_matrix_flop(bare(model), lengths, headed)))
+        executed -= float(_matrix_flop(bare(model), width, 0.0)) * lengths.size
+    return Work(flop, executed)
+
+
 def head_flop(model: Counted) -> float:
     """FLOP of one token's logits."""
+    model = bare(model)
     if isinstance(model, ParameterCount):
         return 2.0 * model.n_params_head
     return 2.0 * model.vocab_size * model.hidden_size
 
 
 def _matrix_flop(model: Counted, tokens: Num, head_tokens: Num) -> Num:
-    head = head_flop(model)
-    return (2.0 * active_parameters(model) - head) * tokens + head * head_tokens
+    head, beside = head_flop(model), 2.0 * model.n_params if isinstance(model, Adapted) else 0.0
+    return beside * tokens + (2.0 * active_parameters(model) - head) * tokens + head * head_tokens
 
 
 def _attention_flop(model: Counted, new: Num, context: Num = 0.0, *, every: bool = False) -> Num:
     """Scores and values of a query, averaged over the new ones; of every key where asked."""
     flop: Num = 0.0
+    model = bare(model)
     if isinstance(model, ParameterCount):
         return flop
     some = np.maximum(new, 1.0)
