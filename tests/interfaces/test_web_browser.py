@@ -4,99 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
-from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
 from tests.axe import issues
+from tests.interfaces.driving import drag, has_focus, settled, shown
 from tests.printed import sheets, words_of
 
 pytestmark = pytest.mark.browser
 _NAMES = [page.name for page in PAGES]
 WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """The app, served by a thread of this process on a free port."""
-    server = uvicorn.Server(uvicorn.Config(create_app(), port=0, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(10)
-
-
-def fresh(browser: Any) -> Any:
-    """A page in a browser profile of its own."""
-    context = browser.new_context(bypass_csp=True, accept_downloads=True)
-    context.set_default_timeout(120_000)  # a machine that trains beside it answers late
-    return context.new_page()
-
-
-@pytest.fixture(scope="module")
-def tab(browser: Any) -> Iterator[Any]:
-    """A page for one test after another: its process, and what it has compiled of the plots' library, stay."""
-    page = fresh(browser)
-    yield page
-    page.context.close()
-
-
-@pytest.fixture
-def visit(browser: Any, tab: Any, address: str) -> Iterator[Any]:
-    """Open a page of the app as a new reader, in a profile that holds nothing; console errors fail the test."""
-    pages, errors = [], []
-
-    def heard(message: Any) -> None:
-        if message.type == "error":
-            errors.append(message.text)
-
-    def failed(error: Any) -> None:
-        errors.append(str(error))
-
-    def go(path: str, width: int = 1280, scheme: str = "light") -> Any:
-        page = tab if tab.url == "about:blank" else fresh(browser)
-        pages.append(page)
-        page.on("console", heard)
-        page.on("pageerror", failed)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(media="null", color_scheme=scheme, reduced_motion="null")
-        page.mouse.move(0, 0)
-        page.goto(address + path)
-        settled(page, "0")
-        return page
-
-    yield go
-    for page in pages:
-        if page is not tab:
-            page.context.close()
-    if tab.url != "about:blank":
-        tab.evaluate("localStorage.clear(), sessionStorage.clear()")
-        tab.context.clear_cookies()
-        tab.goto("about:blank")
-        tab.remove_listener("console", heard)
-        tab.remove_listener("pageerror", failed)
-    assert [one for one in errors if "422" not in one] == []
-
-
-def settled(page: Any, before: str) -> None:
-    """Wait for a newer answer, drawn."""
-    page.wait_for_function(
-        "before => { const now = document.documentElement.dataset;"
-        " return Number(now.shown || 0) > Number(before) && !now.asking }",
-        arg=before,
-    )
-    page.wait_for_function("!document.querySelector('.canvas') || document.querySelector('.canvas .main-svg')")
 
 
 #: Boxes, those of closed groups included, whose placeholder is wider than they are.
@@ -113,37 +34,28 @@ _CUT_OFF = """() => {
 }"""
 
 
+#: What is touched and is smaller than a thumb; a switch is touched at its label too.
+_SMALL = """() => [...document.querySelectorAll("button, select, summary, input, nav a, .brand")]
+  .filter((one) => one.checkVisibility()).filter((one) => {
+    const { width, height } = (one.type === "checkbox" ? one.labels[0] : one).getBoundingClientRect();
+    return width < 43.5 || height < 43.5;
+  }).map((one) => one.outerHTML.slice(0, 80))"""
+
 #: Traces that the library took for others, or left out.
 _NOT_DRAWN = """() => [...document.querySelectorAll(".canvas")].flatMap((one) => one.data
   .filter((trace, place) => one._fullData[place]?.type !== (trace.type ?? "scatter")).map((trace) => trace.type))"""
-
-
-def shown(page: Any) -> str:
-    return str(page.evaluate("document.documentElement.dataset.shown"))
-
-
-def has_focus(page: Any, wanted: str) -> None:
-    """Wait until what has the focus is what a selector names, or stands in it."""
-    page.wait_for_function("wanted => document.activeElement.closest(wanted)", arg=wanted)
 
 
 def value(page: Any, place: int = 0) -> str:
     return str(page.locator("#now .tiles .value").nth(place).inner_text())
 
 
-def drag(page: Any, control: str, position: int) -> None:
-    before = shown(page)
-    page.locator(f".control[data-name='{control}'] .slider").evaluate(
-        "(slider, to) => { slider.value = to; for (const kind of ['input', 'change']) "
-        "slider.dispatchEvent(new Event(kind, { bubbles: true })); }",
-        position,
-    )
-    settled(page, before)
-
-
 def looked_at(page: Any, width: int, name: str) -> None:
     """A page as it has loaded: a headline, nothing wider than the window, no serious issue."""
     assert page.locator("#headline").inner_text()
+    if width < 600:
+        page.locator("#open-controls").click()
+        assert page.evaluate(_SMALL) == [], "all that a thumb touches is 44 px high and wide"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert issues(page, WCAG) == []
     assert page.evaluate(_CUT_OFF) == [], "what a box takes when it is left empty stands in it whole"

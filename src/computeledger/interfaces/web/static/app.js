@@ -2,6 +2,7 @@
 // Nothing is computed here: the server answers with texts and finished drawings.
 
 import { fetched as fetchedFrom } from "./fetching.js";
+import { controlsSheet } from "./sheet.js";
 import { dress, theme } from "./theme.js";
 
 const given = JSON.parse(document.getElementById("data").textContent);
@@ -135,6 +136,8 @@ function address() {
 }
 
 let depth = 0, furthest = 0, isSettling = false;
+const sheet = controlsSheet({ form, opener: byId("open-controls"), closer: byId("close-controls"), headline: byId("headline"),
+  guard: () => { furthest = depth; history.pushState({ depth, sheet: true }, "", location.href); buttons(); } });
 const isAhead = () => address() !== location.pathname + location.search;
 
 // one more step to undo; only a scenario with an answer becomes one
@@ -315,7 +318,7 @@ function complain(error) {
   if (field) {
     field.setAttribute("aria-invalid", "true");
     byId("e-").replaceChildren(`${label} ${message}${latest ? ". The last good answer stays. " : ". "}`,
-      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); field.focus(); } }, `Go to ${label}`));
+      element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); sheet.open(field); field.focus(); } }, `Go to ${label}`));
     byId("e-").hidden = false;
   }
   shownCount += 1;
@@ -794,8 +797,8 @@ form.addEventListener("change", (event) => {
 });
 form.addEventListener("submit", (event) => { event.preventDefault(); settle(); });
 form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); followed(); settle(); } });
-window.addEventListener("popstate", (event) => { depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
-byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else history.back(); });
+window.addEventListener("popstate", (event) => { if (sheet.takes(event.state, depth)) return; depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
+byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else { sheet.walk(); history.back(); } });
 byId("redo").addEventListener("click", () => history.forward());
 byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); settle(); });
 byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; settle(); });
@@ -803,7 +806,7 @@ byId("add")?.addEventListener("click", addSlot);
 for (const slot of slots) slot.querySelector(".remove").addEventListener("click", () => removeSlot(slot));
 byId("read")?.addEventListener("click", readPasted);
 byId("close-working").addEventListener("click", closeWorking);
-document.addEventListener("keydown", (event) => { if (event.key === "Escape" && explained !== null) closeWorking(); });
+document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (explained !== null) closeWorking(); else sheet.close(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));

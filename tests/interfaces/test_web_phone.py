@@ -1,0 +1,59 @@
+"""The app on a phone: the answer first, the controls in a sheet below it, in the order in which Tab meets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.interfaces.driving import drag, has_focus
+
+pytestmark = pytest.mark.browser
+
+
+def test_on_a_phone_the_headline_stays_in_sight_above_the_controls(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16", 390)
+    assert page.locator("#controls").is_hidden()
+    said = page.locator("#headline").inner_text()
+    page.locator("#open-controls").click()
+    has_focus(page, "#controls")
+    page.keyboard.press("Tab")
+    has_focus(page, "#close-controls")
+    page.locator(".control[data-name='batch'] .slider").scroll_into_view_if_needed()
+    drag(page, "batch", 440)
+    assert page.locator("#headline").inner_text() != said
+    top, bottom, sheet = page.evaluate("""() => {
+      const { top, bottom } = document.getElementById("headline").getBoundingClientRect();
+      return [top, bottom, document.getElementById("controls").getBoundingClientRect().top];
+    }""")
+    assert 0 <= top < bottom < sheet
+    page.keyboard.press("Escape")
+    has_focus(page, "#open-controls")
+    assert page.locator("#controls").is_hidden()
+
+
+def test_on_a_phone_back_closes_the_controls_and_leaves_the_scenario(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16", 390)
+    page.locator("#open-controls").click()
+    page.go_back()  # nothing was changed yet
+    page.wait_for_selector("#controls", state="hidden")
+    page.locator("#open-controls").click()
+    drag(page, "batch", 440)
+    asked = page.locator("#c-batch").input_value()
+    page.go_back()
+    page.wait_for_selector("#controls", state="hidden")
+    has_focus(page, "#open-controls")
+    page.wait_for_function("batch => location.search.includes(`batch=${batch}`)", arg=asked)
+    page.locator("#open-controls").click()
+    page.locator("#undo").click()  # the page's own way back stays in the sheet
+    page.wait_for_function("document.querySelector('#c-batch').value === '16'")
+    assert page.locator("#controls").is_visible()
+
+
+def test_the_keyboard_meets_the_controls_where_they_are_seen(visit: Any) -> None:
+    """Before the answer on a wide screen; behind it on a phone, even where a window is made narrower."""
+    page = visit("/facts")
+    first = "document.getElementById('controls').compareDocumentPosition(document.getElementById('answer')) & 4"
+    assert page.evaluate(first)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function(f"!({first})")
