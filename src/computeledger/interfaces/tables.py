@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console, JustifyMethod
-from rich.table import Table
 from rich.text import Text
 
-from computeledger.interfaces.fitting import FittingTable, Page
+from computeledger.interfaces.fitting import DIM, FittingTable, Page
 
-DIM = "bright_black"
 ACCENT = "cyan"
 
 
@@ -18,10 +18,12 @@ def console() -> Console:
     return Page()
 
 
-def new_table(title: str, *columns: str) -> Table:
+def new_table(title: str, *columns: str, drops: Sequence[str] = (), note: str = "") -> FittingTable:
     """An empty table; a column whose name starts with ``>`` holds numbers and is set right."""
     named = any(columns)
     table = FittingTable(
+        drops=drops,
+        note=note,
         title=title or None,
         title_justify="left",
         title_style="bold",

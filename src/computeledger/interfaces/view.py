@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text."""
+    """Rows of text; ``drops`` names the columns that a page too narrow for all leaves out, in this order."""
 
     title: str
     columns: Sequence[str]
@@ -60,6 +60,7 @@ class Table:
     strong: tuple[int, ...] = ()
     is_stacked: bool = False
     is_sortable: bool = False
+    drops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from computeledger.interfaces.tables import DIM, bar, console, new_table, note
+from computeledger.interfaces.fitting import DIM
+from computeledger.interfaces.tables import bar, console, new_table, note
 from computeledger.interfaces.view import Cell, Table, View
 
 #: Characters of a share's bar.
 _BAR = 10
+#: A heading of tiles whose two parts stand above two columns, where all of these are intervals.
+_TILE_HEADS = {"median and 90 % interval": ("median", "90 % interval")}
+_DASH = "\u2013"
 
 
 def print_view(view: View) -> None:
@@ -33,6 +37,8 @@ def print_view(view: View) -> None:
     _print_tiles(out, view)
     for label, text in view.facts:
         out.print(Text(f"{label}  ", style="bold").append(_plain(text), style="not bold"))
+    if view.tables and view.tables[0].title and (view.facts or not view.tiles):
+        out.print()
     for table in view.tables:
         _print_table(out, table)
     _print_blocks(out, [(plot.title, plot.text) for plot in view.plots if plot.text])
@@ -56,16 +62,20 @@ def _plain(text: str) -> str:
 def _print_tiles(out: Console, view: View) -> None:
     if not view.tiles:
         return
-    table = new_table("", "", view.tile_heading, *([view.reference] if view.reference else []))
-    for one in view.tiles:
-        text = Text(_plain(one.text)).append(f"  {_plain(one.band)}" if one.band else "", style=DIM)
-        table.add_row(one.label, text, *([Text(_plain(one.reference), style=DIM)] if view.reference else []))
+    bands = [_plain(one.band) for one in view.tiles]
+    heads = _TILE_HEADS.get(view.tile_heading) if all(_DASH in band for band in bands if band) else None
+    columns = heads or (view.tile_heading, "")
+    used = columns if any(bands) else columns[:1]
+    table = new_table("", "", *used, *([view.reference] if view.reference else []))
+    for one, band in zip(view.tiles, bands, strict=True):
+        quiet = [*([band] if any(bands) else []), *([_plain(one.reference)] if view.reference else [])]
+        table.add_row(one.label, _plain(one.text), *(Text(text, style=DIM) for text in quiet))
     out.print(table)
 
 
 def _print_table(out: Console, one: Table) -> None:
     heads = [f">{name.removesuffix('#').rstrip()}" if name.endswith("#") else name for name in one.columns]
-    table = new_table(one.title, *heads)
+    table = new_table(one.title, *heads, drops=one.drops, note=_plain(one.note))
     if not any(heads):
         table.show_header = False
     for place, row in enumerate(one.rows):
@@ -74,16 +84,19 @@ def _print_table(out: Console, one: Table) -> None:
             style="bold" if place in one.strong else "",
         )
     out.print(table)
-    if one.note:
-        note(out, _plain(one.note))
 
 
 def _cell(cell: str | Cell, between: str) -> Text:
     if isinstance(cell, str):
-        return Text(_plain(cell))
+        return Text(_one_line(cell))
     text = bar(cell.share, _BAR) if cell.share is not None else Text()
-    text.append(_plain(cell.text))
-    return text.append(f"{between}{_plain(cell.below)}", style=DIM) if cell.below else text
+    text.append(_one_line(cell.text))
+    return text.append(f"{between}{_one_line(cell.below)}", style=DIM) if cell.below else text
+
+
+def _one_line(text: str) -> str:
+    """The text of a cell: where a file broke its lines says nothing here."""
+    return _plain(text).replace("\n", " ")
 
 
 def _print_figure(out: Console, figure: Mapping[str, Any]) -> None:

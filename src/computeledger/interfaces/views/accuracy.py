@@ -33,8 +33,10 @@ _SHORT = {
     "input_tokens_per_s_per_gpu": "prompt tokens/s",
 }
 #: How a slice is told: of steps in full, of first tokens in short.
-_STEPS = ("figures #", "steps: error #", "90 % within #", "bias #", "held #", "width #", "TTFT: error #", "held #",
-          "width #")  # fmt: skip
+_STEPS = ("figures #", "steps: error #", "90 % within #", "bias #", "held #", "width #", "TTFT error #",
+          "TTFT held #", "TTFT width #")  # fmt: skip
+#: What a narrow page leaves out first.
+_DROPS = ("TTFT width", "width", "TTFT held", "bias")
 _OF_KINDS = (
     "steps: times per output token, and rates that tell of them; TTFT: first tokens and prompts; held: share that the "
     "90 % interval holds; width: its high end over its low end"
@@ -134,18 +136,19 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
     said = {"accelerator": "chip", "family": "model family", "class": "interval class"}.get(column, column)
     if is_serving:
         lines: list[list[str | Cell]] = [[Cell(value, urls.get(value, "")), *_of_kinds(one)] for value, one in ordered]
-        return Table(f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True)
+        return Table(f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True, drops=_DROPS)
     cells: list[list[str | Cell]] = [
         [Cell(value, urls.get(value, "")), _SHORT.get(name, quantity_words(name)), *_cells(one)]
         for value, each in ordered
         for name, one in each.items()
     ]
     if len(kinds.measured) > 1:
-        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True)
+        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True, drops=_DROPS)
     (name,) = kinds.measured
     return Table(
-        f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True
-    )
+        f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True,
+        drops=_DROPS,
+    )  # fmt: skip
 
 
 def _is_stated(answer: AccuracyAnswer, column: str) -> bool:
@@ -202,7 +205,14 @@ def _beside(tool: str, document: Document) -> Table:
         for value, found in document["by"].get(column, {}).items():
             rows += [[value, *_pair(name, one)] for name, one in found.items()]
     strong = tuple(range(len(_quantities(document))))
-    return Table(f"Beside {tool}, the same figures", ("", *_BESIDE), rows, strong=strong, is_sortable=True)
+    return Table(
+        f"Beside {tool}, the same figures",
+        ("", *_BESIDE),
+        rows,
+        strong=strong,
+        is_sortable=True,
+        drops=("its bias", "its 90 %"),
+    )
 
 
 def _pair(name: str, one: Document) -> list[str]:

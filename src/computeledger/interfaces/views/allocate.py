@@ -242,7 +242,7 @@ def _laws(document: Mapping[str, Any]) -> View:
         title="Loss laws and constants",
         headline=f"{len(laws)} laws and tables of constants; {on} are on, the others were read in notes only.",
         tables=(
-            Table("Laws", ("name", "on", "read in", "fitted on", "source"), laws, note=names),
+            Table("Laws", ("name", "on", "read in", "fitted on", "source"), laws, note=names, drops=("source",)),
             Table("What routing over experts is worth", ("FLOP #", "law", "times the dense", "factor #",
                   "inside its fit"), moe),
             Table("ScaleRL's sigmoids, for --rl-recipe", ("recipe", "half at [GPU-hours of GB200] #", "steepness #",

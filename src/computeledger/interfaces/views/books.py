@@ -31,8 +31,14 @@ def _books(answer: BooksAnswer) -> View:
         title=answer.book,
         headline="1 entry." if len(entries) == 1 else f"{len(entries):,} entries.",
         tables=(
-            Table("Entries", ("entry #", "when", "kind", "name", *_AMOUNTS, "note"), entries),
-            Table("By month", ("month", "kind", "entries #", *_AMOUNTS, "USD per GPU-hour #"), months, note=note),
+            Table("Entries", ("entry #", "when", "kind", "name", *_AMOUNTS, "note"), entries, drops=("note", "energy")),
+            Table(
+                "By month",
+                ("month", "kind", "entries #", *_AMOUNTS, "USD per GPU-hour #"),
+                months,
+                note=note,
+                drops=("energy",),
+            ),
         ),
         overline="books list",
     )

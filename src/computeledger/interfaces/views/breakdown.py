@@ -53,7 +53,7 @@ def _step(name: str, phase: str, step: Mapping[str, Any]) -> Table:
     for label, value in step["beside_s"].items():
         if abs(value) > NEGLIGIBLE * step["time_s"]:
             rows.append([label, "", "", "", words(value, "s"), "none", _whole(value / step["time_s"]), ""])
-    return Table(f"{title}, {limit}", _OPERATION, rows, f"{phase}_s")
+    return Table(f"{title}, {limit}", _OPERATION, rows, f"{phase}_s", drops=("FLOP", "moves"))
 
 
 def _whole(fraction: float) -> str:
@@ -94,7 +94,9 @@ def _constants(constants: list[Mapping[str, Any]]) -> Table:
         "Found by moving each fact and factor a little: what is not listed does not move this answer. Steps are at the "
         "median of every constant; the medians at the top are over all samples."
     )
-    return Table("Rests on: change of each time when the constant grows by 1 %", _CONSTANT, rows, note=note)
+    return Table(
+        "Rests on: change of each time when the constant grows by 1 %", _CONSTANT, rows, note=note, drops=("moves",)
+    )
 
 
 def constant_words(name: str) -> str:

@@ -133,7 +133,7 @@ def _search(answer: SearchAnswer) -> View:
         rows.append([one.id, name, fact.given, _key(fact.source, fact.locator), fact.date])
     verb = "fact mentions" if len(found) == 1 else "facts mention"
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
-    table = Table("Facts", ("of", "fact", "value #", "source", "date #"), rows, note=rest)
+    table = Table("Facts", ("of", "fact", "value #", "source", "date #"), rows, note=rest, drops=("date", "source"))
     return View(f"{len(found):,} {verb} {answer.query!r}.", tables=(table,), overline="facts search")
 
 
@@ -171,7 +171,7 @@ def _diff(answer: DiffAnswer) -> View:
     return View(
         title=f"{answer.a} and {answer.b} ({answer.kind})",
         headline=f"{n_facts} {verb}, {answer.n_equal:,} {'is' if answer.n_equal == 1 else 'are'} equal.",
-        tables=(Table("Facts that differ", columns, rows),) if rows else (),
+        tables=(Table("Facts that differ", columns, rows, drops=("sources", "change")),) if rows else (),
         overline="facts diff",
     )
 

@@ -53,7 +53,7 @@ def _steps(trains: Document) -> Table:
         "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
         "16K GPUs"
     )
-    return Table(title, _STEPS, rows, "dense.step_s", note)
+    return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",))
 
 
 def _over_critical(run: Document, row: Document) -> float:
@@ -293,7 +293,7 @@ def _rl(document: Document) -> Table:
         rows.append([row["model"], row["accelerator"], fits, *cells])
     title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
     columns = ("model", "chip", "in one scale-up world", "rollouts there #", "efficient up to #", "sampled #", "layout")
-    return Table(title, columns, rows, "sampled_tokens_per_s")
+    return Table(title, columns, rows, "sampled_tokens_per_s", drops=("layout", "sampled"))
 
 
 def _served(document: Document) -> Table:

@@ -30,7 +30,8 @@ _FLEETS_SAY = (
     "all that a lab uses, rented or owned, in 8-bit H100-equivalents; a run takes the whole of it, each as an H100 in "
     "bf16"
 )
-_RUNS = ("date", "run", "lab", "compute #", "", "days since #", "known")
+_RUNS = ("date", "run", "lab", "compute #", "record", "days since #", "known")
+_DROPS = ("known", "days since", "record")
 _DOMAINS = ("GPUs #", "step #", "MFU #", "rate #", "fibre pairs #", "layout")
 
 
@@ -198,7 +199,16 @@ def _due(found: Mapping[str, Any]) -> tuple[Table]:
         f"train by a month before it, compute growing as in {found['scenario']}"
     )
     columns = ("lab", "last known", "between two #", "next #", "largest site trains #", "fleet trains #")
-    return (Table(f"Next frontier releases after {found['date']}", columns, rows, "releases", note),)
+    return (
+        Table(
+            f"Next frontier releases after {found['date']}",
+            columns,
+            rows,
+            "releases",
+            note,
+            drops=("fleet trains", "largest site trains"),
+        ),
+    )
 
 
 def _lab_tables(labs: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
@@ -235,7 +245,7 @@ def _runs(answer: RunsAnswer) -> View:
     found = answer.to_dict()
     rows: list[list[str | Cell]] = [
         [one["date"], one["name"], ", ".join(one["labs"]), words(one["training_flop"], "FLOP"),
-         "record" if one["is_record"] else "",
+         "yes" if one["is_record"] else "",
          "" if one["days_since_previous"] is None else str(one["days_since_previous"]), one["confidence"]]
         for one in found["runs"]
     ]  # fmt: skip
@@ -249,7 +259,7 @@ def _runs(answer: RunsAnswer) -> View:
     return View(
         title="Training runs",
         headline=headline,
-        tables=(Table("By date of release", _RUNS, rows, "training_flop"),) if rows else (),
+        tables=(Table("By date of release", _RUNS, rows, "training_flop", drops=_DROPS),) if rows else (),
         grounds=(found["credit"],),
     )
 

@@ -17,6 +17,7 @@ from computeledger.units import format_count
 _COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "max batch #",
             "max context #")  # fmt: skip
 _NOTE = "Rest: activations and workspace; the largest batch at this context, and the longest context at this batch."
+_DROPS = ("max context", "max batch", "rest")
 _LACKING = ("format", "system", "GPUs tried #", "needed on each #", "of #")
 
 
@@ -36,7 +37,11 @@ def view(answer: Answer, working: bool) -> View:
         tile_heading="",
         plots=(_plot(best),) if best else (),
         tables=(
-            *([Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE)] if fits else []),
+            *(
+                [Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE, drops=_DROPS)]
+                if fits
+                else []
+            ),
             *([_parts(best)] if best else []),
             *([Table("Does not fit", _LACKING, [_lacking(one) for one in lacking], "memory_bytes")] if lacking else []),
         ),

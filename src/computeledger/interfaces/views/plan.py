@@ -184,7 +184,7 @@ def _ledger(document: Mapping[str, Any]) -> Table:
         rows.append([label, *cells, "–" if total is None else quantity_cell(total, unit)])
     rows.append(["accelerator", *(phase["accelerator"] for phase in phases.values()), ""])
     columns = ("", *(f"{PHASE_NAMES[name]} #" for name in phases), "Total #")
-    return Table("The ledger", columns, rows, "gpu_hours", UTILIZATION_WORDS, is_stacked=True)
+    return Table("The ledger", columns, rows, "gpu_hours", UTILIZATION_WORDS, is_stacked=True, drops=("Total",))
 
 
 def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:

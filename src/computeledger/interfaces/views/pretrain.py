@@ -429,7 +429,9 @@ def _levers(document: Mapping[str, Any]) -> Table:
     usable = words(document["memory_bytes"]["usable"], "B")
     note = f"{usable} per GPU are usable; each row changes one thing"
     columns = ("lever", "to", "memory #", "change #", "host #", "step #", "fits")
-    return Table("What each lever of memory frees, and its price", columns, rows, "memory_bytes", note)
+    return Table(
+        "What each lever of memory frees, and its price", columns, rows, "memory_bytes", note, drops=("change",)
+    )
 
 
 def _layouts(document: Mapping[str, Any]) -> Table:
@@ -442,12 +444,13 @@ def _layouts(document: Mapping[str, Any]) -> Table:
         rows.append([one["layout"], str(one["microbatch_sequences"]), recompute, _schedule(one), *figures,
                      _slower(one["step_ratio"]), noise])  # fmt: skip
     tried = f"{document['n_configurations']:,} configurations, {document['n_fitting']:,} fit"
-    columns = ("layout", "mb #", "recompute", "schedule", "step #", "MFU #", "memory #", "slower", "")
+    columns = ("layout", "mb #", "recompute", "schedule", "step #", "MFU #", "memory #", "slower", "noise")
     note = (
         f"≈ within noise: indistinguishable from the fastest, as far as the model knows ({document['n_level']:,} of "
         f"{document['n_fitting']:,} are); choose among them by memory and simplicity. mb: sequences of a microbatch."
     )
-    return Table(f"Best legal layouts of {tried} (medians; slower than the first)", columns, rows, "step_s", note)
+    return Table(f"Best legal layouts of {tried} (medians; slower than the first)", columns, rows, "step_s", note,
+                 drops=("MFU", "memory"))  # fmt: skip
 
 
 def _schedule(one: Mapping[str, Any]) -> str:
@@ -470,7 +473,7 @@ def _scaling(document: Mapping[str, Any]) -> list[Table]:
     columns = ("GPUs #", "batch #", "layout", "MFU #", "of best #", "goodput #", "days #", "GPU-hours #", "worth #", "")
     note = "worth: of these tokens against those of a small batch, by the median growth of the critical batch"
     return [
-        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours", note)
+        Table(titles[name], columns, _scaled(rows), "effective_gpu_hours", note, drops=("worth", "goodput", "batch"))
         for name, rows in document.get("scaling", {}).items()
     ]
 
@@ -521,7 +524,7 @@ def _growing(grown: Mapping[str, Any]) -> Table:
         f"A batch that grows with the critical batch ({', '.join(grown['sources'])}), scale-up domains of {here} and "
         f"{larger} GPUs"
     )
-    return Table(title, columns, rows, "effective_days", note)
+    return Table(title, columns, rows, "effective_days", note, drops=("MFU",))
 
 
 def _blocks(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -487,7 +487,8 @@ def _domains(domains: list[Mapping[str, Any]]) -> Table:
         "are at most half of a decode step; the longest trace is the memory's: what exceeds the model's own context is "
         "marked"
     )
-    return Table("Does it fit the scale-up domain", columns, rows, "step", note)
+    drops = ("largest model", "longest trace", "weights", "memory", "utilisation")
+    return Table("Does it fit the scale-up domain", columns, rows, "step", note, drops=drops)
 
 
 def _trace(one: Mapping[str, Any]) -> str:

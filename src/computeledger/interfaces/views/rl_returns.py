@@ -32,7 +32,15 @@ def _published(answer: PublishedAnswer) -> View:
         headline=f"Beta in GPU-time, where a pretraining token counts 6, is {low} to {high} in {len(rows)} published "
         "steps.",
         tiles=(Tile("Beta in GPU-time", median, f"{low} to {high}", key="beta_gpu_time"),),
-        tables=(Table("Published steps", _RUNS, [_run_row(one) for one in rows], "published"),),
+        tables=(
+            Table(
+                "Published steps",
+                _RUNS,
+                [_run_row(one) for one in rows],
+                "published",
+                drops=(_RUNS[-1], "tokens", "beta FLOP"),
+            ),
+        ),
         grounds=(document["convention"],),
         tile_heading="median, and all of them",
     )

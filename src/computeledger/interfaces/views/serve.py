@@ -351,7 +351,8 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
     columns = ("layout", "batch #", "TPOT #", "TTFT #", "tok/s/GPU #", "output #", "input #", "cost of a request #",
                "chance to be better")  # fmt: skip
     title = "The answer and the layouts next to it (medians of all inputs; USD per Mtok)"
-    return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,))]
+    drops = ("input", "TTFT")
+    return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,), drops=drops)]
 
 
 def _alternative(one: Mapping[str, Any], name: str) -> list[str | Cell]:
@@ -382,7 +383,7 @@ def _front(document: Mapping[str, Any]) -> Table:
     answer = "the answer's replica, fully loaded" if "fleet" in document else "the answer"
     each = f"each at the median of every input, at the median cost (USD per Mtok; \u2192 {answer})"
     title = f"Pareto front of {document['n_options']} options, {each}"
-    return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,))
+    return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,), drops=("input", "tok/s/GPU"))
 
 
 def _step(document: Mapping[str, Any], phase: str) -> Table:
@@ -394,7 +395,7 @@ def _step(document: Mapping[str, Any], phase: str) -> Table:
         work = [words(one[key], unit) if one[key] else "" for key, unit in kinds]
         share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
         rows.append([one["name"], *work, quantity_cell(one["time_s"], "s"), share, one["bound"]])
-    return Table(title, _STEP_COLUMNS, rows, f"{phase}_s")
+    return Table(title, _STEP_COLUMNS, rows, f"{phase}_s", drops=("network", "FLOP"))
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:

@@ -38,7 +38,7 @@ def operations_table(step: Mapping[str, Any]) -> Table:
     reached = percent(step["limit_s"] / step["step_s"])
     title = f"One step on the busiest GPU: {words(step['step_s'], 's')}, {reached} of the physical limit's speed"
     note = "Exposed communication is waited for; hidden communication runs beside computation."
-    return Table(title, _COLUMNS, rows, "step_s", note)
+    return Table(title, _COLUMNS, rows, "step_s", note, drops=("hidden", "bytes", "FLOP"))
 
 
 def phases_fact(step: Mapping[str, Any]) -> tuple[str, str]:

@@ -148,7 +148,7 @@ def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     columns = ("", "thinks", "answers", "solved #", "a task #", "takes #", "fastest #", "fastest costs #")
     note = "fastest: least time per token; answers side by side share one batch, paid until the longest one ends"
-    return Table("The cheapest of each model", columns, cells, "usd_per_task", note)
+    return Table("The cheapest of each model", columns, cells, "usd_per_task", note, drops=("fastest costs",))
 
 
 def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
