@@ -152,7 +152,14 @@ def commands(command: click.Command, context: click.Context) -> Iterator[click.C
 def cli_page() -> str:
     """The help of every command, as it is printed."""
     lines = ["# Command line", "", GENERATED, ""]
-    lines += ["Every command takes `--json` and then prints exactly one JSON document; `rntp verify run` one per line."]
+    lines += [
+        "Every command takes `--json` and then prints exactly one JSON document; `rntp verify run` one per line.",
+        "",
+    ]
+    lines += [
+        "A command that answers a question takes `--brief` instead: one line, the main figure with its 90 % interval,"
+    ]
+    lines += ["two spaces, and what it is; where no one figure is the answer, the headline.", ""]
     lines += ["Bad input gets one line and exit code 2.", ""]
     for name, group in (("computeledger", cli), ("rntp", rntp)):
         lines += _help(group, click.Context(group, info_name=name, terminal_width=WIDTH, **group.context_settings))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from computeledger.errors import InputError
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from, said_default
 from computeledger.interfaces.options import online_option, print_json
 from computeledger.writing import check_unread
@@ -21,6 +22,9 @@ _Q = TypeVar("_Q", bound=Record)
 _LAST = ("samples", "seed", "workers", "cluster")
 #: What stands for a value in the help, where its field does not say.
 _METAVARS = {"whole": "N", "count": "N", "fraction": "F", "s": "T"}
+
+#: Options that print more than one line, as they are spelt.
+_NOT_BRIEF = {"as_json": "--json", "working": "--working", "emit": "--emit"}
 
 #: Fields that name a model, or a file that does.
 _NAMES_MODELS = {"model", "plan"}
@@ -67,7 +71,7 @@ def asked_by(question: type[_Q], options: Mapping[str, Any]) -> _Q:
 
     A report that would replace a file that the question names is refused before anything is worked out.
     """
-    _check_report(options)
+    _check_output(options)
     known = fields_of(question)
     names = {*known, *(alias for one in known.values() for alias in one.aliases)}
     given = {name: value for name, value in options.items() if name in names and value is not None and value != ()}
@@ -79,7 +83,7 @@ def show_launched(answer: Answer, options: Mapping[str, Any], text: str, *, besi
 
     A whole answer that was asked for (``--json``, ``--html``, ``--working``) holds the launch.
     """
-    if not text or options["working"] or options["html"] or options["as_json"]:
+    if not text or options["working"] or options["html"] or options["as_json"] or options.get("brief"):
         show_answer(answer, options)
         return
     click.echo(text)
@@ -92,11 +96,19 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
     """Print an answer, and write its report where it is wanted."""
     working = bool(options.get("working"))
     report = options.get("html")
+    _check_output(options)
     if report is not None:
-        _check_report(options)
         answer.to_html(report)
     if options["as_json"]:
         print_json(answer.to_dict(working=working or (report is not None and answer.has_working)))
+        return
+    if options.get("brief"):
+        from computeledger.interfaces.view import brief
+
+        view = answer.view()
+        for warning in view.warnings:
+            click.echo(warning, err=True)
+        click.echo(brief(view))
         return
     from computeledger.interfaces.render.terminal import print_view
 
@@ -105,8 +117,11 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
         click.echo(f"report: {report}")
 
 
-def _check_report(options: Mapping[str, Any]) -> None:
-    """Refuse a report in place of a file that another option names."""
+def _check_output(options: Mapping[str, Any]) -> None:
+    """Refuse a report in place of a file that another option names, and two ways to print one answer."""
+    for name, spelt in _NOT_BRIEF.items():
+        if options.get("brief") and options.get(name):
+            raise InputError(f"--brief prints one line: give it without {spelt}")
     report = options.get("html")
     if report is None:
         return

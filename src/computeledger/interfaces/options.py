@@ -18,6 +18,16 @@ from computeledger.progress import Progress, listening
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_brief_option = click.option(
+    "--brief", is_flag=True, help="Print one line: the main figure with its 90 % interval, two spaces, and what it is."
+)
+
+
+def answer_options(command: Any) -> Any:
+    """How a command that answers a question prints it: whole, as one JSON document, or in one line."""
+    return json_option(_brief_option(command))
+
+
 working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
 
 

@@ -68,7 +68,8 @@ class View:
     """An answer as it is shown.
 
     ``headline`` is one line that stands alone: subject, answer, 90 % interval; ``context`` has the sentences behind it.
-    ``links`` are addresses of the app with their words, which only the app shows.
+    ``links`` are addresses of the app with their words, which only the app shows. ``main`` is the key of the tile that
+    answers the question.
     """
 
     headline: str
@@ -90,6 +91,26 @@ class View:
     sources: tuple[str, ...] = ()
     tile_heading: str = "median and 90 % interval"
     links: tuple[tuple[str, str], ...] = ()
+    main: str = ""
+
+
+def brief(view: View) -> str:
+    """An answer in one line: its main figure with the interval, two spaces and what it is of; or else its headline.
+
+    Examples
+    --------
+    >>> cost = Tile("Output", "$3.48/Mtok", "$2 – $6.58", key="usd_per_mtok_output")
+    >>> brief(View("", tiles=(cost,), title="DeepSeek-V3 on 8 H200", main="usd_per_mtok_output"))
+    '$3.48/Mtok ($2 to $6.58)  Output, DeepSeek-V3 on 8 H200'
+    >>> brief(View("58 facts differ, 19 are equal.", title="2025-03 and 2026-11"))
+    '58 facts differ, 19 are equal.  2025-03 and 2026-11'
+    """
+    one = next((one for one in view.tiles if view.main and one.key == view.main), None)
+    if one is None:
+        said = view.headline, "" if view.title in view.headline else view.title
+    else:
+        said = f"{one.text} ({one.band})" if one.band else one.text, f"{one.label}, {view.title}"
+    return "  ".join(" ".join(text.replace(" \u2013 ", " to ").split()) for text in said if text)
 
 
 def tile(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, print_json
+from computeledger.interfaces.options import CONTEXT, OnceGroup, answer_options, help_alone, json_option, print_json
 from computeledger.questions.books import AddQuestion, BooksQuestion, EntryQuestion, ExportQuestion
 
 
@@ -41,7 +41,7 @@ def books_add(**options: Any) -> None:
 @books.command("list")
 @question_options(BooksQuestion)
 @report_option
-@json_option
+@answer_options
 def books_list(**options: Any) -> None:
     """Entries, and what they cost and reached by month."""
     from computeledger.stores.books.store import list_books
@@ -54,7 +54,7 @@ def books_list(**options: Any) -> None:
 @click.argument("number")
 @question_options(EntryQuestion, leave_out=("number",))
 @report_option
-@json_option
+@answer_options
 def books_show(**options: Any) -> None:
     """One entry with its phases; --json has the whole document that was written down."""
     from computeledger.stores.books.store import read_entry

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.calibrate import CalibrateQuestion
 
 
 @click.command()
 @question_options(CalibrateQuestion)
 @report_option
-@json_option
+@answer_options
 def calibrate(**options: Any) -> None:
     """Measure this machine and fit its efficiency profile: products, memory, attention, launches, all-reduce.
 

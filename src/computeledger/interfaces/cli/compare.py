@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.compare import CompareQuestion
 
 
@@ -15,7 +15,7 @@ from computeledger.questions.compare import CompareQuestion
 @click.argument("offers", metavar="OFFERS.toml")
 @question_options(CompareQuestion, leave_out=("offers",))
 @report_option
-@json_option
+@answer_options
 def compare(**options: Any) -> None:
     """Offers for one workload and one promise: what each takes and costs, and which is the cheapest, how surely.
 

@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, print_json, working_option
+from computeledger.interfaces.options import (
+    CONTEXT,
+    OnceGroup,
+    answer_options,
+    help_alone,
+    json_option,
+    print_json,
+    working_option,
+)
 from computeledger.questions.cost import CostQuestion
 from computeledger.questions.facts import ModelQuestion
 
@@ -22,7 +30,7 @@ def facts(context: click.Context) -> None:
 @facts.command("model")
 @click.argument("model", metavar="PATH_OR_ID")
 @question_options(ModelQuestion, leave_out=("model",))
-@json_option
+@answer_options
 def facts_model(**options: Any) -> None:
     """A model's parameters, cache and shape, read from its configuration."""
     from computeledger.questions.answers.facts import answer_model
@@ -32,7 +40,7 @@ def facts_model(**options: Any) -> None:
 
 @facts.command("show")
 @click.argument("fact_id", metavar="ID")
-@json_option
+@answer_options
 def facts_show(fact_id: str, **options: Any) -> None:
     """An accelerator, a system, a model, an edition or a source, every figure with its source."""
     from computeledger.questions.answers.facts import show_facts
@@ -42,7 +50,7 @@ def facts_show(fact_id: str, **options: Any) -> None:
 
 @facts.command("list")
 @click.argument("query", nargs=-1, metavar="[WORDS]...")
-@json_option
+@answer_options
 def facts_list(query: tuple[str, ...], **options: Any) -> None:
     """Accelerators with memory, peak, power and node; words of a maker, family or name narrow it."""
     from computeledger.questions.answers.facts import list_chips
@@ -52,7 +60,7 @@ def facts_list(query: tuple[str, ...], **options: Any) -> None:
 
 @facts.command("search")
 @click.argument("query", nargs=-1, required=True)
-@json_option
+@answer_options
 def facts_search(query: tuple[str, ...], **options: Any) -> None:
     """Ids and facts whose name, value, note or source mentions every word."""
     from computeledger.questions.answers.facts import search_facts
@@ -63,7 +71,7 @@ def facts_search(query: tuple[str, ...], **options: Any) -> None:
 @facts.command("diff")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@json_option
+@answer_options
 def facts_diff(first: str, second: str, **options: Any) -> None:
     """Facts in which two editions, accelerators, systems or models differ; either may be your own file."""
     from computeledger.questions.answers.facts import diff_facts
@@ -73,7 +81,7 @@ def facts_diff(first: str, second: str, **options: Any) -> None:
 
 @click.command()
 @click.argument("query", nargs=-1, metavar="[WORDS]...")
-@json_option
+@answer_options
 def guide(query: tuple[str, ...], **options: Any) -> None:
     """What you can ask, in the words of the field, and the command or page that answers it.
 
@@ -88,7 +96,7 @@ def guide(query: tuple[str, ...], **options: Any) -> None:
 @question_options(CostQuestion)
 @report_option
 @working_option
-@json_option
+@answer_options
 def cost(**options: Any) -> None:
     """The same GPU-hour rented, reserved and owned: components, sources, energy and carbon.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.fit import FITS, FitQuestion
 
 
@@ -15,7 +15,7 @@ from computeledger.questions.fit import FITS, FitQuestion
 @click.argument("what", metavar="|".join(FITS))
 @question_options(FitQuestion, leave_out=("what",))
 @report_option
-@json_option
+@answer_options
 def fit(**options: Any) -> None:
     """Derive a shipped calibration again from the measured tables: constants, how well they are known, intervals."""
     from computeledger.questions.answers.fit import answer_fit

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, working_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, answer_options, help_alone, working_option
 from computeledger.questions.frontier import (
     BacktestQuestion,
     FlopSheetQuestion,
@@ -34,7 +34,7 @@ def frontier(context: click.Context) -> None:
 @question_options(SystemsQuestion, leave_out=("spec",))
 @report_option
 @working_option
-@json_option
+@answer_options
 def frontier_systems(**options: Any) -> None:
     """A system by chips, power, money or buildings: what it has, costs, trains, and serves.
 
@@ -51,7 +51,7 @@ def frontier_systems(**options: Any) -> None:
 @question_options(SitesQuestion)
 @report_option
 @working_option
-@json_option
+@answer_options
 def frontier_sites(**options: Any) -> None:
     """Data-centre sites over time: H100-equivalents recomputed from chip counts, beside the published ones."""
     from computeledger.questions.answers.frontier.sites import answer_sites
@@ -62,7 +62,7 @@ def frontier_sites(**options: Any) -> None:
 @frontier.command("labs")
 @question_options(LabsQuestion)
 @report_option
-@json_option
+@answer_options
 def frontier_labs(**options: Any) -> None:
     """Labs side by side at a date: largest site, whole fleet and its power, and what they train in 3 to 4 months."""
     from computeledger.questions.answers.frontier.labs import answer_labs
@@ -73,7 +73,7 @@ def frontier_labs(**options: Any) -> None:
 @frontier.command("runs")
 @question_options(RunsQuestion)
 @report_option
-@json_option
+@answer_options
 def frontier_runs(**options: Any) -> None:
     """Training runs whose compute is estimated, by date of release: who, when, how large, and how that is known."""
     from computeledger.questions.answers.frontier.labs import answer_runs
@@ -84,7 +84,7 @@ def frontier_runs(**options: Any) -> None:
 @frontier.command("backtest")
 @question_options(BacktestQuestion)
 @report_option
-@json_option
+@answer_options
 def frontier_backtest(**options: Any) -> None:
     """Forecast, from a cut-off date, what is known now: coverage, error and width of the intervals."""
     from computeledger.questions.answers.frontier.forecast import answer_backtest
@@ -96,7 +96,7 @@ def frontier_backtest(**options: Any) -> None:
 @question_options(GrowthQuestion)
 @report_option
 @working_option
-@json_option
+@answer_options
 def frontier_growth(**options: Any) -> None:
     """Growth fitted on data with its interval, and scenarios of what bounds it."""
     from computeledger.questions.answers.frontier.forecast import answer_growth
@@ -109,7 +109,7 @@ def frontier_growth(**options: Any) -> None:
 @question_options(ForecastQuestion, leave_out=("flop",))
 @report_option
 @working_option
-@json_option
+@answer_options
 def frontier_forecast(**options: Any) -> None:
     """When a training run of FLOP (such as 1e28) is possible, with what probability, and what it takes."""
     from computeledger.questions.answers.frontier.forecast import answer_forecast
@@ -120,7 +120,7 @@ def frontier_forecast(**options: Any) -> None:
 @frontier.command("spread")
 @question_options(SpreadQuestion)
 @report_option
-@json_option
+@answer_options
 def frontier_spread(**options: Any) -> None:
     """One training run over several sites: bandwidth, step time, fibres, and what changes them."""
     from computeledger.questions.answers.frontier.runs import answer_spread
@@ -132,7 +132,7 @@ def frontier_spread(**options: Any) -> None:
 @click.argument("model")
 @question_options(FlopSheetQuestion, leave_out=("model",))
 @report_option
-@json_option
+@answer_options
 def frontier_sheet(**options: Any) -> None:
     """A published model's training FLOP from parameters, hardware-time and price: reconciled, or the conflict."""
     from computeledger.questions.answers.frontier.runs import answer_flop_sheet
@@ -144,7 +144,7 @@ def frontier_sheet(**options: Any) -> None:
 @click.argument("start", metavar="YYYY-MM-DD")
 @question_options(ScheduleQuestion, leave_out=("start",))
 @report_option
-@json_option
+@answer_options
 def frontier_schedule(**options: Any) -> None:
     """When a model is released: delivery, installation, pretraining and post-training, one after the other."""
     from computeledger.questions.answers.frontier.runs import answer_schedule

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.memory import MemoryQuestion
 
 
 @click.command()
 @question_options(MemoryQuestion)
 @report_option
-@json_option
+@answer_options
 def memory(**options: Any) -> None:
     """Will it fit when it serves: formats over systems, on how few GPUs, with which context and batch.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option, working_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, answer_options, help_alone, working_option
 from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.invert import InvertQuestion
 from computeledger.questions.prices import (
@@ -29,7 +29,7 @@ from computeledger.questions.think import ThinkQuestion
     "--laws", is_flag=True, help="List the laws: where each was read, what it was fitted on, whether it is on."
 )
 @report_option
-@json_option
+@answer_options
 def allocate(laws: bool, **options: Any) -> None:
     """Split a budget over size, pretraining, RL and inference by equal marginal returns.
 
@@ -50,7 +50,7 @@ def allocate(laws: bool, **options: Any) -> None:
 @question_options(InvertQuestion, leave_out=("sheet",))
 @report_option
 @working_option
-@json_option
+@answer_options
 def invert(**options: Any) -> None:
     """What a price sheet reveals about the model behind it, and what it does not.
 
@@ -64,7 +64,7 @@ def invert(**options: Any) -> None:
 @click.command()
 @question_options(SheetQuestion)
 @report_option
-@json_option
+@answer_options
 def sheet(**options: Any) -> None:
     """What scraps say of a closed model together: parameters, tokens, FLOP and cost, and which clues conflict.
 
@@ -81,7 +81,7 @@ def sheet(**options: Any) -> None:
 @question_options(RouteQuestion, leave_out=("task",))
 @report_option
 @working_option
-@json_option
+@answer_options
 def route(**options: Any) -> None:
     """Cost, time and success of a completed task: single models, retries, best-of-k and cascades.
 
@@ -95,7 +95,7 @@ def route(**options: Any) -> None:
 @click.command()
 @question_options(ThinkQuestion)
 @report_option
-@json_option
+@answer_options
 def think(**options: Any) -> None:
     """Parameters, thinking tokens and samples that reach a success at least cost per task, or with the least wait.
 
@@ -116,7 +116,7 @@ def prices(context: click.Context) -> None:
 @prices.command("list")
 @click.argument("text", required=False)
 @report_option
-@json_option
+@answer_options
 def list_sheets(**options: Any) -> None:
     """Models of the snapshot whose provider/name holds TEXT."""
     from computeledger.questions.answers.prices.sheets import answer_price_list
@@ -127,7 +127,7 @@ def list_sheets(**options: Any) -> None:
 @prices.command()
 @click.argument("name")
 @report_option
-@json_option
+@answer_options
 def show(**options: Any) -> None:
     """The sheet of provider/name or of a TOML file: every price with its tiers and modes."""
     from computeledger.questions.answers.prices.sheets import answer_price_sheet
@@ -139,7 +139,7 @@ def show(**options: Any) -> None:
 @click.argument("names", nargs=-1, required=True)
 @question_options(BillQuestion, leave_out=("names",))
 @report_option
-@json_option
+@answer_options
 def bill(**options: Any) -> None:
     """What one request costs at one or more sheets, cheapest first."""
     from computeledger.questions.answers.prices.sheets import answer_bill
@@ -150,7 +150,7 @@ def bill(**options: Any) -> None:
 @prices.command()
 @click.argument("name")
 @report_option
-@json_option
+@answer_options
 def history(**options: Any) -> None:
     """Every dated set of prices that the source has for provider/name."""
     from computeledger.questions.answers.prices.sheets import answer_price_history
@@ -161,7 +161,7 @@ def history(**options: Any) -> None:
 @prices.command()
 @question_options(PriceFloorQuestion)
 @report_option
-@json_option
+@answer_options
 def floor(**options: Any) -> None:
     """Cost of an open model's tokens on given hardware beside its market prices: who sells below cost."""
     from computeledger.questions.answers.prices.sheets import answer_price_floor
@@ -172,7 +172,7 @@ def floor(**options: Any) -> None:
 @prices.command()
 @question_options(QualityQuestion)
 @report_option
-@json_option
+@answer_options
 def quality(**options: Any) -> None:
     """Who is strong for its price, by public evaluations; --at: what a score costs; --size-of: what size is implied."""
     from computeledger.questions.answers.prices.quality import answer_quality

@@ -8,7 +8,7 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option, print_json, working_option
+from computeledger.interfaces.options import answer_options, print_json, working_option
 from computeledger.questions.plan import PlanQuestion
 
 
@@ -18,7 +18,7 @@ from computeledger.questions.plan import PlanQuestion
 @question_options(PlanQuestion, leave_out=("plan",))
 @report_option
 @working_option
-@json_option
+@answer_options
 def plan(**options: Any) -> None:
     """The life-cycle ledger of a plan: three phases in FLOP and GPU-time, with intervals and working."""
     if options["schema"]:

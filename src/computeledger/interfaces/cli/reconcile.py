@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.reconcile import ReconcileQuestion
 
 #: Megabytes of a file that takes long enough to say that it is being read.
@@ -20,7 +20,7 @@ _LARGE_MB = 100
 @click.argument("actuals", metavar="ACTUALS...", nargs=-1, required=True)
 @question_options(ReconcileQuestion, leave_out=("plan", "actuals"))
 @report_option
-@json_option
+@answer_options
 def reconcile(**options: Any) -> None:
     """Budget against actuals by phase; writes a calibration that the next plan can use.
 

@@ -9,7 +9,7 @@ import click
 from computeledger.errors import InputError
 from computeledger.fields import fields_of
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer, show_launched
-from computeledger.interfaces.options import json_option, working_option
+from computeledger.interfaces.options import answer_options, working_option
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 
@@ -19,7 +19,7 @@ from computeledger.workloads.questions.rl import RLQuestion
 @question_options(RLReturnsQuestion)
 @report_option
 @working_option
-@json_option
+@answer_options
 def rl(**options: Any) -> None:
     """An RL run: rollout, verify, score, update, weight sync; beta in both currencies, and who waits.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, help_alone, json_option
+from computeledger.interfaces.options import CONTEXT, OnceGroup, answer_options, help_alone
 from computeledger.questions.simulate import SimulateRLQuestion, SimulateServeQuestion
 from computeledger.writing import write_bytes
 
@@ -35,7 +35,7 @@ def simulate(context: click.Context) -> None:
     "--write-workload", metavar="FILE", help="Write a generator fitted to the trace, as a TOML file for --workload."
 )
 @report_option
-@json_option
+@answer_options
 def simulate_serve(**options: Any) -> None:
     """A fleet under a load, request by request: percentiles, goodput, cost, saturation.
 
@@ -57,7 +57,7 @@ def simulate_serve(**options: Any) -> None:
 @question_options(SimulateRLQuestion, leave_out=("plan",))
 @_records_option
 @report_option
-@json_option
+@answer_options
 def simulate_rl(**options: Any) -> None:
     """The RL section of a plan, rollout by rollout: step time, what waits for what, staleness."""
     from computeledger.questions.answers.simulation.rl import answer_simulate_rl
@@ -73,5 +73,5 @@ def _finish(answer: Any, options: Mapping[str, Any]) -> None:
         records = record_bytes(options["records"], answer.records())
         write_bytes(options["records"], records, "--records", answer.read_from)
     show_answer(answer, options)
-    if options["records"] is not None and not options["as_json"]:
+    if options["records"] is not None and not (options["as_json"] or options["brief"]):
         click.echo(f"records: {options['records']}")

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.sweep import SweepQuestion
 
 
 @click.command()
 @question_options(SweepQuestion)
 @report_option
-@json_option
+@answer_options
 def sweep(**options: Any) -> None:
     """Serving over lists of models, systems, precisions and lengths: every layout and batch of each.
 

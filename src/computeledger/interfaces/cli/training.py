@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_launched
-from computeledger.interfaces.options import json_option, working_option
+from computeledger.interfaces.options import answer_options, working_option
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
 
@@ -15,7 +15,7 @@ from computeledger.workloads.questions.pretrain import PretrainQuestion
 @question_options(PretrainQuestion)
 @report_option
 @working_option
-@json_option
+@answer_options
 def pretrain(**options: Any) -> None:
     """Pretraining: step time by part, MFU, memory, the best legal layouts, days and GPU-hours with failures.
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import json_option
+from computeledger.interfaces.options import answer_options
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.claims import ClaimsQuestion
 from computeledger.questions.validate import ValidateQuestion
@@ -16,7 +16,7 @@ from computeledger.questions.validate import ValidateQuestion
 @click.command()
 @question_options(ValidateQuestion)
 @report_option
-@json_option
+@answer_options
 def validate(**options: Any) -> None:
     """Predicted against measured: errors, bias and interval coverage, over all rows and by slice.
 
@@ -31,7 +31,7 @@ def validate(**options: Any) -> None:
 @click.command()
 @question_options(AccuracyQuestion)
 @report_option
-@json_option
+@answer_options
 def accuracy(**options: Any) -> None:
     """How far answers are off what they were not fitted on: errors, coverage and width of intervals, by slice.
 
@@ -47,7 +47,7 @@ def accuracy(**options: Any) -> None:
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @question_options(ClaimsQuestion, leave_out=("ids",))
 @report_option
-@json_option
+@answer_options
 def claims(**options: Any) -> None:
     """Every quantitative claim of the source documents, recomputed: what holds, and what is concluded from it."""
     from computeledger.questions.answers.claims import answer_claims

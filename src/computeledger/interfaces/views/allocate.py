@@ -41,6 +41,7 @@ def _split(document: Mapping[str, Any]) -> View:
         ),
         headline=headline,
         tiles=_tiles(document),
+        main="n_params_active",
         plots=_plots(document),
         tables=(_ledgers(document), *_value(document), _curve(document), *_levers(document), *_sparsities(document)),
         notes=(f"warning: {document['warning']}",) if document["warning"] else (),

@@ -45,6 +45,7 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     return View(
         title="A closed model's sheet",
         overline="sheet",
+        main="n_params_active",
         headline=headline_words(f"A closed model, {_told_by(found['clues'])}", size, active, "params"),
         context=said if len(found["clues"]) > 1 else "",
         tiles=tuple(_tile(found, key) for key in _NAMES),

@@ -105,6 +105,7 @@ def _forecast(document: Document) -> View:
         headline=_reached(document, target),
         context=_stopped(document),
         tiles=_forecast_tiles(document),
+        main="date",
         plots=plots_,
         tables=(
             _slices(document),

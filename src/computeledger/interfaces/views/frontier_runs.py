@@ -150,6 +150,7 @@ def _schedule(answer: ScheduleAnswer) -> View:
     return View(
         title=f"A release, from {answer.start}",
         headline=f"The model is out on {out.p50} ({ends}).",
+        main="ends",
         tiles=(Tile("Release", out.p50, ends, key="ends"),),
         tables=(
             Table(f"From {answer.start}, one step after the other", ("ends", "5 %", "50 %", "95 %"), rows, "ends"),

@@ -50,6 +50,7 @@ def growth_view(document: Document) -> View:
         title="Growth",
         headline=_flat_words(document),
         tiles=tiles,
+        main="growth.run_flop",
         plots=tuple(figures),
         tables=(
             _fits(rows),

@@ -50,6 +50,7 @@ def view(answer: Answer, working: bool) -> View:
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
         overline="invert",
+        main="n_params_active",
     )
 
 

@@ -88,6 +88,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         tables=(_ledger(document), *_income(document), *_shares(document), *_balance(document), *_drivers(document)),
         grounds=tuple(_grounds(document)),
         overline="plan",
+        main="gpu_hours",
     )
 
 

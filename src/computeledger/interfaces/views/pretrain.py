@@ -67,6 +67,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         headline=_headline(document, answer.setting.machine.system.accelerator.short_name),
         context=_context(document),
         tiles=tuple(tile(document, *one) for one in _TILES),
+        main="effective_days",
         facts=tuple(_facts(document)),
         plots=(*_plots(document), *(step_plots(step) if step is not None else ())),
         tables=(

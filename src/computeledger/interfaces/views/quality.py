@@ -116,6 +116,7 @@ def _price(answer: QualityPriceAnswer) -> View:
         overline="prices quality",
         headline=said,
         tiles=tiles,
+        main="decline.ratio_per_year",
         plots=(
             Plot(
                 "records",

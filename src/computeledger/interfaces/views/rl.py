@@ -52,6 +52,7 @@ def view(answer: RLAnswer, working: bool) -> View:
         headline=_headline(document, answer.setting.system.accelerator.short_name),
         context=_context(document),
         tiles=tuple(tile(document, *one) for one in _TILES),
+        main="gpu_hours",
         facts=tuple(_facts(document)),
         plots=_plots(document),
         tables=tuple(_tables(document)),

@@ -31,6 +31,7 @@ def _published(answer: PublishedAnswer) -> View:
         title="Beta of published runs",
         headline=f"Beta in GPU-time, where a pretraining token counts 6, is {low} to {high} in {len(rows)} published "
         "steps.",
+        main="beta_gpu_time",
         tiles=(Tile("Beta in GPU-time", median, f"{low} to {high}", key="beta_gpu_time"),),
         tables=(
             Table(

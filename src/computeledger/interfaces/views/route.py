@@ -46,6 +46,7 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         grounds=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
         overline="route",
+        main="usd_per_completed_task",
     )  # fmt: skip
 
 

@@ -85,6 +85,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen={**rent_taken(document["price"]), **_searched(document)},
         overline="serve",
+        main="usd_per_mtok_output",
         links=(("Accuracy of measurements like this one, by source", accuracy_address(alike)),) if alike else (),
     )
 

@@ -64,6 +64,7 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         ),
         sources=_sources(answer),
         overline="think",
+        main="usd_per_task",
     )
 
 

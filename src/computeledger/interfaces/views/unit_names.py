@@ -11,7 +11,7 @@ from computeledger.interfaces.view import View
 
 _GPU = re.compile(r"\bGPU(?=s?\b)")
 #: What names a part, links or is typed: not read as words.
-_NO_WORDS = ("name", "key", "id", "href", "blocks", "chosen", "sources", "overline")
+_NO_WORDS = ("name", "key", "id", "href", "blocks", "chosen", "sources", "overline", "main")
 
 
 def named_after(view: View, unit: str, kept: tuple[str, ...] = ()) -> View:
