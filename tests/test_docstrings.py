@@ -66,6 +66,7 @@ FULL = (
     "computeledger.workloads.serving.intervals.",
     "computeledger.workloads.serving.margins.",
     "computeledger.workloads.serving.pools.",
+    "rntp.advantages.",
     "rntp.positions.",
     "rntp.reward.",
 )  # fmt: skip  (one list of prefixes)

@@ -12,6 +12,8 @@ from trl import GRPOConfig
 from computeledger.errors import InputError
 from rntp.recipe import TRACKERS, Recipe
 
+#: TRL's names for what the policy's loss is averaged over.
+_LOSSES = {"tokens": "dapo", "thoughts": "grpo"}
 _ENGINES = {"vllm-colocate": "colocate", "vllm-server": "server"}
 
 
@@ -73,8 +75,9 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
     return GRPOConfig(
         output_dir=recipe.output, seed=recipe.seed, data_seed=recipe.seed, max_steps=rl.steps,
         per_device_train_batch_size=micro, gradient_accumulation_steps=share // micro, num_generations=rl.group_size,
-        num_iterations=rl.updates_per_batch, epsilon=rl.clip, temperature=rl.temperature, loss_type="dapo", beta=0.0,
-        max_completion_length=thought.budget, shuffle_dataset=False, disable_dropout=True,
+        num_iterations=rl.updates_per_batch, epsilon=rl.clip, epsilon_high=rl.clip_high or None,
+        loss_type=_LOSSES[rl.average], temperature=rl.temperature, beta=0.0, max_completion_length=thought.budget,
+        shuffle_dataset=False, disable_dropout=True,
         learning_rate=rl.learning_rate, lr_scheduler_type=kind, warmup_steps=rl.warmup_steps,
         weight_decay=rl.weight_decay, max_grad_norm=rl.max_grad_norm,
         gradient_checkpointing=rl.gradient_checkpointing, bf16=rl.precision == "bfloat16", fp16=False,

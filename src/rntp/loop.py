@@ -8,7 +8,9 @@ worth what it adds to the log-likelihood of the text that follows,
 and is compared with the other thoughts at the same place: A = R - mean(R), divided by the batch's root mean square. The
 gradient step is on
 
-    - sum_i A_i sum_t log pi(c_t) / tokens  +  nll * NLL(gold | thought)  +  ntp * NLL(documents)  +  kl * KL(pi, pi_0).
+    - sum_i A_i sum_t log pi(c_t) / tokens  +  nll * NLL(gold | thought)  +  ntp * NLL(documents)  +  kl * KL(pi, pi_0),
+
+or on the mean over thoughts of the mean over their tokens.
 
 Left out of what the trainer does: caches and shared contexts (every row is read whole), several processes, verified
 answers, other rewards, running means, several updates per batch, bfloat16, checkpoints, and books.
@@ -136,11 +138,12 @@ def _policy_loss(model: Any, reference: Any, batch: _Batch, recipe: Recipe) -> T
         part = slice(len(row.context_ids), len(row.context_ids) + batch.sampled[place])
         log_p = now[place, part]
         ratio = torch.exp(log_p - log_p.detach())  # 1, with the gradient of log p
-        total = total - (ratio * advantage).sum()
+        term = -(ratio * advantage).sum()
         if kl_weight > 0:
             apart = then[place, part] - log_p
-            total = total + kl_weight * (ratio * (apart.exp() - apart - 1)).sum()
-    loss = total / max(1, sum(batch.sampled))
+            term = term + kl_weight * (ratio * (apart.exp() - apart - 1)).sum()
+        total = total + (term / max(1, batch.sampled[place]) if recipe.rl.average == "thoughts" else term)
+    loss = total / (len(batch.rows) if recipe.rl.average == "thoughts" else max(1, sum(batch.sampled)))
     if recipe.reward.nll_weight > 0:
         full = _read(model, [[*ids, *row.gold_ids] for ids, row in zip(whole, batch.rows, strict=True)])
         skip = recipe.positions.skip_first_gold

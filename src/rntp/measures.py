@@ -19,7 +19,7 @@ from rntp.corpus import Chunk
 from rntp.models import counted_by, load_model
 from rntp.positions import Measure, Place, place_at
 from rntp.recipe import Recipe
-from rntp.reward import GoldScores, RewardOptions, reward_named, scored_mask
+from rntp.reward import GoldScores, Rewarder, scored_mask
 from rntp.sampling import Sampling, Thoughts, sample_thoughts
 from rntp.scoring import Rollouts, padded, score_shared
 
@@ -97,8 +97,7 @@ class Spread:
         scores = GoldScores(
             padded(golds)[0].numpy(), with_thought, without, entropy, argmax_ids, counts, self.tokenizer.decode
         )
-        reward = reward_named(recipe.reward.name, recipe.folder)
-        values = reward(scores, RewardOptions.of(recipe.reward)).reshape(len(cut), group)
+        values = Rewarder.of(recipe.reward, recipe.folder)(scores).values.reshape(len(cut), group)
         out = np.full(len(chunk.ids), np.nan)
         out[places] = values.std(axis=1)
         return out

@@ -18,7 +18,7 @@ from rntp.models import marker_id, question_ids
 from rntp.positions import places, rule_of
 from rntp.problems import problems
 from rntp.recipe import MEASURED, Recipe
-from rntp.reward import RewardOptions, try_reward
+from rntp.reward import try_reward
 from rntp.trackers import check_trackers
 
 
@@ -34,7 +34,7 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
     """
     grpo_config(recipe, processes)
     rule_of(recipe.positions)
-    try_reward(recipe.reward.name, recipe.folder, RewardOptions.of(recipe.reward), recipe.positions.gold_tokens)
+    try_reward(recipe.reward, recipe.folder, recipe.positions.gold_tokens)
     if recipe.rl.engine != "transformers" and importlib.util.find_spec("vllm") is None:
         raise InputError(
             f"[rl] engine {shown(recipe.rl.engine)}: vllm is not installed; 'transformers' needs nothing more"

@@ -14,6 +14,8 @@ REWARDS = (
     "log-likelihood-gain", "probability", "first-token", "exact-prefix", "token-boundary-prefix", "token-accuracy",
     "similarity-bleu", "similarity-chrf", "entropy-weighted-gain", "self-evaluation",
 )  # fmt: skip
+#: Rewards that are made up of the tokens of the continuation, so that each can be credited on its own.
+TOKEN_REWARDS = ("log-likelihood-gain", "probability", "token-accuracy", "entropy-weighted-gain")
 #: What an answer of text may be scored by; see :mod:`rntp.verify.text`.
 SCORERS = ("exact", "pattern", "prefix")
 #: What a rule asks of a model, per token of a chunk: entropy of the prediction, spread of a group's rewards at each
@@ -153,10 +155,17 @@ class RewardSpec:
     nll_weight: float = field(default=0.0, metadata=_within(0))
     scorer: str = field(default="policy", metadata=_among("policy", "ema", "frozen"))
     ema_decay: float = field(default=0.999, metadata=_within(0, 1))
+    baseline: str = field(default="scorer", metadata=_among("scorer", "policy", "ema", "frozen"))
+    credit: str = field(default="thought", metadata=_among("thought", "token"))
     k: int = field(default=0, metadata=_within(0))
     per_token: bool = False
     entropy_power: float = field(default=1.0, metadata=_within(0))
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Models that are asked for likelihoods: ``policy``, ``ema``, ``frozen``."""
+        return frozenset({self.scorer, self.scorer if self.baseline == "scorer" else self.baseline})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +187,8 @@ class RlSpec:
     min_spread: float = field(default=0.0, metadata=_within(0))
     min_gain: float = field(default=float("-inf"), metadata=_within(float("-inf")))
     clip: float = field(default=0.2, metadata=_within(0))
+    clip_high: float = field(default=0.0, metadata=_within(0))
+    average: str = field(default="tokens", metadata=_among("tokens", "thoughts"))
     updates_per_batch: int = field(default=1, metadata=_within(1))
     ntp_weight: float = field(default=0.0, metadata=_within(0))
     ntp_sequences: int = field(default=8, metadata=_within(1))
@@ -231,6 +242,7 @@ class Recipe:
     """All that a run depends on."""
 
     name: str = ""
+    preset: str = field(default="", compare=False)
     seed: int = field(default=0, metadata=_within(0, 2**31 - 1))
     output: str = ""
     model: ModelSpec = field(default_factory=ModelSpec)

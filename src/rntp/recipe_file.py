@@ -15,7 +15,7 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import parse_toml, read_toml
 from rntp.plugins import choices_like, is_known, resolve, source_hash
-from rntp.recipe import MEASURED, RULES, EnvironmentSpec, PositionSpec, Recipe, VllmSpec
+from rntp.recipe import MEASURED, REWARDS, RULES, TOKEN_REWARDS, EnvironmentSpec, PositionSpec, Recipe, VllmSpec
 
 #: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
 _BESIDE = ("vllm", "controls", "report")
@@ -39,7 +39,7 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     given = read_toml(path)
     _spell_out(given)
     for setting in settings:
-        _set(given, setting)
+        given = _changed(given, setting)
     given.setdefault("name", path.resolve().parent.name if path.stem == "config" else path.stem)
     try:
         return parse_recipe(given, path.parent)
@@ -58,6 +58,9 @@ def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     """
     given = dict(given)
     _spell_out(given)
+    if given.get("preset"):
+        method, sizes = preset(given["preset"])
+        given = _merged(_merged(sizes, method), given)
     recipe: Recipe = record(Recipe, given, "")
     output = recipe.output or f"runs/{recipe.name}"
     positions = dataclasses.replace(recipe.positions, folder=folder)
@@ -65,6 +68,55 @@ def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:
     for problem in _contradictions(recipe):
         raise InputError(problem)
     return recipe
+
+
+def presets() -> dict[str, Path]:
+    """Name the presets that ship, with their files.
+
+    Examples
+    --------
+    >>> sorted(presets())
+    ['rlp', 'rpt']
+    """
+    return {path.stem: path for path in Path(__file__).with_name("presets").glob("*.toml")}
+
+
+def preset(name: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a preset: its method, and the sizes that the paper used.
+
+    Examples
+    --------
+    >>> method, sizes = preset("rlp")
+    >>> method["reward"]["baseline"], sizes["rl"]
+    ('ema', {'prompts_per_step': 512})
+    >>> preset("rl")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: unknown preset 'rl': did you mean 'rlp'?
+    """
+    found = presets()
+    if not isinstance(name, str) or name not in found:
+        raise InputError(f"unknown preset {shown(name)}: {nearest(str(name), found)}")
+    sizes: dict[str, Any] = {}
+    method = read_toml(found[name])
+    for place in method.pop("sizes"):
+        table, _, key = place.partition(".")
+        sizes.setdefault(table, {})[key] = method[table].pop(key)
+    return method, sizes
+
+
+def _with_preset(given: Mapping[str, Any], name: Any) -> dict[str, Any]:
+    """A document with the method of a preset in place of its own, at its own sizes where it says them."""
+    method, sizes = preset(name)
+    return {**_merged(sizes, _merged(given, method)), "preset": name}
+
+
+def _merged(beneath: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with what another says where it says nothing, table by table."""
+    out = {**beneath, **given}
+    for key in set(beneath) & set(given):
+        if isinstance(beneath[key], Mapping) and isinstance(given[key], Mapping):
+            out[key] = _merged(beneath[key], given[key])
+    return out
 
 
 def document(recipe: Recipe) -> dict[str, Any]:
@@ -156,8 +208,8 @@ def _spell_out(given: dict[str, Any]) -> None:
             given[key] = {inner: given[key]}
 
 
-def _set(given: dict[str, Any], setting: str) -> None:
-    """Put one ``table.key=value`` into the document."""
+def _changed(given: dict[str, Any], setting: str) -> dict[str, Any]:
+    """A document with one ``table.key=value`` put into it."""
     name, equals, text = setting.partition("=")
     *tables, key = name.strip().split(".")
     if not equals or not key:
@@ -166,13 +218,17 @@ def _set(given: dict[str, Any], setting: str) -> None:
         value = parse_toml(f"value = {text}", "--set")["value"]
     except InputError:
         value = text.strip()
+    if not tables and key == "preset" and value:
+        return _with_preset(given, value)
     if not tables and key in _SHORT and isinstance(value, str):
         tables, key = [key], _SHORT[key]
+    inner = given
     for table in tables:
-        given = given.setdefault(table, {})
-        if not isinstance(given, dict):
+        inner = inner.setdefault(table, {})
+        if not isinstance(inner, dict):
             raise InputError(f"--set {shown(setting)}: {table} is no table with keys")
-    given[key] = value
+    inner[key] = value
+    return given
 
 
 def record(kind: type[Any], given: Any, where: str) -> Any:
@@ -264,6 +320,11 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
         yield (
             f"[reward] nll_weight with [rl] temperature {recipe.rl.temperature:g}: 1 is needed, as gold and thought "
             "share a pass"
+        )
+    if recipe.reward.credit == "token" and recipe.reward.name in set(REWARDS) - set(TOKEN_REWARDS):
+        yield (
+            f"[reward] credit 'token' with name {shown(recipe.reward.name)}: is one number for a whole thought; by "
+            f"token: {', '.join(TOKEN_REWARDS)}"
         )
     if not thought.start or not thought.end or thought.start == thought.end:
         yield "[thought] start and end: two different markers are needed"

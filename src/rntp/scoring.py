@@ -162,16 +162,17 @@ def _joined(pieces: list[Tensor]) -> Tensor:
     return torch.cat([torch.nn.functional.pad(piece, (0, width - piece.shape[1])) for piece in pieces])
 
 
-def _together(pieces: list[Scored]) -> Scored:
-    def tokens(parts: list[TokenScores]) -> TokenScores:
-        return TokenScores(*(_joined([getattr(part, name) for part in parts]) for name in TokenScores.__slots__))
+def _tokens(parts: list[TokenScores]) -> TokenScores:
+    return TokenScores(*(_joined([getattr(part, name) for part in parts]) for name in TokenScores.__slots__))
 
+
+def _together(pieces: list[Scored]) -> Scored:
     said = [piece.self_evaluation for piece in pieces if piece.self_evaluation is not None]
     baselines = [piece.baseline for piece in pieces if piece.baseline is not None]
     return Scored(
         _joined([piece.thought_log_probs for piece in pieces]),
-        tokens([piece.gold for piece in pieces]),
-        tokens(baselines) if baselines else None,
+        _tokens([piece.gold for piece in pieces]),
+        _tokens(baselines) if baselines else None,
         torch.cat(said) if said else None,
     )
 
@@ -213,46 +214,86 @@ def score_shared(
     return _together([_score_part(model, part, how, phase) for part in _parts(rollouts, how)])
 
 
-def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Phase) -> Scored:
-    device, reader = _device(model), Reader(model)
-    # a gold belongs to its context: rows of one group share both
-    distinct, index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
-    with phase(THOUGHTS):
-        contexts, golds = ([row[part] for row in distinct] for part in (0, 1))
-        ids, mask = padded(contexts, device, left=True, pad_id=pad_of(model))
-        uneven = bool((mask == 0).any())
-        read = reader.whole(
-            input_ids=ids, attention_mask=mask if uneven else None, position_ids=_positions(mask),
+@torch.no_grad()
+def score_alone(
+    model: Any, rollouts: Rollouts, options: ScoreOptions | None = None, phase: Phase = lambda _name: nullcontext()
+) -> TokenScores:
+    """Score the golds of some rows without their thoughts, each distinct context read once.
+
+    Examples
+    --------
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> shape = {"vocab_size": 9, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(**shape, num_attention_heads=2)).eval()
+    >>> rows = Rollouts([[1, 2, 3]] * 2, [[7, 4, 8], [7, 8]], [[5, 6]] * 2)
+    >>> alone, beside = score_alone(model, rows), score_separate(model, rows).baseline
+    >>> bool((alone.log_probs - beside.log_probs).abs().max() < 1e-5)
+    True
+    """
+    how = options or ScoreOptions()
+    pieces = []
+    for part in _parts(rollouts, how):
+        with phase(BASELINE):
+            pieces.append(_Contexts(model, part).golds_alone(how))
+    return _tokens(pieces)
+
+
+class _Contexts:
+    """The distinct contexts of some rows, read once by a model."""
+
+    def __init__(self, model: Any, rollouts: Rollouts) -> None:
+        self._device, self._reader = _device(model), Reader(model)
+        # a gold belongs to its context: rows of one group share both
+        distinct, index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
+        self._contexts, self._golds = ([row[part] for row in distinct] for part in (0, 1))
+        self._rows = torch.tensor(index, device=self._device)
+        ids, self._mask = padded(self._contexts, self._device, left=True, pad_id=pad_of(model))
+        self._uneven = bool((self._mask == 0).any())
+        self._read = self._reader.whole(
+            input_ids=ids, attention_mask=self._mask if self._uneven else None, position_ids=_positions(self._mask),
             use_cache=True, logits_to_keep=1,
         )  # fmt: skip
 
-    def behind(tail: _Tail, cache: Any, rows: Tensor) -> Sums:
-        places = mask.sum(dim=1)[rows][:, None] + torch.arange(tail.ids.shape[1], device=device)
-        whole = torch.cat([mask[rows], torch.ones_like(tail.ids)], dim=1) if uneven else None
-        return reader.sums(
+    def _behind(self, tail: _Tail, cache: Any, rows: Tensor, options: ScoreOptions) -> Sums:
+        mask = self._mask[rows]
+        places = mask.sum(dim=1)[:, None] + torch.arange(tail.ids.shape[1], device=self._device)
+        whole = torch.cat([mask, torch.ones_like(tail.ids)], dim=1) if self._uneven else None
+        return self._reader.sums(
             _asked(tail, options), input_ids=tail.ids, attention_mask=whole, position_ids=places,
             use_cache=True, **{CACHE: cache},
         )  # fmt: skip
 
+    def golds_alone(self, options: ScoreOptions) -> TokenScores:
+        """Scores of the golds right behind their contexts, row by row."""
+        logits = self._read.logits
+        tail = _tail(Rollouts(self._contexts, self._contexts, self._golds), (), self._device, thoughts=False)
+        first = sums(
+            lambda start, stop: logits[start:stop, -1],
+            logits.shape[-1],
+            Asked(tail.ids[:, :1], torch.ones_like(tail.ids[:, :1], dtype=torch.bool)),
+        )
+        each = torch.arange(len(self._contexts), device=self._device)
+        base = _shifted_gold(self._behind(tail, deepcopy(self._read[CACHE]), each, options), tail, first)
+        return TokenScores(*(getattr(base, name)[self._rows] for name in TokenScores.__slots__))
+
+    def rows_behind(self, tail: _Tail, options: ScoreOptions) -> Sums:
+        """What was asked of the rows' own tails; the contexts can be read behind no more."""
+        self._read[CACHE].batch_select_indices(self._rows)
+        return self._behind(tail, self._read[CACHE], self._rows, options)
+
+
+def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Phase) -> Scored:
+    with phase(THOUGHTS):
+        contexts = _Contexts(model, rollouts)
     base = None
-    rows = torch.tensor(index, device=device)
     if options.with_baseline:
         with phase(BASELINE):
-            tail = _tail(Rollouts(contexts, contexts, golds), (), device, thoughts=False)
-            each = torch.arange(len(contexts), device=device)
-            first = sums(
-                lambda start, stop: read.logits[start:stop, -1],
-                read.logits.shape[-1],
-                Asked(tail.ids[:, :1], torch.ones_like(tail.ids[:, :1], dtype=torch.bool)),
-            )
-            base = _shifted_gold(behind(tail, deepcopy(read[CACHE]), each), tail, first)
-            base = TokenScores(*(getattr(base, name)[rows] for name in TokenScores.__slots__))
+            base = contexts.golds_alone(options)
     with phase(THOUGHTS):
-        tail = _tail(rollouts, options.question, device)
-        read[CACHE].batch_select_indices(rows)
-        found = behind(tail, read[CACHE], rows)
+        tail = _tail(rollouts, options.question, _device(model))
+        found = contexts.rows_behind(tail, options)
     width = int(tail.thought_lengths.max()) - 1
-    within = torch.arange(1, width + 1, device=device) < tail.thought_lengths[:, None]
+    within = torch.arange(1, width + 1, device=tail.ids.device) < tail.thought_lengths[:, None]
     said = None
     if options.question:
         last = tail.thought_lengths + tail.gold_lengths + len(options.question) - 1

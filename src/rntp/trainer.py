@@ -26,16 +26,28 @@ from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
 from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
-from rntp import reward as rewarding
+from rntp import advantages as comparing
 from rntp.adapter import lora_config, save_merged, set_dropout
+from rntp.advantages import Comparison
 from rntp.arguments import grpo_config, process_state
 from rntp.averages import RunningMean
 from rntp.guarded import GuardedTrainer
 from rntp.mixture import TEXT, Rows
 from rntp.models import marker_id, question_ids
 from rntp.recipe import Recipe
-from rntp.reward import GoldScores, RewardOptions
-from rntp.scoring import BASELINE, THOUGHTS, Ids, Rollouts, Scored, ScoreOptions, pad_of, padded, score_shared
+from rntp.reward import Floats, GoldScores, Rewarded, Rewarder, scored_mask
+from rntp.scoring import (
+    BASELINE,
+    THOUGHTS,
+    Ids,
+    Rollouts,
+    Scored,
+    ScoreOptions,
+    pad_of,
+    padded,
+    score_alone,
+    score_shared,
+)
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
 
@@ -71,7 +83,7 @@ def _unused(**_columns: Any) -> list[float]:
     raise InputError("the reward is computed with the rollouts")
 
 
-def _array(values: Tensor) -> rewarding.Floats:
+def _array(values: Tensor) -> Floats:
     return values.double().cpu().numpy()
 
 
@@ -90,11 +102,11 @@ class RntpTrainer(GuardedTrainer):
         self.recipe, self.rows, self.extras = recipe, rows, extras or Extras()
         self._check(tokenizer)
         self._start, self._end = (marker_id(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
-        self._reward = rewarding.reward_named(recipe.reward.name, recipe.folder)
+        self._reward = Rewarder.of(recipe.reward, recipe.folder)
         base = None
         if recipe.lora is not None:
             torch.manual_seed(recipe.seed)  # the adapter's first weights are drawn before TRL sets its seed
-        elif recipe.reward.scorer == "frozen" or recipe.thought.kl_weight > 0:
+        elif "frozen" in recipe.reward.models or recipe.thought.kl_weight > 0:
             base = copy.deepcopy(model).eval().requires_grad_(False)
         super().__init__(
             books or RunLedger(None), self.extras.callbacks, model=model, processing_class=tokenizer,
@@ -106,7 +118,7 @@ class RntpTrainer(GuardedTrainer):
         self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen = None if base is None else self._placed(base)
-        self._decays = {SCORER: recipe.reward.ema_decay} if recipe.reward.scorer == "ema" else {}
+        self._decays = {SCORER: recipe.reward.ema_decay} if "ema" in recipe.reward.models else {}
         self._means: dict[str, RunningMean] = {}
         self._sources = rows.sources
         # verified answers alone need no likelihoods
@@ -145,16 +157,17 @@ class RntpTrainer(GuardedTrainer):
         self._drop_out(0.0)
         thoughts = self._think(inputs)
         old, reference = None, None
-        values, unaided = np.zeros(len(inputs)), np.full(len(inputs), np.nan)
+        worth, bare = Rewarded(np.zeros(len(inputs))), Rewarded(np.full(len(inputs), np.nan))
         if self._scores:
             scored, old, reference = self._score(thoughts)
-            values, unaided = self._values(thoughts, scored)
+            worth, bare = self._values(thoughts, scored)
+        values, unaided = worth.values, bare.values
         if self._anywhere(not np.isfinite(values).all()):  # NaN stands for no verdict, not for a broken scorer
             raise self._stopped("a reward is no number")
         costs = self._length_costs(thoughts)
         for place, score in self._verdicts(inputs, thoughts):
             values[place], unaided[place] = score - costs[place], np.nan
-        kept, advantages = self._advantages(inputs, thoughts, values, unaided)
+        kept, advantages = self._advantages(inputs, thoughts, worth, bare)
         device = self.accelerator.device
         prompts = [[*context, self._start] for context in thoughts.contexts]
         prompt_ids, prompt_mask = padded(prompts, device, left=True, pad_id=pad_of(self.model))
@@ -253,11 +266,16 @@ class RntpTrainer(GuardedTrainer):
         alone = Rollouts(rows.contexts, rows.thoughts, [()] * len(rows.golds))
         ask, yes, no = self._asked or ((), 0, 0)
         options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no)
+        spec = self.recipe.reward
+        apart = spec.baseline not in ("scorer", spec.scorer)
         with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
-            with self._phase(THOUGHTS), self._reading(self.recipe.reward.scorer) as by:
-                scored = score_shared(by, rows, options, self._phase)
+            with self._phase(THOUGHTS), self._reading(spec.scorer) as by:
+                scored = score_shared(by, rows, replace(options, with_baseline=not apart), self._phase)
+            if apart:
+                with self._phase(BASELINE), self._reading(spec.baseline) as by:
+                    scored = replace(scored, baseline=score_alone(by, rows, options, self._phase))
             self._count_scoring(thoughts)
-            log_probs = {self.recipe.reward.scorer: scored.thought_log_probs}
+            log_probs = {spec.scorer: scored.thought_log_probs}
             plain = replace(options, with_baseline=False, question=())
             wanted = {"policy": self.use_vllm or self.num_iterations > 1, "frozen": self.beta > 0}
             for name, needed in wanted.items():
@@ -281,25 +299,30 @@ class RntpTrainer(GuardedTrainer):
             yield self.model if name == "policy" else self._frozen
 
     def _count_scoring(self, thoughts: _Thoughts) -> None:
-        """Charge the work of the passes that have just been made."""
+        """Charge the work of the passes that have just been made; a baseline apart has read the contexts too."""
         distinct = {tuple(context): len(gold) for context, gold in zip(thoughts.contexts, thoughts.golds, strict=True)}
         lengths, golds = np.array([len(context) for context in distinct]), np.array(list(distinct.values()))
         tails = [len(ids) + 1 + len(gold) for ids, gold in zip(thoughts.completions, thoughts.golds, strict=True)]
-        adapted = self.recipe.reward.scorer != "frozen"
+        spec = self.recipe.reward
+        adapted = spec.scorer != "frozen"
         with self._phase(THOUGHTS) as book:
             book.forward(lengths, head_tokens=1.0, adapted=adapted)
             book.forward(np.array(tails), np.array([len(context) for context in thoughts.contexts]), adapted=adapted)
             book.tokens(gold=sum(map(len, thoughts.golds)))
         with self._phase(BASELINE) as book:
+            apart = spec.baseline not in ("scorer", spec.scorer)
+            adapted = (spec.baseline if apart else spec.scorer) != "frozen"
+            if apart:
+                book.forward(lengths, head_tokens=1.0, adapted=adapted)
             book.forward(golds, lengths, adapted=adapted)
 
     def _gold_mask(self, thoughts: _Thoughts) -> NDArray[np.bool_]:
         lengths = [len(gold) for gold in thoughts.golds]
-        return rewarding.scored_mask(lengths, self.recipe.positions.skip_first_gold)
+        return scored_mask(lengths, self.recipe.positions.skip_first_gold)
 
-    def _values(self, thoughts: _Thoughts, scored: Scored) -> tuple[rewarding.Floats, rewarding.Floats]:
+    def _values(self, thoughts: _Thoughts, scored: Scored) -> tuple[Rewarded, Rewarded]:
         """Rewards of the thoughts, and what no thought would have had."""
-        base = scored.baseline
+        base, per_token = scored.baseline, self.recipe.reward.per_token
         if base is None:
             raise InputError("scores without a baseline")
         said = None if scored.self_evaluation is None else _array(scored.self_evaluation)
@@ -308,16 +331,15 @@ class RntpTrainer(GuardedTrainer):
             _array(base.entropies), scored.gold.argmax_ids.cpu().numpy(), self._gold_mask(thoughts),
             self._tokenizer.decode, said,
         )  # fmt: skip
-        options = RewardOptions.of(self.recipe.reward)
-        values = self._reward(with_thought, options) - self._length_costs(thoughts)
+        worth = self._reward(with_thought).less(self._length_costs(thoughts), per_token=per_token)
         if said is not None:
-            return values, np.full(len(values), np.nan)
+            return worth, Rewarded(np.full(len(said), np.nan))
         bare = replace(
             with_thought, log_probs=with_thought.baseline_log_probs, argmax_ids=base.argmax_ids.cpu().numpy()
         )
-        return values, self._reward(bare, options)
+        return worth, self._reward(bare)
 
-    def _length_costs(self, thoughts: _Thoughts) -> rewarding.Floats:
+    def _length_costs(self, thoughts: _Thoughts) -> Floats:
         """What is subtracted for the length of each thought, of text and of problems alike."""
         return self.recipe.thought.length_weight * np.array(thoughts.lengths, dtype=float)
 
@@ -337,24 +359,38 @@ class RntpTrainer(GuardedTrainer):
         return [record.verdict.score for record in stream(pairs, self._pool, Plan(ordered=True))]
 
     def _advantages(
-        self, inputs: list[dict[str, Any]], thoughts: _Thoughts, values: rewarding.Floats, unaided: rewarding.Floats
-    ) -> tuple[rewarding.Floats, rewarding.Floats]:
+        self, inputs: list[dict[str, Any]], thoughts: _Thoughts, worth: Rewarded, bare: Rewarded
+    ) -> tuple[Floats, Floats]:
         """Settled rewards, NaN where left out, and advantages; groups may lie across processes."""
         rl, names = self.recipe.rl, self._sources
         source = np.array([names.index(row["source"]) for row in inputs], dtype=float)
         truncated = ~np.array(thoughts.closed) & np.array([row["task"] is None for row in inputs])
-        local = torch.tensor(np.stack([values, unaided, truncated, source], axis=1), device=self.accelerator.device)
+        columns = np.stack([worth.values, bare.values, truncated, source], axis=1)
+        local = torch.tensor(columns, device=self.accelerator.device)
         values, unaided, cut, source = self.accelerator.gather(local).cpu().numpy().T
-        settled = rewarding.with_truncation(
+        settled = comparing.with_truncation(
             values, unaided, cut.astype(bool), rl.group_size, self.recipe.thought.truncation
         )
-        kept = rewarding.without_idle_groups(settled, unaided, rl.group_size, rl.min_spread, rl.min_gain)
+        kept = comparing.without_idle_groups(settled, unaided, rl.group_size, rl.min_spread, rl.min_gain)
         of = [names[int(place)] for place in source]
-        made = rewarding.advantages(kept, rl.group_size, rl.advantage, rl.scale, of)
+        made = comparing.advantages(kept, rl.group_size, rl.advantage, rl.scale, of)
+        if worth.tokens is not None and bare.tokens is not None:
+            every = self._gathered_tokens(worth.tokens, bare.tokens)
+            every[np.isnan(kept)] = np.nan
+            how = Comparison(rl.group_size, rl.advantage, rl.scale, self.recipe.thought.truncation)
+            by_token = comparing.token_advantages(every[:, 0], every[:, 1], cut.astype(bool), how, of)
+            made = np.where(np.isnan(every[:, 0]).all(axis=1), made, by_token)
         self._note(settled, unaided, kept, np.array(of))
         mine = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
         self._note_lengths(inputs, thoughts)
         return kept[mine], made[mine]
+
+    def _gathered_tokens(self, *parts: Floats) -> Floats:
+        """Figures of each token of all processes, as wide as the longest continuation of any."""
+        local = torch.tensor(np.stack(parts, axis=1), device=self.accelerator.device)
+        wide = self.accelerator.pad_across_processes(local, dim=2, pad_index=math.nan)
+        found: Floats = self.accelerator.gather(wide).cpu().numpy()
+        return found
 
     def _note_lengths(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> None:
         """Metrics of thoughts, of answers, and of the two together, which an update goes over."""
@@ -369,9 +405,7 @@ class RntpTrainer(GuardedTrainer):
         if asked:
             metrics["answer/tokens"].append(answer / asked)
 
-    def _note(
-        self, settled: rewarding.Floats, unaided: rewarding.Floats, kept: rewarding.Floats, of: NDArray[np.str_]
-    ) -> None:
+    def _note(self, settled: Floats, unaided: Floats, kept: Floats, of: NDArray[np.str_]) -> None:
         """Metrics of the rewards, by source."""
         metrics = self._metrics["train"]
         grouped = np.nan_to_num(settled).reshape(-1, self.recipe.rl.group_size)

@@ -41,7 +41,8 @@ def one_update(folder: Path, micro_batch: int) -> Fixed:
     rows = mixed_rows(tiny.places(12), {"words": problems}, {"text": 2.0, "words": 1.0}, 3, seed=1)
     recipe = tiny.recipe(
         folder, steps=1, prompts_per_step=3, micro_batch=micro_batch, ntp_weight=0.7, ntp_sequences=5,
-        max_grad_norm=0.0, reward=RewardSpec("tests.rntp.own:gain", nll_weight=0.3),
+        max_grad_norm=0.0,
+        reward=RewardSpec("tests.rntp.own:token_gain", nll_weight=0.3, credit="token", baseline="frozen"),
         environments=(EnvironmentSpec(name="words", puzzle="x", answer_tokens=4),),
     )  # fmt: skip
 

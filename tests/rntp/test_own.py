@@ -17,7 +17,7 @@ from rntp.preflight import check_recipe
 from rntp.problems import problems
 from rntp.recipe import SCORERS, EnvironmentSpec, PositionSpec, Recipe
 from rntp.recipe_file import document, fingerprint, parse_recipe, read_recipe
-from rntp.reward import RewardOptions, reward_named, try_reward
+from rntp.reward import reward_named, try_reward
 from rntp.run_folder import BASE, check, prepare, read_json
 from rntp.verify import text, verify
 from rntp.verify.pool import LocalPool, Plan, stream
@@ -118,7 +118,7 @@ def test_a_reward_that_cannot_be_used_is_refused_before_training(folder: Path, n
 
 def test_settings_of_a_reward_come_from_the_recipe(folder: Path) -> None:
     recipe = parse_recipe({**WHOLE, "reward": {"name": "mine.py:listed", "options": {"weight": 3}}}, folder)
-    try_reward(recipe.reward.name, folder, RewardOptions.of(recipe.reward), 5)
+    try_reward(recipe.reward, folder, 5)
     assert parse_recipe(document(recipe), folder) == recipe
 
 

@@ -63,6 +63,9 @@ def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
         ({"vllm": {"address": "http://a:8000"}}, "is for [rl] engine 'vllm-server', not 'transformers'"),
         ({"vllm": {"tensor_parallel": 2}, "rl": {"engine": "vllm-server"}}, "a server is started with its own"),
         ({"folder": "elsewhere"}, "unknown key 'folder'"),
+        ({"reward": {"name": "exact-prefix", "credit": "token"}}, "is one number for a whole thought; by token: log-"),
+        ({"preset": "rltp"}, "unknown preset 'rltp': did you mean 'rlp'"),
+        ({"preset": ["rlp"]}, "unknown preset"),
     ],
 )
 def test_a_recipe_that_cannot_be_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
@@ -103,7 +106,7 @@ def test_settings_change_a_recipe_and_bad_ones_are_refused(tmp_path: Path) -> No
         read_recipe(path)
 
 
-def test_the_engine_s_settings_reach_trl() -> None:
+def test_settings_reach_trl() -> None:
     own = {"memory_fraction": 0.5, "tensor_parallel": 2, "context_tokens": 4096}
     colocated = parse_recipe({**WHOLE, "rl": {"engine": "vllm-colocate", "device": "cpu"}, "vllm": own})
     made = grpo_config(colocated, processes=4)
@@ -111,6 +114,9 @@ def test_the_engine_s_settings_reach_trl() -> None:
     assert made.vllm_max_model_length == 4096
     with pytest.raises(InputError, match="tensor_parallel 2: a divisor of the 1 processes"):
         grpo_config(colocated)
+    clipped = parse_recipe({**WHOLE, "rl": {"clip": 0.1, "clip_high": 0.3, "average": "thoughts", "device": "cpu"}})
+    trl = grpo_config(clipped)
+    assert (trl.epsilon, trl.epsilon_high, trl.loss_type) == (0.1, 0.3, "grpo") and made.epsilon_high in (None, 0.2)
     served = {**WHOLE, "rl": {"engine": "vllm-server", "device": "cpu"}}
     there = parse_recipe({**served, "vllm": {"address": "http://10.0.0.7:8000"}})
     assert grpo_config(there).vllm_server_base_url == "http://10.0.0.7:8000"

@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from computeledger.errors import InputError
+from rntp.advantages import Comparison, advantages, token_advantages, with_truncation, without_idle_groups
 from rntp.recipe import REWARDS as NAMED
-from rntp.reward import (
-    REWARDS,
-    GoldScores,
-    RewardOptions,
-    advantages,
-    scored_mask,
-    with_truncation,
-    without_idle_groups,
-)
+from rntp.recipe import TOKEN_REWARDS as NAMED_BY_TOKEN
+from rntp.recipe import RewardSpec
+from rntp.reward import REWARDS, TOKEN_REWARDS, GoldScores, Rewarder, RewardOptions, scored_mask
 
 TEXTS = ("ab", " c", " cd", "x", " d")
 HALF, QUARTER = np.log(0.5), np.log(0.25)
@@ -150,3 +148,93 @@ def test_groups_that_teach_nothing_are_left_out() -> None:
 def test_bad_options_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         advantages(np.zeros(6), **{"group_size": 3, **arguments})
+
+
+GOLD = ["un", "do", "ing", " it"]
+VOCABULARY = [*GOLD, "undo", "und", "undoing", "undoing it", "undone", "redo", "undoing it all"]
+
+
+@pytest.mark.parametrize(
+    ("guess", "right"),
+    [
+        ("un", 1), ("undo", 1), ("undoing", 1), ("undoing it", 1),  # ends where a token of the continuation ends
+        ("und", 0),  # a prefix by its letters, but it ends within a token
+        ("undone", 0), ("redo", 0), ("do", 0),  # no prefix
+        ("undoing it all", 0),  # goes on behind what is known
+    ],
+)  # fmt: skip
+def test_a_prediction_of_one_token_is_right_or_wrong_by_its_letters(guess: str, right: int) -> None:
+    gold = np.array([[VOCABULARY.index(part) for part in GOLD]])
+    likely = np.where(np.arange(4) == 0, VOCABULARY.index(guess), gold)
+    one = np.zeros((1, 4))
+    scores = GoldScores(
+        gold, one, one, one, likely, one == 0, decode=lambda ids: "".join(VOCABULARY[place] for place in ids)
+    )
+    assert REWARDS["token-boundary-prefix"](scores, RewardOptions(k=1)).tolist() == [right]
+
+
+def test_rewards_by_token_make_up_the_rewards_of_thoughts() -> None:
+    assert set(NAMED_BY_TOKEN) == set(TOKEN_REWARDS)
+    part = replace(scores(), mask=scored_mask([3, 2, 3], 1))
+    for name in TOKEN_REWARDS:
+        for per_token in (False, True):
+            if name in ("probability", "token-accuracy") and not per_token:
+                continue  # a product, and a share
+            given = RewardSpec(name, per_token=per_token)
+            whole, found = Rewarder.of(given)(part), Rewarder.of(replace(given, credit="token"))(part)
+            assert found.tokens is not None and whole.tokens is None
+            assert found.values == pytest.approx(whole.values)
+            total = np.nanmean(found.tokens, axis=1) if per_token else np.nansum(found.tokens, axis=1)
+            assert total == pytest.approx(whole.values)
+            assert np.isnan(found.tokens).tolist() == (~part.mask).tolist()
+            less, costs = found.less(np.array([3.0, 0.0, 1.0]), per_token=per_token), np.array([3.0, 0.0, 1.0])
+            assert less.tokens is not None
+            total = np.nanmean(less.tokens, axis=1) if per_token else np.nansum(less.tokens, axis=1)
+            assert total == pytest.approx(whole.values - costs) == less.values
+
+
+NUMBERS = st.floats(-50, 50).map(lambda value: round(value, 6))
+
+
+@settings(max_examples=40)
+@given(
+    arrays(np.float64, (12, 3), elements=NUMBERS),
+    arrays(np.float64, (3, 3), elements=NUMBERS),
+    st.sampled_from(["group-mean", "leave-one-out"]),
+    st.sampled_from(["none", "batch-std", "group-std"]),
+)
+def test_the_baseline_cancels_in_the_advantages(with_: Any, without: Any, kind: str, scale: str) -> None:
+    """Whoever's likelihood without a thought it is, as long as a group shares it: of thoughts, and token by token."""
+    none, sources = np.zeros((12, 3)), ["text"] * 12
+    how, cut = Comparison(4, kind, scale, "keep"), np.zeros(12, dtype=bool)
+    gains = with_ - without.repeat(4, axis=0)
+    made, plain = (advantages(one.sum(axis=1), 4, kind, scale) for one in (gains, with_))
+    by_token, plain_by_token = (token_advantages(one, none, cut, how, sources) for one in (gains, with_))
+    spread = np.ptp(with_.reshape(3, 4, 3), axis=1)
+    if spread[spread > 0].size and spread[spread > 0].min() < 1e-4:
+        return  # rewards that are equal but for rounding count as equal, and rounding differs
+    assert made == pytest.approx(plain, abs=1e-6)
+    assert by_token == pytest.approx(plain_by_token, abs=1e-6)
+
+
+@settings(max_examples=40)
+@given(arrays(np.float64, (8, 5), elements=NUMBERS), st.sampled_from(["group-mean", "leave-one-out"]))
+def test_by_token_and_without_a_scale_the_advantage_is_that_of_the_mean(tokens: Any, kind: str) -> None:
+    tokens[4:, 3:] = np.nan  # a shorter continuation
+    tokens[6] = np.nan  # a thought that is left out
+    how, cut = Comparison(4, kind, "none", "keep"), np.zeros(8, dtype=bool)
+    known = ~np.isnan(tokens).all(axis=1)
+    mean = np.full(8, np.nan)
+    mean[known] = np.nanmean(tokens[known], axis=1)
+    found = token_advantages(tokens, np.zeros((8, 5)), cut, how, ["text"] * 8)
+    assert found == pytest.approx(advantages(mean, 4, kind, "none"), abs=1e-6)
+
+
+def test_by_token_a_loud_token_does_not_drown_the_others() -> None:
+    tokens = np.array([[1.0, 0.0], [1.0, 60.0], [0.0, 62.0], [0.0, 121.0]])
+    how, cut, none = Comparison(4), np.array([False, False, False, True]), np.zeros((4, 2))
+    whole = advantages(np.where(cut, -9.0, tokens.sum(axis=1)), 4)
+    found = token_advantages(tokens, none, cut, how, ["text"] * 4)
+    assert whole[2] > whole[1] and found[1] > found[2]
+    assert found[3] == found.min() and np.mean(found**2) == pytest.approx(1.0)  # never ended: the worst at every token
+    assert token_advantages(tokens * np.nan, none, cut, how, ["text"] * 4).tolist() == [0.0] * 4

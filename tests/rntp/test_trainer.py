@@ -28,6 +28,7 @@ from rntp.mixture import Problem, Rows, mixed_rows
 from rntp.models import load_model
 from rntp.recipe import EnvironmentSpec, LoraSpec, Recipe, RewardSpec, ThoughtSpec
 from rntp.recipe_file import read_recipe
+from rntp.reward import Rewarded
 from rntp.run import _held_out, _held_out_places
 from rntp.run_folder import BASE, FINAL
 from rntp.trainer import SCORER, Extras, RntpTrainer
@@ -79,6 +80,7 @@ def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
         {"thought": ThoughtSpec(budget=12, truncation="drop", length_weight=0.1), "temperature": 1.3},
         {"thought": ThoughtSpec(budget=12, truncation="keep", kl_weight=0.3), "reward": RewardSpec(scorer="frozen")},
         {"advantage": "leave-one-out", "scale": "none", "micro_batch": 4, "ntp_weight": 0.5, "ntp_sequences": 3},
+        {"average": "thoughts", "thought": ThoughtSpec(budget=12, kl_weight=0.3), "micro_batch": 8},
         {"gradient_checkpointing": True, "reward": RewardSpec("tests.rntp.own:gain", nll_weight=0.5)},
     ],
     ids=[
@@ -87,6 +89,7 @@ def plain(recipe: Recipe, made: Any, optimizer: Any = None) -> list[loop.Step]:
         "drop and length",
         "keep, frozen and KL",
         "small passes",
+        "by thought",
         "recomputed, own reward",
     ],
 )
@@ -112,6 +115,37 @@ def test_adam_moves_the_weights_as_in_the_plain_loop(tmp_path: Path) -> None:
     trainer = Seeded(trained, tiny.TOKENIZER, text(), recipe, None, Extras(documents=DOCUMENTS))
     trainer.train()
     assert losses(trainer) == pytest.approx([step.loss for step in plain(recipe, other)], abs=1e-5)
+
+
+def figures(folder: Path, reward: RewardSpec, **given: Any) -> tuple[list[float], list[float]]:
+    """Losses and mean gains of a few updates from the same thoughts."""
+    kept = ThoughtSpec(budget=12, truncation="keep")
+    recipe = tiny.recipe(folder, reward=reward, thought=kept, **given)
+    trainer = Seeded(tiny.model(), tiny.TOKENIZER, text(), recipe)
+    trainer.train()
+    return losses(trainer), [entry["gain"] for entry in trainer.state.log_history if "gain" in entry]
+
+
+def test_the_baseline_moves_the_gain_and_not_the_update(tmp_path: Path) -> None:
+    made = {
+        name: figures(tmp_path / name, RewardSpec(baseline=name, ema_decay=0.5))
+        for name in ("scorer", "policy", "ema", "frozen")
+    }
+    plain, gains = made["scorer"]
+    assert made["policy"] == made["scorer"]
+    for name in ("ema", "frozen"):
+        assert made[name][0] == pytest.approx(plain, abs=1e-5)
+        assert made[name][1][0] == pytest.approx(gains[0], abs=1e-5)  # every model is the same before the first update
+        assert abs(made[name][1][2] - gains[2]) > 1e-3
+    assert abs(made["ema"][1][2] - made["frozen"][1][2]) > 1e-3
+
+
+def test_credit_by_token_is_the_credit_of_thoughts_where_nothing_is_scaled(tmp_path: Path) -> None:
+    whole = figures(tmp_path / "a", RewardSpec(per_token=True), scale="none")
+    by_token = figures(tmp_path / "b", RewardSpec(per_token=True, credit="token"), scale="none")
+    scaled = figures(tmp_path / "c", RewardSpec(per_token=True, credit="token"))
+    assert by_token[0] == pytest.approx(whole[0], abs=1e-6) and by_token[1] == pytest.approx(whole[1], abs=1e-6)
+    assert scaled[0] != pytest.approx(whole[0], abs=1e-3)
 
 
 def test_several_updates_of_a_batch_weigh_it_by_what_sampled_it(tmp_path: Path) -> None:
@@ -260,7 +294,7 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint_whole(tmp_path: Pat
 
 def test_a_reward_that_is_no_number_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), tiny.recipe(tmp_path))
-    monkeypatch.setattr(trainer, "_reward", lambda scores, _options: scores.log_probs.sum(1) * np.nan)
+    monkeypatch.setattr(trainer, "_reward", lambda scores: Rewarded(scores.log_probs.sum(1) * np.nan))
     with pytest.raises(TrainingError, match=r"step 1: a reward is no number; there is no checkpoint yet"):
         trainer.train()
 
@@ -321,7 +355,13 @@ def launched(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"reward": RewardSpec(nll_weight=0.5), "ntp_weight": 1.0, "micro_batch": 4}], ids=["plain", "gold"]
+    "given",
+    [
+        {},
+        {"reward": RewardSpec(nll_weight=0.5), "ntp_weight": 1.0, "micro_batch": 4},
+        {"reward": RewardSpec(baseline="ema")},
+    ],
+    ids=["plain", "gold", "baseline apart"],
 )
 def test_the_books_count_what_torch_counts_in_a_run(given: dict[str, Any], tmp_path: Path) -> None:
     """All of a run: sampling, scoring, and the update with its padding and its head, whose logits are made twice."""
