@@ -67,7 +67,7 @@ def shares_figure(document: Mapping[str, Any]) -> Spec:
     for row, name in enumerate(reversed(names)):
         color = PHASE_COLORS[name]
         marks += [(flop[name], row + 0.04, color, "circle-open"), (time[name], row - 0.2, color, "circle")]
-        text = f"<b>{PHASE_NAMES[name]}</b>   ○ FLOP {percent(flop[name])}   ● GPU-time {percent(time[name])}"
+        text = f"<b>{PHASE_NAMES[name]}</b>  ○ FLOP {percent(flop[name])}  ● GPU-time {percent(time[name])}"
         notes.append(parts.note(text, row + 0.4))
     ticks = [0, 0.25, 0.5, 0.75, 1]
     rows = row_px * len(names) / height
