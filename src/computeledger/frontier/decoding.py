@@ -198,5 +198,5 @@ def reinforces(model: Model, generation: Generation) -> Reinforces:
         sampled_tokens_per_s=use.tokens_per_s_per_gpu * generation.chips,
     )
     if not use.fits:
-        return replace(world, problem="one scale-up world does not hold weights and a rollout")
+        return replace(world, problem="one scale-up domain does not hold weights and a rollout")
     return replace(world, longest_trace_tokens=longest_trace(engine, sampling, machines))

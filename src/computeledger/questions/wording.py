@@ -488,7 +488,7 @@ def margins_words(margins: Mapping[str, Any]) -> str:
         return f"Ahead of the {others} other layouts that meet the limits: none has 1 chance in 10 to be better."
     return (
         f"Not distinguishable from {close} of the {others} other layouts that meet the limits: each of these has more "
-        "than 1 chance in 10 to be in truth the better one."
+        "than 1 chance in 10 to be the better one."
     )
 
 

@@ -306,7 +306,7 @@ def _check(clues: PriceClues) -> None:
     for name in ("fast_price_ratio", "fast_speed_ratio"):
         value = getattr(clues, name)
         if value is not None and not 1 < value <= 1e3:
-            raise InputError(f"{name} {value:g}: a fast mode is dearer and faster than the plain one, from 1 to 1000")
+            raise InputError(f"{name} {value:g}: a fast mode costs more and is faster, from 1 to 1000 times")
     if (clues.fast_price_ratio is None) != (clues.fast_speed_ratio is None):
         raise InputError("a fast mode needs both its price and its speed over the plain mode")
     if clues.threshold_tokens is not None and not clues.threshold_tokens > 0:

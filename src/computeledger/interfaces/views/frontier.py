@@ -293,7 +293,15 @@ def _rl(document: Document) -> Table:
                      words(point(row["sampled_tokens_per_s"]), "tokens/s"), row["layout"]]  # fmt: skip
         rows.append([row["model"], row["accelerator"], fits, *cells])
     title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
-    columns = ("model", "chip", "in one scale-up world", "rollouts there #", "efficient up to #", "sampled #", "layout")
+    columns = (
+        "model",
+        "chip",
+        "in one scale-up domain",
+        "rollouts there #",
+        "efficient up to #",
+        "sampled #",
+        "layout",
+    )
     return Table(title, columns, rows, "sampled_tokens_per_s", drops=("layout", "sampled"))
 
 
@@ -416,7 +424,7 @@ def _quarters(one: Document) -> Table:
          "yes" if row["inside"] else "no"]
         for row in one["quarters"]
     ]  # fmt: skip
-    columns = ("quarter", "forecast #", "5 % #", "95 % #", "came #", "inside")
+    columns = ("quarter", "forecast #", "5 % #", "95 % #", "actual #", "inside")
     return Table(f"{heading(one['series'])} ({one['model']})", columns, rows)
 
 
@@ -434,7 +442,7 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
     for one in document["generations"]:
         if one["scale_up_worlds"] is not None:
             world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
-            rows.append((f"scale-up worlds of {world}", one["scale_up_worlds"], ""))
+            rows.append((f"scale-up domains of {world}", one["scale_up_worlds"], ""))
     rows += [("capital", document["capex_usd"], "USD")]
     rows += [(f"capital per {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
     return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
@@ -445,7 +453,7 @@ def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
     rows = [(f"{name}: FLOP of the run", run["flop"], "FLOP"), ("active parameters", run["n_params_active"], "")]
     rows += [("total parameters", run["n_params_total"], "")]
     rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
-    rows += [("share of that stock it could hold by heart", run["absorbs_fraction"], "fraction")]
+    rows += [("share of that stock it could memorise", run["absorbs_fraction"], "fraction")]
     rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
     allowed = run.get("step_s_allowed", run["step_s"])
     rows += [("a step may take, to end in time", allowed, "s")]

@@ -196,8 +196,8 @@ def _due(found: Mapping[str, Any]) -> tuple[Table]:
     note = (
         f"the first release after the day that scores above all of the lab's own (releases are known until "
         f"{found['releases_known_until']}); the 90 % interval held {sum(one.held for one in came)} of {len(came)} "
-        f"releases since 2024 as foretold a release before; last columns: what the largest site and the whole fleet "
-        f"train by a month before it, compute growing as in {found['scenario']}"
+        f"releases since 2024, each predicted when the one before it came out; last columns: what the largest site and "
+        f"the whole fleet train by a month before it, compute growing as in {found['scenario']}"
     )
     columns = ("lab", "last known", "between two #", "next #", "largest site trains #", "fleet trains #")
     return (

@@ -22,7 +22,7 @@ _ROWS = (
     ("irr_per_year", "fraction", _IRR),
     ("npv_usd", "USD", "net present value"),
     ("retire_months", "months", "month after which serving no longer covers its cost"),
-    ("next_release_months", "months", "month in which the next model, as dear and as well sold, is best released"),
+    ("next_release_months", "months", "month in which the next model, of the same cost and sales, is best released"),
     ("price_ratio_break_even", "x", "all prices at which the net present value is zero, over the plan's"),
     ("traffic_ratio_break_even", "x", "all traffic at which it is zero, over the plan's"),
     ("usd_per_free_user_month", "USD", "cost of a free user and month"),

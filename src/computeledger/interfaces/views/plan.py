@@ -233,7 +233,7 @@ def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
         bars = (share_cell(abs(rho[key]), f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
         rows.append((one["name"], span(one["low"], one["high"], one["unit"]), *bars))
     columns = ("input", "90 % interval", "of GPU-hours", "of cost")
-    return (Table("What drives the spread (rank correlation)", columns, rows, "gpu_hours"),) if rows else ()
+    return (Table("What drives the uncertainty (rank correlation)", columns, rows, "gpu_hours"),) if rows else ()
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:
@@ -261,7 +261,7 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
         found.append(Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.",
                           plots.bounds_figure(ledger), "utilization_fraction"))  # fmt: skip
     if document["drivers"]:
-        found.append(Plot("drivers", "What drives the spread", "Rank correlation of each uncertain input with the "
+        found.append(Plot("drivers", "What drives the uncertainty", "Rank correlation of each uncertain input with the "
                           "totals: narrow the upper ones first.", plots.drivers_figure(document, 6),
                           "gpu_hours"))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:

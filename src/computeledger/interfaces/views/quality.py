@@ -154,7 +154,7 @@ def _size(answer: QualitySizeAnswer) -> View:
     if answer.beyond_open_models:
         notes = (
             *notes,
-            f"stronger than every open model in the fit (ability {total.strongest:.2f}): drawn on beyond them",
+            f"stronger than every open model in the fit (ability {total.strongest:.2f}): extrapolated",
         )
     by_price, by_ability = answer.implied[0], answer.implied[2]
     return View(
@@ -178,7 +178,7 @@ def _size(answer: QualitySizeAnswer) -> View:
                 "implied",
             ),
         ),
-        tables=(Table("Implied size", ("parameters", "told by", "median #", "90 % interval"), rows, "implied"),),
+        tables=(Table("Implied size", ("parameters", "estimated from", "median #", "90 % interval"), rows, "implied"),),
         notes=notes,
         grounds=(f"assumed: {'; '.join(answer.assumptions)}",),
         sources=_SOURCES,

@@ -71,7 +71,7 @@ def _front(document: Mapping[str, Any]) -> Table:
     columns = ("policy", "a completed task #", "completes #", "if independent, at most #", "delivered wrong #",
                "takes #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == document["best"]["policy"])
-    title = "Policies that none beats, and single models, by cost per completed task"
+    title = "Pareto-optimal policies and single models, by cost per completed task"
     note = "x2: two tries, each checked; best of 2: two tries at once, the check chooses. If failures were independent "
     note += "more would complete: an upper bound, no forecast."
     drops = ("takes", "delivered wrong", "if independent, at most")
