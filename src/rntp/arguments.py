@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import gc
+from typing import Any
 
 import torch
 from accelerate import PartialState
 from trl import GRPOConfig
 
 from computeledger.errors import InputError
-from rntp.recipe import TRACKERS, Recipe
+from rntp.recipe import TRACKERS, Recipe, RlSpec, decay_steps
 
 #: TRL's names for what the policy's loss is averaged over.
 _LOSSES = {"tokens": "dapo", "thoughts": "grpo"}
@@ -44,6 +45,20 @@ def _leave_group() -> None:
         torch.distributed.destroy_process_group()
 
 
+def _schedule(rl: RlSpec) -> tuple[str, dict[str, Any]]:
+    """The learning rate's schedule in transformers' terms: its name, and what else it takes."""
+    if rl.schedule == "constant" and rl.warmup_steps:
+        return "constant_with_warmup", {}
+    if rl.schedule == "warmup_stable_decay":
+        decay = {"num_decay_steps": decay_steps(rl), "decay_type": "linear"}
+        return rl.schedule, {**decay, "min_lr_ratio": rl.final_fraction}
+    if rl.schedule == "linear" and rl.final_fraction:
+        return "polynomial", {"power": 1.0, "lr_end": rl.learning_rate * rl.final_fraction}
+    if rl.schedule == "cosine" and rl.final_fraction:
+        return "cosine_with_min_lr", {"min_lr_rate": rl.final_fraction}
+    return rl.schedule, {}
+
+
 def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
     """Say a recipe in TRL's terms.
 
@@ -71,14 +86,15 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
         raise InputError(
             f"[vllm] tensor_parallel {vllm.tensor_parallel}: a divisor of the {processes} processes is needed"
         )
-    kind = "constant_with_warmup" if rl.schedule == "constant" and rl.warmup_steps else rl.schedule
+    kind, options = _schedule(rl)
     return GRPOConfig(
         output_dir=recipe.output, seed=recipe.seed, data_seed=recipe.seed, max_steps=rl.steps,
         per_device_train_batch_size=micro, gradient_accumulation_steps=share // micro, num_generations=rl.group_size,
         num_iterations=rl.updates_per_batch, epsilon=rl.clip, epsilon_high=rl.clip_high or None,
         loss_type=_LOSSES[rl.average], temperature=rl.temperature, beta=0.0, max_completion_length=thought.budget,
         shuffle_dataset=False, disable_dropout=True,
-        learning_rate=rl.learning_rate, lr_scheduler_type=kind, warmup_steps=rl.warmup_steps,
+        learning_rate=rl.learning_rate, lr_scheduler_type=kind, lr_scheduler_kwargs=options,
+        warmup_steps=rl.warmup_steps,
         weight_decay=rl.weight_decay, max_grad_norm=rl.max_grad_norm,
         gradient_checkpointing=rl.gradient_checkpointing, bf16=rl.precision == "bfloat16", fp16=False,
         use_cpu=_on_cpu(recipe), dataloader_pin_memory=not _on_cpu(recipe),

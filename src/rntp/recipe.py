@@ -23,6 +23,7 @@ SCORERS = ("exact", "pattern", "prefix")
 MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy-loss"}
 #: Qwen3 with a causal smear of the embeddings.
 SMEAR = "qwen3-smear"
+SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "warmup_stable_decay")
 #: Trackers whose files a run's folder holds.
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 CONTROLS = (
@@ -179,8 +180,11 @@ class RlSpec:
     micro_batch: int = field(default=0, metadata=_within(0))
     gradient_checkpointing: bool = False
     learning_rate: float = field(default=1e-5, metadata=_within(0))
-    schedule: str = field(default="constant", metadata=_among("constant", "linear", "cosine"))
+    schedule: str = field(default="constant", metadata=_among(*SCHEDULES))
     warmup_steps: int = field(default=0, metadata=_within(0))
+    decay_steps: int = field(default=0, metadata=_within(0))
+    final_fraction: float = field(default=0.0, metadata=_within(0, 0.99))
+    ema_decay: float = field(default=0.0, metadata=_within(0, 1))
     temperature: float = field(default=1.0, metadata=_within(1e-3))
     advantage: str = field(default="group-mean", metadata=_among("group-mean", "leave-one-out"))
     scale: str = field(default="batch-std", metadata=_among("batch-std", "group-std", "none"))
@@ -199,6 +203,17 @@ class RlSpec:
     device: str = field(default="auto", metadata=_among("auto", "cpu", "cuda"))
     precision: str = field(default="float32", metadata=_among("float32", "bfloat16"))
     engine: str = field(default="transformers", metadata=_among("transformers", "vllm-colocate", "vllm-server"))
+
+
+def decay_steps(rl: RlSpec) -> int:
+    """Steps over which a rate that was stable falls.
+
+    Examples
+    --------
+    >>> decay_steps(RlSpec(steps=200)), decay_steps(RlSpec(decay_steps=7))
+    (20, 7)
+    """
+    return rl.decay_steps or max(1, rl.steps // 10)
 
 
 @dataclass(frozen=True, slots=True)

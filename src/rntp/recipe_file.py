@@ -15,7 +15,17 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import parse_toml, read_toml
 from rntp.plugins import choices_like, is_known, resolve, source_hash
-from rntp.recipe import MEASURED, REWARDS, RULES, TOKEN_REWARDS, EnvironmentSpec, PositionSpec, Recipe, VllmSpec
+from rntp.recipe import (
+    MEASURED,
+    REWARDS,
+    RULES,
+    TOKEN_REWARDS,
+    EnvironmentSpec,
+    PositionSpec,
+    Recipe,
+    VllmSpec,
+    decay_steps,
+)
 
 #: Tables that change nothing of what is learnt: where an engine runs, and what is measured afterwards.
 _BESIDE = ("vllm", "controls", "report")
@@ -354,7 +364,17 @@ def _positions(positions: PositionSpec) -> Iterator[str]:
 
 
 def _budget(recipe: Recipe) -> Iterator[str]:
-    """A schedule that would need to know the last step."""
+    """A schedule that would need to know the last step, or is given what it does not take."""
+    rl = recipe.rl
+    if rl.final_fraction and rl.schedule in ("constant", "inverse_sqrt"):
+        yield f"[rl] final_fraction {rl.final_fraction:g}: schedule {shown(rl.schedule)} falls to no fraction"
+    if rl.decay_steps and rl.schedule != "warmup_stable_decay":
+        yield f"[rl] decay_steps {rl.decay_steps}: is of schedule 'warmup_stable_decay', not of {shown(rl.schedule)}"
+    if rl.schedule == "warmup_stable_decay" and rl.warmup_steps + decay_steps(rl) > rl.steps:
+        yield (
+            f"[rl] warmup_steps {rl.warmup_steps} and decay_steps {decay_steps(rl)}: together at most the "
+            f"{rl.steps} steps are possible"
+        )
     if recipe.rl.device_s and recipe.rl.schedule != "constant":
         yield (
             f"[rl] device_s with schedule {shown(recipe.rl.schedule)}: 'constant' is needed, as no step is "

@@ -36,6 +36,7 @@ from rntp.recipe import Recipe
 from rntp.rows import choose_rows, next_token_documents, selection
 from rntp.run_folder import (
     BASE,
+    EMA,
     FINAL,
     LEDGER,
     METRICS,
@@ -130,7 +131,7 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
         if not reference.is_measured:  # the last checkpoint was behind the last place of one
             reference.measure(trainer.model, trainer.args, trainer.state.log_history)
         with books.phase("checkpoint"):
-            trainer.save_final(folder / FINAL)
+            trainer.save_final(folder / FINAL, folder / EMA)
         with books.phase("evaluation"):
             # a model that is sharded is evaluated from its checkpoint, by rntp evaluate
             places = [] if trainer.is_fsdp_enabled else held_out

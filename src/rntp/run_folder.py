@@ -23,7 +23,7 @@ from rntp.recipe_file import document, fingerprint, own_code
 
 RECIPE, METRICS, LEDGER, SUMMARY = "recipe.json", "metrics.jsonl", "ledger.jsonl", "summary.json"
 POSITIONS = "positions.json"
-BASE, FINAL, TRACKING = "base", "final", "tracking"
+BASE, FINAL, EMA, TRACKING = "base", "final", "ema", "tracking"
 
 
 def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
@@ -89,7 +89,8 @@ def lengthen(folder: Path, recipe: Recipe) -> None:
                 f"output {shown(str(folder))}: holds a run of {old:g} {unit}; it cannot be made shorter, to {new:g}"
             )
     (folder / SUMMARY).unlink(missing_ok=True)
-    shutil.rmtree(folder / FINAL, ignore_errors=True)
+    for name in (FINAL, EMA):
+        shutil.rmtree(folder / name, ignore_errors=True)
     _write_recipe(folder, recipe)
 
 
@@ -120,6 +121,7 @@ def prepare(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
             folder / BASE,
             folder / f"{BASE}.part",
             folder / FINAL,
+            folder / EMA,
             folder / TRACKING,
             *folder.glob("checkpoint-*"),
         ]:

@@ -51,8 +51,8 @@ from rntp.scoring import (
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
 
-#: The running mean that scores, and the file of a checkpoint that keeps it.
-SCORER = "scorer"
+#: Running means, of what scores and of what is kept beside the last weights, and the files of a checkpoint with them.
+SCORER, POLICY = "scorer", "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,8 @@ class RntpTrainer(GuardedTrainer):
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen = None if base is None else self._placed(base)
         self._decays = {SCORER: recipe.reward.ema_decay} if "ema" in recipe.reward.models else {}
+        if recipe.rl.ema_decay:
+            self._decays[POLICY] = recipe.rl.ema_decay
         self._means: dict[str, RunningMean] = {}
         self._sources = rows.sources
         # verified answers alone need no likelihoods
@@ -552,7 +554,14 @@ class RntpTrainer(GuardedTrainer):
             for name, mean in self._means.items():
                 mean.load(torch.load(Path(checkpoint) / f"{name}.pt", weights_only=True))
 
-    def save_final(self, folder: Path) -> None:
+    def save_final(self, folder: Path, mean_folder: Path) -> None:
+        """Write the model, and beside it its running mean where the recipe asks for one."""
+        self._save_loadable(folder)
+        if POLICY in self._means:
+            with self._means[POLICY].in_place():
+                self._save_loadable(mean_folder)
+
+    def _save_loadable(self, folder: Path) -> None:
         """Write a model that transformers loads: of an adapter the weights with it merged, and the adapter beside."""
         if self.recipe.lora is None:
             self.save_model(str(folder))

@@ -79,4 +79,4 @@ def run(folder: Path, *, is_sharded: bool, lora: LoraSpec | None = None) -> None
     again = trained(folder, str(folder / "checkpoint-2"), lora)
     apart = np.abs(found - np.concatenate([whole(one) for one in again.model.parameters()])).max()
     sys.stdout.write(f"sharded {sharded} resumed {apart < 1e-6}\n")
-    done.save_final(folder / "final")
+    done.save_final(folder / "final", folder / "ema")

@@ -95,7 +95,7 @@ def test_losses_and_adapters_are_the_plain_loop_s(tmp_path: Path) -> None:
 def test_what_is_saved_is_the_model_with_the_adapter_merged_and_the_adapter(tmp_path: Path) -> None:
     trainer = RntpTrainer(tiny.model(), tiny.TOKENIZER, text(), with_adapter(tmp_path))
     trainer.train()
-    trainer.save_final(tmp_path / "final")
+    trainer.save_final(tmp_path / "final", tmp_path / "ema")
     tiny.model().save_pretrained(tmp_path / "base")
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "final").eval()
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()

@@ -444,7 +444,7 @@ def test_sharded_weights_become_those_of_whole_ones_and_are_saved_once(forked: F
 def test_two_processes_train_the_adapter_that_one_would(forked: Forked, tmp_path: Path) -> None:
     said, folder = forked("ddp-lora")
     assert re.findall(r"sharded (\w+) resumed (\w+)", said) == [("False", "True")] * 2
-    sharded.trained(tmp_path, lora=LoraSpec(rank=4)).save_final(tmp_path / "final")
+    sharded.trained(tmp_path, lora=LoraSpec(rank=4)).save_final(tmp_path / "final", tmp_path / "ema")
     one, two = (weights(path / "final") for path in (tmp_path, folder / "ddp-lora"))
     assert np.abs(one - two).max() < 1e-5 < np.abs(two - weights(folder / "ddp" / "final")).max()
 
