@@ -32,6 +32,7 @@ JOBS: dict[str, Callable[[Path], None]] = {
     "served": lambda folder: served.main(folder / "served"),
     "fsdp": lambda folder: sharded.run(folder / "fsdp", is_sharded=True),
     "ddp": lambda folder: sharded.run(folder / "ddp", is_sharded=False),
+    "more": lambda folder: sharded.changed(folder / "more"),
     "ddp-lora": lambda folder: sharded.run(folder / "ddp-lora", is_sharded=False, lora=LoraSpec(rank=4)),
 }
 
@@ -68,7 +69,8 @@ def main(folder: Path) -> None:
     torch.set_num_threads(1)
     gc.freeze()  # what is loaded stays: the trainer collects garbage after each run
     tasks = {job: [partial(_rank, number, folder, job) for number in range(2)] for job in JOBS}
-    for job, works in {**tasks, "killed": [partial(_alone, folder)]}.items():
+    first, last = {"one": [partial(sharded.alone, folder / "one")]}, {"killed": [partial(_alone, folder)]}
+    for job, works in {**first, **tasks, **last}.items():
         children = [_forked(work, folder / f"{job}.txt") for work in works]
         ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         (folder / f"{job}.ended").write_text(" ".join(map(str, ended)))

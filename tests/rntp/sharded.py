@@ -68,6 +68,16 @@ def trained(folder: Path, checkpoint: str | None = None, lora: LoraSpec | None =
     return trainer
 
 
+def alone(folder: Path) -> None:
+    """Train with one process."""
+    trained(folder)
+
+
+def changed(folder: Path) -> None:
+    """Go on with two processes from the checkpoint of one, and save the model."""
+    trained(folder, str(folder.parent / "one" / "checkpoint-2")).save_final(folder / "final", folder / "ema")
+
+
 def run(folder: Path, *, is_sharded: bool, lora: LoraSpec | None = None) -> None:
     """Train, go on from the checkpoint of step 2, say whether both end alike, and save the model."""
     if is_sharded:

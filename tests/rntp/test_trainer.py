@@ -449,6 +449,19 @@ def test_two_processes_train_the_adapter_that_one_would(forked: Forked, tmp_path
     assert np.abs(one - two).max() < 1e-5 < np.abs(two - weights(folder / "ddp" / "final")).max()
 
 
+def test_a_run_goes_on_with_another_number_of_processes(forked: Forked, tmp_path: Path) -> None:
+    """From one to two and back: the step's prompts and thoughts are the recipe's, whatever the number is."""
+    for job in ("one", "more", "ddp"):
+        _, folder = forked(job)
+    whole = weights(folder / "one" / "checkpoint-3")
+    more = weights(folder / "more" / "final")
+    fewer = sharded.trained(tmp_path, str(folder / "ddp" / "checkpoint-2"))
+    fewer.save_final(tmp_path / "final", tmp_path / "ema")
+    assert np.abs(whole - weights(folder / "one" / "checkpoint-2")).max() > 1e-3
+    assert np.abs(whole - more).max() < 1e-5
+    assert np.abs(whole - weights(tmp_path / "final")).max() < 1e-5
+
+
 def test_two_processes_evaluate_what_one_would(tmp_path: Path) -> None:
     """The held-out figures at the end of a run are those of one process that is given the same two models."""
     torch.set_num_threads(1)

@@ -57,15 +57,21 @@ FORMULAS: dict[str, tuple[dict[str, Any], Callable[[int], float]]] = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_rate_of_every_step_is_the_formula_s(name: str, tmp_path: Path) -> None:
     given, formula = FORMULAS[name]
-    small = {"steps": STEPS, "warmup_steps": WARMUP, "prompts_per_step": 1, "group_size": 2, "learning_rate": RATE}
+    small: dict[str, Any] = {
+        "steps": STEPS,
+        "warmup_steps": WARMUP,
+        "prompts_per_step": 1,
+        "group_size": 2,
+        "learning_rate": RATE,
+    }
     trainer = trained(tmp_path, **{"schedule": name, **small, **given})
     said = [entry["learning_rate"] for entry in trainer.state.log_history if "loss" in entry]
     assert said == pytest.approx([RATE * (n / WARMUP if n < WARMUP else formula(n)) for n in range(STEPS)])
 
 
 def test_a_stable_rate_falls_to_its_fraction_over_the_last_tenth(tmp_path: Path) -> None:
-    given = {"steps": 10, "prompts_per_step": 1, "group_size": 2, "final_fraction": 0.5, "learning_rate": RATE}
-    trainer = trained(tmp_path, schedule="warmup_stable_decay", **given)
+    small: dict[str, Any] = {"steps": 10, "prompts_per_step": 1, "group_size": 2, "learning_rate": RATE}
+    trainer = trained(tmp_path, schedule="warmup_stable_decay", final_fraction=0.5, **small)
     assert [entry["learning_rate"] for entry in trainer.state.log_history if "loss" in entry] == [RATE] * 10
     assert trainer.lr_scheduler.get_last_lr() == pytest.approx([RATE * 0.5] * 2)
 
@@ -98,7 +104,7 @@ def test_the_running_mean_of_the_policy_is_kept_beside_and_resumed(tmp_path: Pat
             kept.append(weights(self).clone())
             super().follow()
 
-    made = {"steps": 4, "save_steps": 2, "ema_decay": 0.5}
+    made: dict[str, Any] = {"steps": 4, "save_steps": 2, "ema_decay": 0.5}
     whole = trained(tmp_path, Noted, **made)
     begun = torch.cat([one.detach().ravel() for one in tiny.model().parameters()])
     expected = begun
