@@ -4,6 +4,7 @@
 
     ComputeLedgerError
     ├── TrainingError           a run that cannot go on; its last checkpoint is whole
+    ├── EpisodeError            an environment's machine failed; the episode has no reward
     └── SandboxError            the machine cannot run a job safely; no verdict can be given
         └── WorkerDiedError     a worker ended while it had a task
 """
@@ -23,3 +24,7 @@ class WorkerDiedError(SandboxError):
 
 class TrainingError(ComputeLedgerError):
     """A run that cannot go on: no room on the disk, or a loss that is no number; its last checkpoint is whole."""
+
+
+class EpisodeError(ComputeLedgerError):
+    """The machine of an environment failed, or what it asks over a network: the episode has no reward."""

@@ -20,12 +20,12 @@ from rntp.controls import Measured, coverage, crossover, drafted_fraction, settl
 from rntp.corpus import chunks, split
 from rntp.intervals import estimate
 from rntp.measures import measure_for
-from rntp.mixture import Problem
 from rntp.positions import Place, places
 from rntp.recipe import Recipe
 from rntp.reward import scored_mask
-from rntp.sampling import Sampling, Thought, Thoughts, sample_thoughts, solved
+from rntp.sampling import Sampling, Thought, Thoughts, sample_thoughts
 from rntp.scoring import Rollouts, ScoreOptions, padded, score_shared
+from rntp.solvers import Asked
 
 Floats = NDArray[np.float64]
 Roles = Mapping[str, Callable[[], Any]]
@@ -210,29 +210,25 @@ def evaluate(
     return Evaluation(document, thoughts, with_thought, without)
 
 
-def evaluate_answers(
-    roles: Roles,
-    tokenizer: Any,
-    problems: Mapping[str, Sequence[Problem]],
-    sampling: Sampling,
-    answer_tokens: int,
-) -> dict[str, dict[str, Any]]:
-    """Measure pass@k of verifiable tasks, by the policy and by the model that it began as.
+def evaluate_answers(roles: Roles, asked: Mapping[str, Asked], sampling: Sampling) -> dict[str, dict[str, Any]]:
+    """Measure pass@k in environments, by the policy and by the model that it began as.
 
     Examples
     --------
-    >>> evaluate_answers({}, None, {}, Sampling(1, 2, 3), 4)
+    >>> evaluate_answers({}, {}, Sampling(1, 2, 3))
     {}
     """
-    models = {role: roles[role]() for role in ("policy", "base") if role in roles and problems}
+    models = {role: roles[role]() for role in ("policy", "base") if role in roles and asked}
     out = {}
-    for name, some in problems.items():
-        scores = {role: solved(model, tokenizer, some, sampling, answer_tokens) for role, model in models.items()}
+    for name, some in asked.items():
+        scores = {role: some.solve(model, slice(None)) for role, model in models.items()}
         whole = np.all([~np.isnan(score).any(axis=1) for score in scores.values()], axis=0)
         right = {role: (score[whole] >= 1).sum(axis=1) for role, score in scores.items()}
         out[name] = {
+            "tasks": some.seen,
             "problems": int(whole.sum()),
             "left_out": int((~whole).sum()),
+            "mean_score": {role: float(score[whole].mean()) for role, score in scores.items()} if whole.any() else {},
             **(_curve(right["policy"], right.get("base"), sampling.thoughts) if whole.any() else {}),
         }
     return out

@@ -27,11 +27,20 @@ class Problem:
     prompt_ids: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EpisodeSeed:
+    """An episode that an environment is to begin."""
+
+    environment: str
+    seed: int
+
+
 class Rows(Lazy[dict[str, Any]]):
     """What a trainer goes over, in its order; each row is made when it is asked for.
 
-    A row has ``context_ids`` and ``gold_ids`` (int32 arrays), ``document``, ``position``, ``kind``, ``source``, and
-    ``task``: what its answer is checked against, None for text.
+    A row has ``context_ids`` and ``gold_ids`` (int32 arrays), ``document``, ``position``, ``kind``, ``source``,
+    ``task``: what its answer is checked against, None for text, and ``seed``: of the episode that gives the context,
+    None where there is none.
     """
 
     def __init__(self, given: Iterable[dict[str, Any]], sources: Sequence[str]) -> None:
@@ -65,7 +74,7 @@ def drawn_sources(weights: Mapping[str, float], count: int, seed: int = 0) -> li
 
 def mixed_rows(
     places: Iterable[Place],
-    problems: Mapping[str, Iterable[Problem]],
+    problems: Mapping[str, Iterable[Problem | EpisodeSeed]],
     weights: Mapping[str, float],
     count: int,
     seed: int = 0,
@@ -93,7 +102,7 @@ def mixed_rows(
     return Rows(Renewed(made), names)
 
 
-def _again(name: str, given: Iterable[Place | Problem]) -> Iterator[Place | Problem]:
+def _again(name: str, given: Iterable[Place | Problem | EpisodeSeed]) -> Iterator[Place | Problem | EpisodeSeed]:
     """What is given, from the first again when it runs out."""
     while True:
         found = False
@@ -107,16 +116,20 @@ def _again(name: str, given: Iterable[Place | Problem]) -> Iterator[Place | Prob
             raise InputError(f"{source}: check what is read, and how short a context may be")
 
 
-def _row(name: str, one: Place | Problem) -> dict[str, Any]:
+def _row(name: str, one: Place | Problem | EpisodeSeed) -> dict[str, Any]:
     gold: tuple[int, ...] = ()
     task: Task | None = None
-    if isinstance(one, Problem):
+    seed = one.seed if isinstance(one, EpisodeSeed) else None
+    context: tuple[int, ...] = ()  # an episode gives its own, where it begins
+    if isinstance(one, EpisodeSeed):
+        said = (f"{one.environment}/{one.seed}", 0, "episode")
+    elif isinstance(one, Problem):
         context, task, said = one.prompt_ids, one.task, (one.task.id, 0, one.task.domain)
     else:
         context, gold, said = one.context_ids, one.gold_ids, (one.document, one.position, one.kind)
-    if not context:
+    if not context and seed is None:
         raise InputError(f"{shown(said[0])}: a context of at least one token is needed to think after")
     return {
         "context_ids": np.array(context, dtype=np.int32), "gold_ids": np.array(gold, dtype=np.int32),
-        "document": said[0], "position": said[1], "kind": said[2], "source": name, "task": task,
+        "document": said[0], "position": said[1], "kind": said[2], "source": name, "task": task, "seed": seed,
     }  # fmt: skip

@@ -35,13 +35,13 @@ from rntp.models import load_model
 from rntp.must_think.families import FAMILIES
 from rntp.outcomes import Asked, asked_at, outcomes
 from rntp.positions import Place
-from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import fingerprint, read_recipe, record
 from rntp.results import MIXTURE_SCHEMA
 from rntp.run import run
 from rntp.run_folder import BASE, FINAL, read_json, read_metrics, write_json
-from rntp.sampling import Sampling, sample_thoughts, solved
+from rntp.sampling import Sampling, sample_thoughts
+from rntp.solvers import asked_of
 from rntp.soup import merged_state, search_weights
 from rntp.study import BASE_RUNS, RESULTS, Study, recipe_of
 
@@ -279,8 +279,8 @@ class _Bench:
         recipe = replace(self.recipe, seed=_HELD_OUT)
         environment = next((one for one in recipe.environments if one.name == name), None)
         if environment is not None:
-            some, _ = asked_problems(environment, self.tokenizer, self.asked.places, recipe.folder, recipe.seed)
-            values = solved(model, self.tokenizer, some, self.sampling, environment.answer_tokens)
+            alone, count = replace(recipe, environments=(environment,)), (self.asked.places, recipe.seed)
+            values = asked_of(alone, environment, self.tokenizer, self.sampling, count).solve(model, slice(None))
             return np.asarray(np.nan_to_num(values.mean(axis=1)))
         if name == TEXT:
             return self._gain(model, recipe)

@@ -14,10 +14,11 @@ from rntp.adapter import check_lora
 from rntp.arguments import grpo_config
 from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
+from rntp.episodes import Episodes
 from rntp.models import marker_id, question_ids
 from rntp.positions import places, rule_of
-from rntp.problems import problems
-from rntp.recipe import MEASURED, Recipe
+from rntp.problems import episode_seeds, problems
+from rntp.recipe import MEASURED, EnvironmentSpec, Recipe
 from rntp.reward import try_reward
 from rntp.trackers import check_trackers
 
@@ -95,5 +96,19 @@ def check_tokens(recipe: Recipe, tokenizer: Any, context_tokens: float = math.in
             next(places(chunks(side, tokenizer, length), spec, recipe.seed))
     for one in recipe.environments:
         room = context_tokens - thought.budget - one.answer_tokens - 2
+        if one.source:
+            _check_episode(recipe, one, tokenizer, int(min(room, 2**31)))
+            continue
         some = problems(one, tokenizer, int(min(room, 2**31)), recipe.folder, recipe.seed)
         list(itertools.islice(some, 1))
+
+
+def _check_episode(recipe: Recipe, spec: EnvironmentSpec, tokenizer: Any, room: int) -> None:
+    """Begin one episode, and end it."""
+    episodes = Episodes(spec, tokenizer, recipe.folder, room)
+    first = next(iter(episode_seeds(spec, recipe.seed)))
+    play = episodes.begin([first.seed])[0]
+    if reason := play.fault or play.failure:
+        raise InputError(f"environment {shown(spec.name)}: {reason}")
+    episodes.cut([play])
+    episodes.close()

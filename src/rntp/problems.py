@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 from computeledger.errors import InputError, nearest, shown
 from computeledger.files import read_json_lines
 from rntp.lazy import Renewed
-from rntp.mixture import Problem
+from rntp.mixture import EpisodeSeed, Problem
 from rntp.recipe import EnvironmentSpec
 from rntp.verify.engine import has_sandbox
 from rntp.verify.environments import Environment, mixture
@@ -80,6 +81,24 @@ def problems(
                 raise too_long(one)
             if not passed:
                 yield one
+
+    return Renewed(drawn)
+
+
+def episode_seeds(spec: EnvironmentSpec, seed: int = 0, *, held_out: bool = False) -> Iterable[EpisodeSeed]:
+    """Draw the seeds of episodes without end: even ones to train on, odd ones that training never takes.
+
+    Examples
+    --------
+    >>> spec = EnvironmentSpec("ports", source="rntp.must_think.lookup:make")
+    >>> [one.seed % 2 for one in itertools.islice(episode_seeds(spec, held_out=True), 3)]
+    [1, 1, 1]
+    """
+
+    def drawn() -> Iterator[EpisodeSeed]:
+        chance = random.Random(f"{seed}/{spec.name}")  # noqa: S311 - a seeded order, no secret
+        while True:
+            yield EpisodeSeed(spec.name, chance.randrange(0, 2**31, 2) + held_out)
 
     return Renewed(drawn)
 

@@ -106,6 +106,11 @@ class EnvironmentSpec:
     answer_tokens: int = field(default=16, metadata=_within(1))
     held_out_fraction: float = field(default=0.1, metadata=_within(0, 0.9))
     judge: str = field(default="", metadata=_open(plugins.JUDGES, "", *SCORERS))
+    source: str = field(default="", metadata=_open(plugins.ENVIRONMENTS, ""))
+    turns: int = field(default=8, metadata=_within(1))
+    episode_tokens: int = field(default=0, metadata=_within(0))
+    stop: tuple[str, ...] = ()
+    timeout_s: float = field(default=300.0, metadata=_within(0.01))
 
 
 @dataclass(frozen=True, slots=True)

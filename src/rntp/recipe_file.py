@@ -418,9 +418,13 @@ def _environments(environments: Sequence[EnvironmentSpec]) -> Iterator[str]:
     for one in environments:
         if not one.name or names.count(one.name) > 1 or one.name == "text":
             yield f"[environments] name {shown(one.name)}: a name of its own is needed for each, and 'text' is text's"
-        if bool(one.tasks) == bool(one.puzzle):
-            yield f"[environments] {shown(one.name)}: either tasks or puzzle is needed"
-        if one.judge and one.puzzle:
-            yield f"[environments] {shown(one.name)}: judge is for tasks; a puzzle is checked by its own rules"
+        if bool(one.tasks) + bool(one.puzzle) + bool(one.source) != 1:
+            yield f"[environments] {shown(one.name)}: one of tasks, puzzle and source is needed"
+        if one.judge and not one.tasks:
+            yield f"[environments] {shown(one.name)}: judge is for tasks; the others are scored by their own rules"
+        plain = EnvironmentSpec()
+        for name in ("turns", "episode_tokens", "stop", "timeout_s"):
+            if not one.source and getattr(one, name) != getattr(plain, name):
+                yield f"[environments] {shown(one.name)}: {name} is for an environment with source"
         if not one.weight:
             yield f"[environments] {shown(one.name)}: a weight above 0 is needed"

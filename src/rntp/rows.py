@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from rntp.corpus import Chunk, chunks
 from rntp.lazy import Lazy, Renewed
 from rntp.measures import measure_for
 from rntp.mixture import TEXT as TEXT_ROWS
-from rntp.mixture import Rows, drawn_sources, mixed_rows
+from rntp.mixture import EpisodeSeed, Problem, Rows, drawn_sources, mixed_rows
 from rntp.positions import PATIENCE, Place, chosen, no_place, places, places_at, rule_of, wanted
-from rntp.problems import problems
+from rntp.problems import episode_seeds, problems
 from rntp.recipe import Recipe
 from rntp.run_folder import POSITIONS, read_json, write_json
 
@@ -123,8 +123,11 @@ def choose_rows(recipe: Recipe, model: Any, tokenizer: Any, positions: Selection
         return itertools.islice(found, spec.distinct or None)
 
     longest = getattr(getattr(model, "config", None), "max_position_embeddings", None) or sys.maxsize
-    asked = {}
+    asked: dict[str, Iterable[Problem | EpisodeSeed]] = {}
     for one in recipe.environments:
+        if one.source:
+            asked[one.name] = episode_seeds(one, recipe.seed)
+            continue
         room = longest - recipe.thought.budget - one.answer_tokens - 2
         asked[one.name] = problems(one, tokenizer, room, recipe.folder, recipe.seed)
     return mixed_rows(Renewed(text), asked, _weights(recipe), row_count(recipe), recipe.seed)

@@ -188,6 +188,8 @@ class _Reference(TrainerCallback):
         """Measure one step; the first of a process is preceded by one that warms up."""
         said = [row["completion/tokens"] for row in logged if "completion/tokens" in row]
         sampled = round(said[-1]) if said else self._recipe.thought.budget
+        # episodes give their own contexts, which no row has
+        sampled += round(next((row["context/tokens"] for row in reversed(logged) if "context/tokens" in row), 0.0))
         ids = self._ids(sampled, model.config.vocab_size, args.world_size).to(args.device)
         with self._spent.beside():
             measure_next_token(self._books, model, ids, repeats=1, warm_up=not self.is_measured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from computeledger.errors import InputError
+from rntp.episodes import Episodes
 from rntp.mixture import Problem
 from rntp.scoring import pad_of, padded
+from rntp.turns import Bounds, Conversations, Draft
 from rntp.verify.pool import LocalPool, Plan, stream
 
 Thought = tuple[int, ...]
@@ -145,3 +148,46 @@ def solved(
     with LocalPool(max(1, len(os.sched_getaffinity(0)))) as pool:
         scores = [record.verdict.score for record in stream(pairs, pool, Plan(ordered=True))]
     return np.array([np.nan if score is None else score for score in scores], dtype=float).reshape(-1, each)
+
+
+def played(
+    model: Any, tokenizer: Any, episodes: Episodes, seeds: Sequence[int], sampling: Sampling, answer_tokens: int
+) -> NDArray[np.float64]:
+    """Let a model think and talk with an environment until every episode is over, several times for each seed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from rntp.models import make_model, make_tokenizer
+    >>> from rntp.recipe import EnvironmentSpec, ModelSpec, ThoughtSpec
+    >>> shape = ModelSpec(tokenizer="word", hidden_size=8, heads=2, kv_heads=1, intermediate_size=16, layers=1)
+    >>> words = make_tokenizer(shape, ThoughtSpec(), ["where does the master of the heron live ? look irma hull"])
+    >>> episodes = Episodes(EnvironmentSpec("a", source="rntp.must_think.lookup:make"), words, Path(), 99)
+    >>> start, end = words.convert_tokens_to_ids(["<think>", "</think>"])
+    >>> how = Sampling(start, end, 4, thoughts=2, stop_ids=(words.eos_token_id,))
+    >>> played(make_model(shape, words).eval(), words, episodes, [1, 3, 5], how, 2).shape
+    (3, 2)
+    """
+    plays = episodes.begin([seed for seed in seeds for _ in range(sampling.thoughts)])
+    drafts = [Draft(play.prompt_ids, sampling.start_id) for play in plays]
+    context = getattr(model.config, "max_position_embeddings", None) or sys.maxsize
+    bounds = Bounds(context, sampling.budget + 1 + answer_tokens, sampling.start_id, sampling.stop_ids)
+    talk = Conversations(drafts, [(episodes, play) for play in plays], tokenizer, bounds)
+    endings = {*sampling.stop_ids, *episodes.stop_ids}
+    with _seeded(model, sampling.seed):
+        while active := talk.active:
+            prompts = [drafts[place].whole for place in active]
+            stops = {sampling.end_id, *sampling.stop_ids}
+            for place, ids in zip(
+                active, _generated(model, prompts, sampling, stops, (1, sampling.budget)), strict=True
+            ):
+                drafts[place].think(ids, sampling.end_id)
+            prompts = [drafts[place].whole for place in active]
+            for place, ids in zip(
+                active, _generated(model, prompts, sampling, endings, (1, answer_tokens)), strict=True
+            ):
+                drafts[place].say(ids)
+            talk.answer()
+    if talk.fault:
+        raise InputError(talk.fault)
+    return np.array([play.value for play in plays]).reshape(-1, sampling.thoughts)

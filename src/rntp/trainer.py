@@ -31,7 +31,7 @@ from rntp.adapter import lora_config, save_merged, set_dropout
 from rntp.advantages import Comparison
 from rntp.arguments import grpo_config, process_state
 from rntp.averages import RunningMean
-from rntp.guarded import GuardedTrainer
+from rntp.episodes import Play
 from rntp.mixture import TEXT, Rows
 from rntp.models import marker_id, question_ids
 from rntp.recipe import Recipe
@@ -48,6 +48,8 @@ from rntp.scoring import (
     score_alone,
     score_shared,
 )
+from rntp.turn_trainer import TurnTrainer
+from rntp.turns import Conversations, Draft
 from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
 
@@ -66,7 +68,10 @@ class Extras:
 
 @dataclass(frozen=True, slots=True)
 class _Thoughts:
-    """What was sampled, row by row; ``lengths`` are the thoughts' own tokens, without answers and written ends."""
+    """What was sampled, row by row; ``lengths`` are the thoughts' own tokens, without answers and written ends.
+
+    Completions of episodes hold what their environment has answered, too, which ``trained`` leaves out.
+    """
 
     contexts: list[list[int]]
     golds: list[list[int]]
@@ -76,6 +81,7 @@ class _Thoughts:
     closed: list[bool]
     answers: list[str]
     sampled: list[list[float]] | None
+    plays: list[Play | None]
 
 
 def _unused(**_columns: Any) -> list[float]:
@@ -87,7 +93,7 @@ def _array(values: Tensor) -> Floats:
     return values.double().cpu().numpy()
 
 
-class RntpTrainer(GuardedTrainer):
+class RntpTrainer(TurnTrainer):
     """GRPO whose reward is how much better the text that follows is predicted."""
 
     def __init__(
@@ -126,6 +132,7 @@ class RntpTrainer(GuardedTrainer):
         # verified answers alone need no likelihoods
         self._scores = TEXT in self._sources or self.use_vllm or self.num_iterations > 1 or self.beta > 0
         self._endings: list[int] = list(self.eos_token_ids)
+        self._hold_episodes(model, tokenizer)
         self._asked = question_ids(tokenizer) if recipe.reward.name == "self-evaluation" else ()
         self._gold_inputs: dict[str, Tensor] | None = None
         self._gold_log_probs: Tensor | None = None
@@ -167,7 +174,7 @@ class RntpTrainer(GuardedTrainer):
         if self._anywhere(not np.isfinite(values).all()):  # NaN stands for no verdict, not for a broken scorer
             raise self._stopped("a reward is no number")
         costs = self._length_costs(thoughts)
-        for place, score in self._verdicts(inputs, thoughts):
+        for place, score in (*self._verdicts(inputs, thoughts), *self._episode_rewards(inputs, thoughts)):
             values[place], unaided[place] = score - costs[place], np.nan
         kept, advantages = self._advantages(inputs, thoughts, worth, bare)
         device = self.accelerator.device
@@ -196,71 +203,27 @@ class RntpTrainer(GuardedTrainer):
         return made
 
     def _think(self, inputs: list[dict[str, Any]]) -> _Thoughts:
-        """Sample a thought for each row, end it where the budget cut it, and an answer where one is asked for."""
-        contexts = [row["context_ids"].tolist() for row in inputs]
-        prompts = [[*context, self._start] for context in contexts]
-        budget = self.recipe.thought.budget
-        with self._stopping([self._end, *self._endings], budget):
-            found, sampled = self._sample(prompts, self.num_generations)
-        closed = [bool(ids) and ids[-1] == self._end for ids in found]
-        completions = [ids if ended else [*ids, self._end] for ids, ended in zip(found, closed, strict=True)]
-        trained = [[1] * len(ids) + [0] * (not ended) for ids, ended in zip(found, closed, strict=True)]
-        lengths = [len(ids) for ids in found]
-        log_probs = (
-            None if sampled is None else [[*ps, *[0.0] * (not c)] for ps, c in zip(sampled, closed, strict=True)]
-        )
+        """Sample a thought for each row, a message where one is asked for, and more turns where that is answered."""
+        plays = self._begin_episodes(inputs)
+        pairs = zip(inputs, plays, strict=True)
+        contexts = [row["context_ids"].tolist() if pair is None else pair[1].prompt_ids for row, pair in pairs]
+        drafts = [Draft(ids, self._start) for ids in contexts]
+        talk = Conversations(drafts, plays, self._tokenizer, self._bounds)
+        self._sample_thoughts(drafts, range(len(drafts)), self.num_generations)
         answers = [""] * len(inputs)
         if self.rows.has_problems:  # every process generates again, be it for a row that needs no answer
-            asked = [place for place, row in enumerate(inputs) if row["task"] is not None]
-            longest = max(one.answer_tokens for one in self.recipe.environments)
-            with self._stopping(self._endings, longest):
-                ids, ps = self._sample([prompts[place] + completions[place] for place in self._filled(asked)], 1)
-            for number, place in enumerate(asked):
-                answers[place] = self._tokenizer.decode(ids[number], skip_special_tokens=True)
-                completions[place] = completions[place] + ids[number]
-                trained[place] = trained[place] + [1] * len(ids[number])
-                if log_probs is not None and ps is not None:
-                    log_probs[place] = log_probs[place] + ps[number]
-        golds = [row["gold_ids"].tolist() for row in inputs]
-        return _Thoughts(contexts, golds, completions, trained, lengths, closed, answers, log_probs)
-
-    def _filled(self, places: list[int]) -> list[int]:
-        """Rows that are sampled again: those given, and behind them some whose samples are not used.
-
-        An engine that processes share must get as many from each, since each is given the slice of its rank; elsewhere
-        a process without any samples one, as sharded models need.
-        """
-        count = max(1, len(places))
-        if self.use_vllm:
-            count = int(self.accelerator.gather(torch.tensor([count], device=self.accelerator.device)).max())
-        return places + (places[:1] or [0]) * (count - len(places))
-
-    def _sample(self, prompts: list[list[int]], each: int) -> tuple[list[list[int]], list[list[float]] | None]:
-        with self._phase("generation") as book:
-            try:
-                ids, log_probs = self._generate_single_turn(prompts, None, {}, each)
-            except RuntimeError as error:
-                if "inf" not in str(error) or "nan" not in str(error):
-                    raise
-                raise self._stopped("the model's probabilities are no numbers") from None
-            book.generate(np.array([len(one) for one in ids]), np.array([len(prompt) for prompt in prompts]))
-        found: list[list[int]] = ids
-        if log_probs is not None:
-            log_probs = [[0.0 if p is None else p for p in row] for row in log_probs]
-        return found, log_probs
-
-    @contextmanager
-    def _stopping(self, endings: list[int], longest: int) -> Iterator[None]:
-        """End what is generated meanwhile at some tokens, or after so many."""
-        self.eos_token_ids = endings
-        if self.use_vllm:
-            self.vllm_generation.max_completion_length = longest
-            self.vllm_generation.generation_kwargs = {"stop_token_ids": endings}
-        else:
-            self.generation_kwargs.update(eos_token_id=endings, max_new_tokens=longest)
-            self.generation_config.eos_token_id, self.generation_config.max_new_tokens = endings, longest
-        yield
-        self.eos_token_ids = self._endings
+            asked = [place for place, row in enumerate(inputs) if row["source"] != TEXT]
+            self._sample_messages(drafts, asked, talk)
+            for place in asked:
+                answers[place] = self._tokenizer.decode(drafts[place].message, skip_special_tokens=True)
+        if self._episodes:
+            self._converse(drafts, talk)
+        return _Thoughts(
+            contexts, [row["gold_ids"].tolist() for row in inputs], [one.ids for one in drafts],
+            [one.trained for one in drafts], [one.thought_tokens for one in drafts], [one.is_closed for one in drafts],
+            answers, [one.log_probs for one in drafts] if self.use_vllm else None,
+            [None if pair is None else pair[1] for pair in plays],
+        )  # fmt: skip
 
     def _score(self, thoughts: _Thoughts) -> tuple[Scored, Tensor | None, Tensor | None]:
         """Gold scores by the scorer; the thoughts' log-probabilities by policy and reference, where needed."""
@@ -355,6 +318,19 @@ class RntpTrainer(GuardedTrainer):
             scores = (self.extras.verify or self._verified)(pairs)
         return [(place, math.nan if score is None else score) for place, score in zip(places, scores, strict=True)]
 
+    def _episode_rewards(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> list[tuple[int, float]]:
+        """Rewards of the episodes, by row; NaN where the machine failed. What they were like is noted."""
+        plays = {place: play for place, play in enumerate(thoughts.plays) if play is not None}
+        for name in self._episodes:
+            mine = [play for place, play in plays.items() if inputs[place]["source"] == name]
+            rows = [[1.0, play.turns, play.is_cut, bool(play.failure)] for play in mine] or [[0.0] * 4]
+            sums = torch.tensor(rows, device=self.accelerator.device, dtype=torch.float32).sum(dim=0)
+            count, *found = self.accelerator.reduce(sums, reduction="sum").tolist()
+            kinds = ("turns", "cut_fraction", "failed_fraction") if count else ()
+            for kind, value in zip(kinds, found, strict=False):
+                self._metrics["train"][f"{kind}/{name}"].append(value / count)
+        return [(place, play.value) for place, play in plays.items()]
+
     def _verified(self, pairs: list[tuple[Task, str]]) -> list[float | None]:
         if self._pool is None:
             self._pool = LocalPool(max(1, len(os.sched_getaffinity(0)) // self.accelerator.num_processes))
@@ -366,7 +342,7 @@ class RntpTrainer(GuardedTrainer):
         """Settled rewards, NaN where left out, and advantages; groups may lie across processes."""
         rl, names = self.recipe.rl, self._sources
         source = np.array([names.index(row["source"]) for row in inputs], dtype=float)
-        truncated = ~np.array(thoughts.closed) & np.array([row["task"] is None for row in inputs])
+        truncated = ~np.array(thoughts.closed) & np.array([row["source"] == TEXT for row in inputs])
         columns = np.stack([worth.values, bare.values, truncated, source], axis=1)
         local = torch.tensor(columns, device=self.accelerator.device)
         values, unaided, cut, source = self.accelerator.gather(local).cpu().numpy().T
@@ -396,14 +372,19 @@ class RntpTrainer(GuardedTrainer):
 
     def _note_lengths(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> None:
         """Metrics of thoughts, of answers, and of the two together, which an update goes over."""
-        rows = zip(thoughts.trained, thoughts.lengths, thoughts.closed, inputs, strict=True)
-        local = [[n, sum(mask) - n, row["task"] is not None, ended] for mask, n, ended, row in rows]
+        rows = zip(thoughts.contexts, thoughts.trained, thoughts.lengths, thoughts.closed, inputs, strict=True)
+        local = [
+            [n, sum(mask) - n, row["source"] != TEXT, ended, len(context), len(mask) - sum(mask)]
+            for context, mask, n, ended, row in rows
+        ]
         found = torch.tensor(local, device=self.accelerator.device, dtype=torch.float32)
-        thought, answer, asked, ended = self.accelerator.gather(found).mean(dim=0).tolist()
+        thought, answer, asked, ended, context, read = self.accelerator.gather(found).mean(dim=0).tolist()
         metrics = self._metrics["train"]
         metrics["thought/tokens"].append(thought)
         metrics["thought/truncated_fraction"].append(1 - ended)
-        metrics["completion/tokens"].append(thought + answer)
+        metrics["completion/tokens"].append(thought + answer + (read if self._episodes else 0.0))
+        if self._episodes:
+            metrics["context/tokens"].append(context)
         if asked:
             metrics["answer/tokens"].append(answer / asked)
 

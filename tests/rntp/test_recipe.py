@@ -56,7 +56,7 @@ def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
         ({"model": {}}, "a model from scratch needs [pretrain]"),
         ({"model": {"hidden_size": 30}, "pretrain": {}}, "hidden_size 30: a multiple of 8"),
         ({"model": {"context_tokens": 100}, "pretrain": {}}, "100 is too short: context 512 + thought 64"),
-        ({"environments": [{"name": "a"}]}, "either tasks or puzzle is needed"),
+        ({"environments": [{"name": "a"}]}, "one of tasks, puzzle and source is needed"),
         ({"environments": [{"name": "text", "tasks": "a"}]}, "a name of its own is needed"),
         ({"environments": {"name": "a"}}, "a list is needed"),
         ({"controls": {"names": ["ntp"]}}, "unknown [controls] names 'ntp'"),

@@ -243,7 +243,7 @@ def test_verified_answers_are_mixed_in_and_rewarded_by_their_verdict(tmp_path: P
 def test_a_thought_s_length_is_without_its_answer_and_costs_a_verified_row_too(tmp_path: Path) -> None:
     class Kept(Answered):
         def _advantages(self, inputs: Any, thoughts: Any, values: Any, unaided: Any) -> Any:
-            self.kept = (thoughts, values.copy())
+            self.kept = (thoughts, values.values.copy())
             return super()._advantages(inputs, thoughts, values, unaided)
 
     task = Task("t", "text", {"answer": "w1"}, environment="words")

@@ -21,11 +21,11 @@ from rntp.evaluate import Evaluation, Roles, evaluate, evaluate_answers, places_
 from rntp.measures import measure_for
 from rntp.models import load_model
 from rntp.positions import Place, places, wanted
-from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import parse_recipe, read_recipe
 from rntp.run_folder import read_written_recipe
 from rntp.sampling import Sampling
+from rntp.solvers import every
 
 #: Told a stage, how far it is, and how far it goes.
 Progress = Callable[[str, int, int], None]
@@ -204,16 +204,8 @@ def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampli
 
 
 def _answers(roles: Roles, found: _Found, tokenizer: Any, sampling: Sampling, count: int) -> dict[str, dict[str, Any]]:
-    recipe = found.recipe
-    if not recipe.environments:
-        return {}
-    asked = {
-        one.name: asked_problems(one, tokenizer, count, recipe.folder, recipe.seed + _STREAM)
-        for one in recipe.environments
-    }
-    longest = max(one.answer_tokens for one in recipe.environments)
-    measured = evaluate_answers(roles, tokenizer, {name: some for name, (some, _) in asked.items()}, sampling, longest)
-    return {name: {"tasks": asked[name][1], **part} for name, part in measured.items()}
+    asked = every(found.recipe, tokenizer, sampling, (count, found.recipe.seed + _STREAM))
+    return evaluate_answers(roles, asked, sampling)
 
 
 def _samples(out: Evaluation, held_out: Sequence[Place], tokenizer: Any, count: int) -> list[dict[str, Any]]:

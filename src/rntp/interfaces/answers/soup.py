@@ -15,10 +15,10 @@ from transformers.utils import logging as quiet
 from computeledger.errors import InputError, shown
 from rntp.evaluate import gold_scores, places_of
 from rntp.interfaces.answers.evaluate import Progress, load, sampling_of
-from rntp.problems import asked_problems
 from rntp.recipe import Recipe
 from rntp.recipe_file import read_recipe
-from rntp.sampling import Sampling, sample_thoughts, solved
+from rntp.sampling import Sampling, sample_thoughts
+from rntp.solvers import every
 from rntp.soup import (
     check_alike,
     merged_state,
@@ -111,21 +111,15 @@ def _measures(recipe: Recipe, model: Any, tokenizer: Any, count: int) -> tuple[s
     """What is measured, on two halves: tasks that fail where there are environments, else loss after a thought."""
     sampling = sampling_of(recipe, model, tokenizer, SAMPLES)
     if recipe.environments:
-        drawn = {
-            one.name: asked_problems(one, tokenizer, 2 * (count // 2), recipe.folder, recipe.seed + 1)[0]
-            for one in recipe.environments
-        }
+        drawn = every(recipe, tokenizer, sampling, (2 * (count // 2), recipe.seed + 1))
         for name, some in drawn.items():
-            if len(some) < 2:
-                raise InputError(f"--search: environment {shown(name)} has {len(some)} task; two halves are needed")
+            if some.count < 2:
+                raise InputError(f"--search: environment {shown(name)} has {some.count} task; two halves are needed")
         weights = [one.weight for one in recipe.environments]
-        longest = max(one.answer_tokens for one in recipe.environments)
 
         def failed(half: slice, model: Any) -> float:
             """Share of answers that fail, environments by their weight."""
-            shares = [
-                1 - np.nanmean(solved(model, tokenizer, some[half], sampling, longest)) for some in drawn.values()
-            ]
+            shares = [1 - np.nanmean(some.solve(model, half)) for some in drawn.values()]
             return float(np.average(shares, weights=weights))
 
         halves = (slice(0, None, 2), slice(1, None, 2))

@@ -121,8 +121,14 @@ def print_evaluation(document: Mapping[str, Any]) -> None:
                 curve_rows(part["curve"]),
             )
             console.print(crossover_words(part))
+            console.print(f"mean score: {_scores(part['mean_score'])}")
         if part["left_out"]:
             console.print(f"{part['left_out']} problems left out: the machine failed on an answer")
+
+
+def _scores(by_role: Mapping[str, float]) -> str:
+    names = {"policy": "trained", "base": "before RL"}
+    return ", ".join(f"{names[role]} {score:.3f}" for role, score in by_role.items())
 
 
 def _print_text(console: Page, document: Mapping[str, Any]) -> None:
