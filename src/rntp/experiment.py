@@ -270,8 +270,8 @@ def measure_models(recipe: Recipe, there: Checkpoints, plan: Plan) -> dict[str, 
     base, tokenizer = load(there.base)
     start, end = tokenizer.convert_tokens_to_ids([recipe.thought.start, recipe.thought.end])
     sampling = Sampling(
-        start, end, asked.thought.budget, thoughts=1, temperature=recipe.rl.temperature,
-        skip_first_gold=recipe.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
+        start, end, asked.thought.budget, thoughts=1, temperature=asked.rl.temperature,
+        skip_first_gold=asked.positions.skip_first_gold, stop_ids=(tokenizer.eos_token_id,), seed=_HELD_OUT,
     )  # fmt: skip
     policy = load(there.policy)[0]
     rivals = {RIVAL: load(there.rival)[0]} if there.rival is not None else {}
