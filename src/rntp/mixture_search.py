@@ -31,6 +31,7 @@ from rntp.device_time import SPENT
 from rntp.effects import mean_effect, paired_effect
 from rntp.evaluate import gold_scores, places_of
 from rntp.experiment import Plan, pretrained
+from rntp.mixture import TEXT
 from rntp.models import load_model
 from rntp.must_think.families import FAMILIES
 from rntp.outcomes import Asked, asked_at, outcomes
@@ -54,7 +55,7 @@ Shares = tuple[float, ...]
 Told = Callable[[str], None]
 
 #: Sources beside families and environments.
-TEXT, VERIFIED = "text", "verified"
+_VERIFIED = "verified"
 MEASURES = ("right", "thought_right", "gain_nats")
 #: Halves of what is held out: documents in turn.
 CHOOSING, JUDGING = (slice(0, None, 2), slice(1, None, 2))
@@ -136,7 +137,7 @@ def _problems(asked: Search) -> Iterator[str]:
     """What does not go together."""
     recipe = _recipe(asked, 0)
     environments = [one.name for one in recipe.environments]
-    known = [*_families(recipe), TEXT, VERIFIED, *environments]
+    known = [*_families(recipe), TEXT, _VERIFIED, *environments]
     if len(asked.sources) < 2 or len(set(asked.sources)) != len(asked.sources):
         yield f"sources {shown(list(asked.sources))}: at least two are needed, and each once"
     for name in asked.sources:
@@ -181,7 +182,7 @@ def weights_of(asked: Search) -> dict[str, float]:
     >>> weights_of(Search(sources=("dance", "program", "verified")))
     {'dance': 0.5, 'program': 0.5}
     """
-    given = asked.matters or dict.fromkeys((name for name in asked.sources if name != VERIFIED), 1.0)
+    given = asked.matters or dict.fromkeys((name for name in asked.sources if name != _VERIFIED), 1.0)
     total = sum(given.values())
     return {name: weight / total for name, weight in given.items()}
 
@@ -247,12 +248,12 @@ def mixed(recipe: Recipe, sources: Sequence[str], shares: Shares) -> Recipe:
         told = {"names": list(families), "weights": list(families.values())} if families else {}
         weight = sum(families.values()) or share.get(TEXT, 0.0)
         corpus = replace(corpus, weight=weight, options={**corpus.options, **told})
-    if VERIFIED in share:  # of all the sources' documents alike, whatever the shares of the text
+    if _VERIFIED in share:  # of all the sources' documents alike, whatever the shares of the text
         names = [name for name in sources if name in _families(recipe)]
         read = recipe.corpus
         if read is not None and names:
             read = replace(read, options={**read.options, "names": names})
-        found.append(verified(replace(recipe, corpus=read), share[VERIFIED], _ASKED))
+        found.append(verified(replace(recipe, corpus=read), share[_VERIFIED], _ASKED))
     return replace(recipe, corpus=corpus, environments=tuple(found))
 
 
