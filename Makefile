@@ -49,7 +49,7 @@ BEYOND := head_to_head noise
 # a seed each: 25 minutes of pretraining, then 15 of training and measuring, on one core
 CARRIED := $(patsubst %,transfer-%,0 1 2)
 .PHONY: $(CARRIED)
-beyond: $(BEYOND:%=study-%) $(CARRIED) mixture
+beyond: $(BEYOND:%=study-%) $(CARRIED) mixture study-sizes_2m
 # on two of the models that transfer pretrains: half an hour
 mixture: transfer-0 transfer-1
 study-ablations $(BEYOND:%=study-%): study-ships_log
