@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.files import open_user_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -288,7 +289,8 @@ def _beside(name: str, folder: Path) -> ModuleType:
 
 def _file(path: Path) -> ModuleType:
     """The module of a file, read once as long as the file stays as it is."""
-    content = hashlib.sha256(f"{path.resolve()}\0".encode() + path.read_bytes()).hexdigest()[:12]
+    with open_user_file(path) as stream:
+        content = hashlib.sha256(f"{path.resolve()}\0".encode() + stream.read()).hexdigest()[:12]
     name = f"rntp_plugin_{path.stem}_{content}"
     if name in sys.modules:
         return sys.modules[name]

@@ -97,7 +97,9 @@ def test_the_sentences_of_a_command_and_the_lead_of_its_report(
     asked = command.format(folder=tmp_path)
     printed = [line for line in _said(capsys, shlex.split(asked)).splitlines() if line.strip()]
     document = json.loads(_said(capsys, [*shlex.split(asked), "--json", *written]))
-    prose = [line for place, line in enumerate(printed) if place == 0 or not re.search(r"\S  +\S", line.strip())]
+    # what is set in columns, or below a row of them, is a table's
+    is_set = re.compile(r"\S  +\S|^   ")
+    prose = [line for place, line in enumerate(printed) if place == 0 or not is_set.search(line.rstrip())]
     tables = [line for line in printed if line not in prose]
     shown = {name: part for name, part in document.items() if name != "working"}  # which a report has with it
     for line in prose:

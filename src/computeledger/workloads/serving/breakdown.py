@@ -48,7 +48,8 @@ class OperationBreakdown:
     def limit_fraction(self) -> float:
         """Physical limit over time; 0 for what a limit does not have [-]."""
         time_s = float(np.asarray(self.operation.time_s))
-        return float(np.asarray(self.limit.time_s)) / time_s if time_s > 0 else 0.0
+        limit_s = max(0.0, float(np.asarray(self.limit.time_s)))  # what is left of a difference may round below 0
+        return limit_s / time_s if time_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
