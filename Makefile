@@ -106,6 +106,7 @@ bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/money.py
 	$(BIN)/python benchmarks/recording.py
 	$(BIN)/python benchmarks/rl_on_text.py
+	$(BIN)/python benchmarks/rl_memory.py
 	$(BIN)/python benchmarks/web.py
 
 docs: $(VENV)/.installed-test

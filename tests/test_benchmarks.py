@@ -25,6 +25,7 @@ SMALLEST = (
     "money.py --repeats 1",
     "readers.py --megabytes 1",
     "recording.py --steps 3 --rounds 1",
+    "rl_memory.py --hidden 32",
     "rl_on_text.py --steps 3",
     "round_trip.py recipes/tiny_math/config.toml --runs 2 --steps 2",
     "simulate.py --requests 2000",

@@ -96,7 +96,9 @@ def gold_scores(model: Any, places: Sequence[Place], thoughts: Sequence[Thought]
     # a place without a thought is scored as the baseline of an empty row: its one token is given, not predicted
     heads = [(sampling.end_id,)] * len(repeated) if thoughts is None else list(thoughts)
     rollouts = Rollouts([p.context_ids for p in repeated], heads, [p.gold_ids for p in repeated])
-    options = ScoreOptions(sampling.temperature, sampling.rows_per_pass, with_baseline=thoughts is None)
+    options = ScoreOptions(
+        sampling.temperature, sampling.rows_per_pass, with_baseline=thoughts is None, with_thoughts=False
+    )
     scored = score_shared(model, rollouts, options)
     gold = scored.gold if thoughts is not None or scored.baseline is None else scored.baseline
     log_probs = gold.log_probs.double().cpu().numpy()

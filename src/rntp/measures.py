@@ -21,7 +21,7 @@ from rntp.positions import Measure, Place, place_at
 from rntp.recipe import Recipe
 from rntp.reward import GoldScores, Rewarder, scored_mask
 from rntp.sampling import Sampling, Thoughts, sample_thoughts
-from rntp.scoring import Rollouts, padded, score_shared
+from rntp.scoring import Rollouts, ScoreOptions, padded, score_shared
 
 
 @torch.no_grad()
@@ -86,7 +86,8 @@ class Spread:
         thoughts = sample_thoughts(self.model, [one.context_ids for one in cut], sampling)
         rows = [one for one in cut for _ in range(group)]
         contexts, golds = [one.context_ids for one in rows], [one.gold_ids for one in rows]
-        scored = score_shared(self.model, Rollouts(contexts, thoughts.rows, golds))
+        rollouts = Rollouts(contexts, thoughts.rows, golds)
+        scored = score_shared(self.model, rollouts, ScoreOptions(with_thoughts=False))
         self._count(cut, thoughts)
         base = scored.baseline or scored.gold
         with_thought, without, entropy = (
@@ -110,8 +111,9 @@ class Spread:
         said = np.array([len(row) for row in thoughts.rows])
         self.book.sample(said - 1 - thoughts.truncated, np.repeat(context + 1, group))
         self.book.forward(context, head_tokens=1.0)
-        self.book.forward(said + np.repeat(gold, group), np.repeat(context, group))
-        self.book.forward(gold, context)
+        after = np.repeat(gold, group)
+        self.book.forward(said + after, np.repeat(context, group), head_tokens=after)
+        self.book.forward(gold, context, head_tokens=gold - 1)
 
 
 def measure_for(recipe: Recipe, model: Any, tokenizer: Any, book: PhaseBook | None = None) -> Measure | None:

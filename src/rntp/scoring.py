@@ -17,9 +17,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicLayer
 
 from computeledger.errors import InputError
-from rntp.head import CACHE, Asked, Reader, Sums, sums
+from rntp.head import CACHE, Asked, Reader, Sums, part_rows, sums
 
 Ids = Sequence[int]
 Phase = Callable[[str], AbstractContextManager[Any]]
@@ -56,6 +57,7 @@ class ScoreOptions:
     question: Ids = ()
     yes_id: int = 0
     no_id: int = 0
+    with_thoughts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,9 @@ class TokenScores:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What one call measured."""
+    """What one call measured; None where it was not asked for."""
 
-    thought_log_probs: Tensor
+    thought_log_probs: Tensor | None
     gold: TokenScores
     baseline: TokenScores | None
     self_evaluation: Tensor | None
@@ -169,8 +171,9 @@ def _tokens(parts: list[TokenScores]) -> TokenScores:
 def _together(pieces: list[Scored]) -> Scored:
     said = [piece.self_evaluation for piece in pieces if piece.self_evaluation is not None]
     baselines = [piece.baseline for piece in pieces if piece.baseline is not None]
+    thoughts = [piece.thought_log_probs for piece in pieces if piece.thought_log_probs is not None]
     return Scored(
-        _joined([piece.thought_log_probs for piece in pieces]),
+        _joined(thoughts) if thoughts else None,
         _tokens([piece.gold for piece in pieces]),
         _tokens(baselines) if baselines else None,
         torch.cat(said) if said else None,
@@ -244,69 +247,84 @@ class _Contexts:
     def __init__(self, model: Any, rollouts: Rollouts) -> None:
         self._device, self._reader = _device(model), Reader(model)
         # a gold belongs to its context: rows of one group share both
-        distinct, index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
+        distinct, self._index = _distinct(list(zip(rollouts.contexts, rollouts.golds, strict=True)))
         self._contexts, self._golds = ([row[part] for row in distinct] for part in (0, 1))
-        self._rows = torch.tensor(index, device=self._device)
+        self._rows = torch.tensor(self._index, device=self._device)
         ids, self._mask = padded(self._contexts, self._device, left=True, pad_id=pad_of(model))
         self._uneven = bool((self._mask == 0).any())
-        self._read = self._reader.whole(
+        read = self._reader.whole(
             input_ids=ids, attention_mask=self._mask if self._uneven else None, position_ids=_positions(self._mask),
             use_cache=True, logits_to_keep=1,
         )  # fmt: skip
+        self._cache, self._logits = read[CACHE], [read.logits[:, -1]]
 
     def _behind(self, tail: _Tail, cache: Any, rows: Tensor, options: ScoreOptions) -> Sums:
         mask = self._mask[rows]
         places = mask.sum(dim=1)[:, None] + torch.arange(tail.ids.shape[1], device=self._device)
         whole = torch.cat([mask, torch.ones_like(tail.ids)], dim=1) if self._uneven else None
         return self._reader.sums(
-            _asked(tail, options), input_ids=tail.ids, attention_mask=whole, position_ids=places,
+            _asked(tail, options), mask.shape[1], input_ids=tail.ids, attention_mask=whole, position_ids=places,
             use_cache=True, **{CACHE: cache},
         )  # fmt: skip
 
     def golds_alone(self, options: ScoreOptions) -> TokenScores:
-        """Scores of the golds right behind their contexts, row by row."""
-        logits = self._read.logits
+        """Scores of the golds right behind their contexts, row by row; once."""
         tail = _tail(Rollouts(self._contexts, self._contexts, self._golds), (), self._device, thoughts=False)
-        first = sums(
-            lambda start, stop: logits[start:stop, -1],
-            logits.shape[-1],
-            Asked(tail.ids[:, :1], torch.ones_like(tail.ids[:, :1], dtype=torch.bool)),
-        )
-        each = torch.arange(len(self._contexts), device=self._device)
-        base = _shifted_gold(self._behind(tail, deepcopy(self._read[CACHE]), each, options), tail, first)
+        first = _first(self._logits.pop(), tail.ids[:, :1])
+        each, can_be_cut = torch.arange(len(self._contexts), device=self._device), _can_be_cut(self._cache)
+        found = self._behind(tail, self._cache if can_be_cut else deepcopy(self._cache), each, options)
+        if can_be_cut:
+            self._cache.crop(-tail.ids.shape[1])
+        base = _shifted_gold(found, tail, first)
         return TokenScores(*(getattr(base, name)[self._rows] for name in TokenScores.__slots__))
 
     def rows_behind(self, tail: _Tail, options: ScoreOptions) -> Sums:
         """What was asked of the rows' own tails; the contexts can be read behind no more."""
-        self._read[CACHE].batch_select_indices(self._rows)
-        return self._behind(tail, self._read[CACHE], self._rows, options)
+        if self._index != list(range(len(self._contexts))):
+            self._cache.batch_select_indices(self._rows)
+        return self._behind(tail, self._cache, self._rows, options)
+
+
+def _can_be_cut(cache: Any) -> bool:
+    """Whether what a pass has added to a cache can be taken off again."""
+    layers = getattr(cache, "layers", [])
+    return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _first(logits: Tensor, next_ids: Tensor) -> Sums:
+    """Scores of the tokens right behind the contexts."""
+    every = torch.ones_like(next_ids, dtype=torch.bool)
+    asked = Asked(next_ids, ~every, every, ~every)
+    return sums(lambda places: logits[places[0] : places[-1] + 1], asked, part_rows(logits.shape[1], 0))
 
 
 def _score_part(model: Any, rollouts: Rollouts, options: ScoreOptions, phase: Phase) -> Scored:
     with phase(THOUGHTS):
         contexts = _Contexts(model, rollouts)
-    base = None
+    base, said, thoughts = None, None, None
     if options.with_baseline:
         with phase(BASELINE):
             base = contexts.golds_alone(options)
     with phase(THOUGHTS):
         tail = _tail(rollouts, options.question, _device(model))
         found = contexts.rows_behind(tail, options)
-    width = int(tail.thought_lengths.max()) - 1
-    within = torch.arange(1, width + 1, device=tail.ids.device) < tail.thought_lengths[:, None]
-    said = None
     if options.question:
         last = tail.thought_lengths + tail.gold_lengths + len(options.question) - 1
         said = found.first_of_pair.gather(1, last[:, None])[:, 0]
-    return Scored(found.scaled_log_probs[:, :width] * within, _shifted_gold(found, tail), base, said)
+    if options.with_thoughts:
+        thoughts = found.sampled_log_probs[:, : int(tail.thought_lengths.max()) - 1]
+    return Scored(thoughts, _shifted_gold(found, tail), base, said)
 
 
 def _asked(tail: _Tail, options: ScoreOptions) -> Asked:
-    """Position j predicts position j + 1 of the tail; entropy and most likely token are asked for at the gold."""
+    """Position j predicts position j + 1 of the tail: of the thought, then of the gold, then the answer."""
     place = torch.arange(1, tail.ids.shape[1] + 1, device=tail.ids.device)
     first, behind = tail.thought_lengths[:, None], (tail.thought_lengths + tail.gold_lengths)[:, None]
     following = torch.cat([tail.ids[:, 1:], tail.ids[:, -1:]], dim=1)
-    return Asked(following, (place >= first) & (place < behind), options.temperature, (options.yes_id, options.no_id))
+    sampled, last = (place < first) & options.with_thoughts, behind + len(options.question)
+    judged = (place == last) & bool(options.question)
+    pair = (options.yes_id, options.no_id)
+    return Asked(following, sampled, (place >= first) & (place < behind), judged, options.temperature, pair)
 
 
 def _shifted_gold(found: Sums, tail: _Tail, first: Sums | None = None) -> TokenScores:

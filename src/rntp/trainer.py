@@ -3,7 +3,7 @@
 :class:`RntpTrainer` changes two things of ``trl.GRPOTrainer``. Rollouts and rewards: thoughts end at a marker, and one
 pass behind a shared context gives the gold's scores and the log-probabilities that the loss may need
 (``_generate_and_score_completions``). The loss: the likelihood of the gold and of plain text beside the policy's term
-(``_compute_loss``). Books and checkpoints are :mod:`rntp.guarded`'s; :mod:`rntp.loop` is the same in plain PyTorch.
+(:mod:`rntp.text_loss`). Books and checkpoints are :mod:`rntp.guarded`'s; :mod:`rntp.loop` is the same in plain PyTorch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
 from rntp import advantages as comparing
-from rntp.adapter import lora_config, save_merged, set_dropout
+from rntp.adapter import lora_config, save_merged
 from rntp.advantages import Comparison
 from rntp.arguments import grpo_config, process_state
 from rntp.averages import RunningMean
 from rntp.episodes import Play
+from rntp.loss_head import add_loss_head
 from rntp.mixture import TEXT, Rows
 from rntp.models import marker_id, question_ids
 from rntp.recipe import Recipe
@@ -106,6 +107,7 @@ class RntpTrainer(TurnTrainer):
         extras: Extras | None = None,
     ) -> None:
         self.recipe, self.rows, self.extras = recipe, rows, extras or Extras()
+        self._texts = self.extras.documents
         self._check(tokenizer)
         self._start, self._end = (marker_id(tokenizer, name) for name in (recipe.thought.start, recipe.thought.end))
         self._reward = Rewarder.of(recipe.reward, recipe.folder)
@@ -121,6 +123,7 @@ class RntpTrainer(TurnTrainer):
         )  # fmt: skip
         if recipe.lora is not None:
             self.books.adapt(sum(one.numel() for one in self.model.parameters() if one.requires_grad))
+        add_loss_head(self.model if recipe.lora is None else self.model.get_base_model(), self.temperature)
         self.remove_callback(PrinterCallback)  # standard output belongs to the command
         self.beta = recipe.thought.kl_weight  # set late: TRL would load a reference from the hub
         self._frozen = None if base is None else self._placed(base)
@@ -134,8 +137,6 @@ class RntpTrainer(TurnTrainer):
         self._endings: list[int] = list(self.eos_token_ids)
         self._hold_episodes(model, tokenizer)
         self._asked = question_ids(tokenizer) if recipe.reward.name == "self-evaluation" else ()
-        self._gold_inputs: dict[str, Tensor] | None = None
-        self._gold_log_probs: Tensor | None = None
         self._pool: LocalPool | None = None
 
     def _check(self, tokenizer: Any) -> None:
@@ -230,8 +231,11 @@ class RntpTrainer(TurnTrainer):
         rows = Rollouts(thoughts.contexts, [[self._start, *ids] for ids in thoughts.completions], thoughts.golds)
         alone = Rollouts(rows.contexts, rows.thoughts, [()] * len(rows.golds))
         ask, yes, no = self._asked or ((), 0, 0)
-        options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no)
         spec = self.recipe.reward
+        wanted = {"policy": self.use_vllm or self.num_iterations > 1, "frozen": self.beta > 0}
+        options = ScoreOptions(
+            self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no, wanted.get(spec.scorer, False)
+        )
         apart = spec.baseline not in ("scorer", spec.scorer)
         with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
             with self._phase(THOUGHTS), self._reading(spec.scorer) as by:
@@ -239,17 +243,14 @@ class RntpTrainer(TurnTrainer):
             if apart:
                 with self._phase(BASELINE), self._reading(spec.baseline) as by:
                     scored = replace(scored, baseline=score_alone(by, rows, options, self._phase))
-            self._count_scoring(thoughts)
+            self._count_scoring(thoughts, with_thoughts=options.with_thoughts)
             log_probs = {spec.scorer: scored.thought_log_probs}
-            plain = replace(options, with_baseline=False, question=())
-            wanted = {"policy": self.use_vllm or self.num_iterations > 1, "frozen": self.beta > 0}
-            for name, needed in wanted.items():
-                if needed and name not in log_probs:
-                    with self._phase("log-probs") as book, self._reading(name) as model:
-                        log_probs[name] = score_shared(model, alone, plain).thought_log_probs
-                        new = np.array([len(ids) + 1 for ids in thoughts.completions])
-                        book.forward(new, np.array([len(ids) for ids in thoughts.contexts]), adapted=name == "policy")
-        return scored, log_probs.get("policy"), log_probs.get("frozen") if self.beta > 0 else None
+            plain = replace(options, with_baseline=False, question=(), with_thoughts=True)
+            for name in (one for one, needed in wanted.items() if needed and one != spec.scorer):
+                with self._phase("log-probs") as book, self._reading(name) as model:
+                    log_probs[name] = score_shared(model, alone, plain).thought_log_probs
+                    self._count_log_probs(book, thoughts, adapted=name == "policy")
+        return scored, log_probs.get("policy"), log_probs.get("frozen")
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[Any]:
@@ -263,23 +264,30 @@ class RntpTrainer(TurnTrainer):
         else:
             yield self.model if name == "policy" else self._frozen
 
-    def _count_scoring(self, thoughts: _Thoughts) -> None:
+    def _count_log_probs(self, book: Any, thoughts: _Thoughts, *, adapted: bool) -> None:
+        said, contexts = ([len(ids) for ids in rows] for rows in (thoughts.completions, thoughts.contexts))
+        book.forward([len(ids) for ids in set(map(tuple, thoughts.contexts))], head_tokens=1.0, adapted=adapted)
+        book.forward(np.array(said) + 1, np.array(contexts), np.array(said), adapted=adapted)
+
+    def _count_scoring(self, thoughts: _Thoughts, *, with_thoughts: bool) -> None:
         """Charge the work of the passes that have just been made; a baseline apart has read the contexts too."""
         distinct = {tuple(context): len(gold) for context, gold in zip(thoughts.contexts, thoughts.golds, strict=True)}
         lengths, golds = np.array([len(context) for context in distinct]), np.array(list(distinct.values()))
-        tails = [len(ids) + 1 + len(gold) for ids, gold in zip(thoughts.completions, thoughts.golds, strict=True)]
+        said, after = (np.array([len(ids) for ids in rows]) for rows in (thoughts.completions, thoughts.golds))
+        contexts, asked = np.array([len(ids) for ids in thoughts.contexts]), len(self._asked[0]) if self._asked else 0
         spec = self.recipe.reward
         adapted = spec.scorer != "frozen"
         with self._phase(THOUGHTS) as book:
             book.forward(lengths, head_tokens=1.0, adapted=adapted)
-            book.forward(np.array(tails), np.array([len(context) for context in thoughts.contexts]), adapted=adapted)
-            book.tokens(gold=sum(map(len, thoughts.golds)))
+            heads = after + said * with_thoughts + bool(asked)
+            book.forward(said + 1 + after + asked, contexts, heads, adapted=adapted)
+            book.tokens(gold=int(after.sum()))
         with self._phase(BASELINE) as book:
             apart = spec.baseline not in ("scorer", spec.scorer)
             adapted = (spec.baseline if apart else spec.scorer) != "frozen"
             if apart:
                 book.forward(lengths, head_tokens=1.0, adapted=adapted)
-            book.forward(golds, lengths, adapted=adapted)
+            book.forward(golds, lengths, np.maximum(golds - 1, 0), adapted=adapted)
 
     def _gold_mask(self, thoughts: _Thoughts) -> NDArray[np.bool_]:
         lengths = [len(gold) for gold in thoughts.golds]
@@ -407,108 +415,6 @@ class RntpTrainer(TurnTrainer):
         there = torch.tensor([row + [0.0] * (width - len(row)) for row in sampled], device=old.device)
         bound = self.vllm_importance_sampling_clip_max or math.inf
         return torch.exp(torch.where(there == 0.0, 0.0, old - there)).clamp(max=bound)
-
-    # the loss
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        self._count_update(self._begin_update(), inputs)
-        self._drop_out(0.0 if self.recipe.lora is None else self.recipe.lora.dropout)
-        nll, ntp = self.recipe.reward.nll_weight, self.recipe.rl.ntp_weight
-        self._gold_inputs = inputs if nll > 0 else None
-        loss: Tensor = super()._compute_loss(model, inputs)
-        if self._gold_log_probs is not None:
-            total = (self._gold_log_probs * inputs["gold_mask"]).sum()
-            gold = -total * self.accelerator.num_processes / inputs["num_gold_items"].clamp(min=1)
-            self._metrics["train"]["loss/gold"].append(gold.item())
-            loss, self._gold_inputs, self._gold_log_probs = loss + nll * gold, None, None
-        if ntp > 0:
-            text = self._next_token_loss(model)
-            self._metrics["train"]["loss/next_token"].append(text.item())
-            loss = loss + ntp * text
-        return loss
-
-    def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, **options: Any
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Log-probabilities of the completions, and by the same pass of the gold behind each if the loss wants it."""
-        extra = self._gold_inputs
-        aux = options.get("compute_aux_loss", False)
-        more: dict[str, Any] = {"output_router_logits": True} if aux else {}
-        lengths = attention_mask[:, -logits_to_keep:].sum(dim=1)
-        if extra is not None:
-            input_ids, attention_mask = self._with_gold(input_ids, attention_mask, lengths, extra)
-        tail = logits_to_keep + (0 if extra is None else extra["gold_ids"].shape[1])
-        labels = input_ids.masked_fill(attention_mask == 0, -100)
-        labels[:, :-tail] = -100
-        positions = (attention_mask.cumsum(dim=1) - 1).clamp(min=0)
-        with self.accelerator.autocast():
-            out = model(
-                input_ids=input_ids, attention_mask=attention_mask, position_ids=positions, labels=labels,
-                fused_lm_head=True, **more,
-            )  # fmt: skip
-        log_probs = out.log_probs[:, -tail:]
-        if extra is not None:
-            places = lengths[:, None] + torch.arange(extra["gold_ids"].shape[1], device=log_probs.device)
-            self._gold_log_probs = log_probs.gather(1, places)
-        entropies = out.entropy[:, -tail:][:, :logits_to_keep]
-        return log_probs[:, :logits_to_keep], entropies, out.aux_loss if aux else None
-
-    @staticmethod
-    def _with_gold(
-        input_ids: Tensor, attention_mask: Tensor, lengths: Tensor, extra: dict[str, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Rows with their gold right behind the completion, before the padding."""
-        gold, count = extra["gold_ids"], extra["gold_ids"].shape[1]
-        first = extra["prompt_ids"].shape[1] + lengths[:, None]
-        within = torch.arange(count, device=gold.device)
-        blank = torch.zeros_like(gold)
-        ids = torch.cat([input_ids, blank], dim=1).scatter(1, first + within, gold)
-        there = (within < extra["gold_lengths"][:, None]).long()
-        return ids, torch.cat([attention_mask, blank], dim=1).scatter(1, first + within, there)
-
-    def _documents(self) -> tuple[list[Ids], list[Ids]]:
-        """Documents of this update's next-token term: all of them, and those of this pass of this process."""
-        rl, given = self.recipe.rl, self.extras.documents
-        first = self.state.global_step * rl.ntp_sequences
-        every = [given[(first + n) % len(given)][: rl.ntp_tokens] for n in range(rl.ntp_sequences)]
-        passes = self.args.gradient_accumulation_steps
-        place = self.accelerator.process_index * passes + self._step % passes
-        return every, every[place :: passes * self.accelerator.num_processes]
-
-    def _next_token_loss(self, model: Any) -> Tensor:
-        """Share of this pass in the mean next-token loss over the update's documents."""
-        every, mine = self._documents()
-        # a pass without a document goes over the first all the same, for nothing: every process calls the model alike
-        ids, mask = padded(mine or every[:1], self.accelerator.device)
-        with self.accelerator.autocast():
-            logits = model(input_ids=ids, attention_mask=mask).logits
-        log_p = torch.log_softmax(logits[:, :-1].float(), dim=-1).gather(-1, ids[:, 1:, None])[..., 0]
-        total = -(log_p * mask[:, 1:]).sum() * bool(mine)
-        mean: Tensor = total * self.accelerator.num_processes / max(1, sum(len(one) - 1 for one in every))
-        return mean
-
-    def _count_update(self, book: Any, inputs: dict[str, Any]) -> None:
-        """Charge the work of a pass that is about to be made."""
-        thought, gold = inputs["completion_mask"].sum(dim=1), inputs["gold_lengths"]
-        scored = thought + gold if self.recipe.reward.nll_weight > 0 else thought
-        whole = inputs["prompt_mask"].sum(dim=1) + scored
-        recomputed = self.recipe.rl.gradient_checkpointing
-        parts = ("prompt_ids", "completion_ids", *(("gold_ids",) if self.recipe.reward.nll_weight > 0 else ()))
-        width = sum(inputs[part].shape[1] for part in parts)
-        # TRL's fused head goes over what is scored where it has its kernel, else over every place but the last
-        fused = scored.cpu().numpy() if scored.is_cuda else np.full(len(scored), width - 1)
-        book.train(
-            whole.cpu().numpy(), scored.cpu().numpy(), recomputed=recomputed, padded_tokens=width, fused_tokens=fused
-        )
-        book.tokens(kept=float(inputs["tool_mask"].sum()))
-        if self.recipe.rl.ntp_weight > 0:
-            every, mine = self._documents()
-            book.train(np.array([len(one) for one in mine or every[:1]]), recomputed=recomputed)
-
-    def _drop_out(self, probability: float) -> None:
-        """Set the adapter's dropout: updates have it, thoughts and scores do not."""
-        if self.recipe.lora is not None and self.recipe.lora.dropout:
-            set_dropout(self.model, probability)
 
     # running means, and what is saved
 

@@ -11,16 +11,14 @@ import numpy as np
 import torch
 
 from rntp.episodes import Episodes, Play, common_stops, episodes_of
-from rntp.guarded import GuardedTrainer
 from rntp.mixture import Rows
-from rntp.recipe import Recipe
+from rntp.text_loss import TextLossTrainer
 from rntp.turns import Bounds, Conversations, Draft
 
 
-class TurnTrainer(GuardedTrainer):
+class TurnTrainer(TextLossTrainer):
     """A trainer that samples turn by turn; every process generates as often as any other."""
 
-    recipe: Recipe
     rows: Rows
     _start: int
     _end: int

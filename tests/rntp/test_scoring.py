@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from computeledger.errors import InputError
+from rntp.head import Reader
+from rntp.live_bytes import LiveBytes
+from rntp.loss_head import add_loss_head
 from rntp.scoring import Rollouts, Scored, ScoreOptions, score_separate, score_shared
 from tests.rntp.tiny import model, places
 
@@ -91,47 +93,70 @@ def test_a_context_is_read_once_per_group_and_passes_do_not_depend_on_content() 
     assert shapes == [len(nothing.read)] * 2
 
 
-class Live(TorchDispatchMode):
-    """Counts the bytes of the tensors that live at a time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.used: dict[int, list[int]] = {}
-        self.peak_bytes = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for one in tree_leaves(out):
-            if isinstance(one, torch.Tensor):
-                key = one.untyped_storage().data_ptr()
-                self.used.setdefault(key, [one.untyped_storage().nbytes(), 0])[1] += 1
-                weakref.finalize(one, self.freed, key)
-        self.peak_bytes = max(self.peak_bytes, sum(size for size, _ in self.used.values()))
-        return out
-
-    def freed(self, key: int) -> None:
-        """A tensor is gone; its storage with the last that shares it."""
-        if key in self.used:
-            self.used[key][1] -= 1
-            if not self.used[key][1]:
-                del self.used[key]
+def peak_bytes(call: Callable[[], object]) -> int:
+    """Of the tensors that live at a time while something runs, weights left out."""
+    with torch.no_grad(), LiveBytes() as live:
+        call()
+    peak: int = live.peak_bytes
+    return peak
 
 
-def test_logits_of_a_whole_batch_are_never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    shape: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+@pytest.mark.parametrize("rows_per_pass", [0, 1])
+def test_scoring_needs_little_more_memory_than_a_forward_pass_without_logits(rows_per_pass: int) -> None:
+    """At a vocabulary of 151,936, where the logits of each row's tail are 30 times the whole forward pass."""
     torch.manual_seed(0)
-    made: Any = LlamaForCausalLM(LlamaConfig(vocab_size=8192, **shape)).eval()
-    rows = rollouts(group=6)
-    tail = max(len(one) for one in rows.thoughts) + max(len(one) for one in rows.golds)
-    array_bytes = 4 * 8192 * tail * len(rows.contexts)  # float32 logits of every token behind a context
-    found, peaks = [], []
-    for elements in (2**24, 8 * 8192):
+    made: Any = LlamaForCausalLM(
+        LlamaConfig(vocab_size=151_936, hidden_size=16, intermediate_size=48, num_hidden_layers=2,
+                    num_attention_heads=2, num_key_value_heads=1)
+    ).eval()  # fmt: skip
+    context, gold, chance = list(range(400)), [3, 4], np.random.default_rng(0)
+    thoughts = [chance.integers(6, 1000, 4).tolist() for _ in range(2 - rows_per_pass)]
+    rows = Rollouts([context] * len(thoughts), thoughts, [gold] * len(thoughts))
+    whole = torch.tensor([[*context, *thought, *gold] for thought in thoughts])
+    allowed = peak_bytes(lambda: made(input_ids=whole, logits_to_keep=1))
+    options = ScoreOptions(0.7, rows_per_pass)
+    assert peak_bytes(lambda: score_shared(made, rows, options)) < max(1.3 * allowed, 3 * 4 * 151_936)
+    assert peak_bytes(lambda: score_separate(made, rows, options)) > 3 * allowed  # the measure sees logits
+
+
+def test_what_exists_at_a_time_does_not_change_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for elements in (2**24, 1):
         monkeypatch.setattr("rntp.head.PART_ELEMENTS", elements)
-        with Live() as live:
-            found.append(score_shared(made, rows, ScoreOptions(0.7)))
-        peaks.append(live.peak_bytes / array_bytes)
+        found.append(score_shared(model().eval(), rollouts(), ScoreOptions(0.7)))
     assert apart(*found) < 1e-6
-    assert peaks[0] > 2 and peaks[1] < 0.5  # the contexts' last logits are kept for the first gold token
+
+
+def test_thoughts_are_scored_only_where_it_is_asked_for() -> None:
+    made, rows = model().eval(), rollouts()
+    every, gold = (score_shared(made, rows, ScoreOptions(with_thoughts=asked)) for asked in (True, False))
+    assert gold.thought_log_probs is None and every.thought_log_probs is not None
+    assert torch.allclose(gold.gold.log_probs, every.gold.log_probs, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_the_loss_has_the_gradients_of_whole_logits_and_never_holds_them(temperature: float) -> None:
+    torch.manual_seed(0)
+    made: Any = LlamaForCausalLM(
+        LlamaConfig(vocab_size=8000, hidden_size=8, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2)
+    )
+    ids, gradients = torch.randint(6, 8000, (2, 16), generator=torch.Generator().manual_seed(0)), []
+    weights = torch.rand(2, 15)
+    logits = made(input_ids=ids).logits[:, :-1] / temperature
+    log_p = torch.log_softmax(logits, dim=-1)
+    whole = log_p.gather(-1, ids[:, 1:, None])[..., 0]
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    add_loss_head(made, temperature=1.0)
+    with LiveBytes() as live:
+        found = made(input_ids=ids, labels=ids, scored_at=temperature)
+        for one in (found.log_probs, whole):
+            made.zero_grad()
+            (one * weights).sum().backward()
+            gradients.append([one.grad.clone() for one in made.parameters()])
+            assert one is whole or live.largest_bytes <= 4 * 8000 * 8  # a gradient of the head
+    assert torch.allclose(found.log_probs, whole, atol=1e-5) and torch.allclose(found.entropy, entropy, atol=1e-4)
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
 
 
 def test_logits_that_a_model_changes_behind_its_head_are_taken_as_it_gives_them() -> None:
@@ -145,6 +170,23 @@ def test_logits_that_a_model_changes_behind_its_head_are_taken_as_it_gives_them(
     torch.manual_seed(0)
     config = Gemma2Config(vocab_size=64, num_key_value_heads=1, final_logit_softcapping=0.05, **shape)
     made: Any = Gemma2ForCausalLM(config).eval()
+    assert apart(score_shared(made, rollouts()), score_separate(made, rollouts())) < 1e-5
+    reader = Reader(made)
+    reader.whole(input_ids=torch.tensor([[7, 8]]), logits_to_keep=1)
+    assert reader.is_understood
+
+
+def test_logits_that_a_model_makes_in_a_way_of_its_own_are_kept_whole() -> None:
+    shape: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    made: Any = LlamaForCausalLM(LlamaConfig(vocab_size=64, **shape)).eval()
+    own = made.forward
+
+    def odd(**given: Any) -> Any:
+        out = own(**given)
+        out.logits = out.logits.sort(dim=-1).values
+        return out
+
+    made.forward = odd
     assert apart(score_shared(made, rollouts()), score_separate(made, rollouts())) < 1e-5
 
 

@@ -76,8 +76,8 @@ def active_parameters(model: Counted) -> int:
 def forward_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0, head_tokens: Num | None = None) -> Work:
     """Count a forward pass over new tokens that follow a context whose keys and values are cached.
 
-    ``2 N`` per token, the output head where logits are made only, and the attention over visible tokens. Sequences of a
-    batch are padded to the longest in ``executed_flop``.
+    ``2 N`` per token, the output head at ``head_tokens`` positions of each sequence (None for all), and the attention
+    over visible tokens. Sequences of a batch are padded to the longest in ``executed_flop``.
 
     Examples
     --------
@@ -89,11 +89,12 @@ def forward_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0, hea
     """
     new, context = np.broadcast_arrays(np.atleast_1d(np.asarray(new_tokens, float)), np.asarray(context_tokens, float))
     head = new if head_tokens is None else np.broadcast_to(np.asarray(head_tokens, float), new.shape)
-    longest, widest, heads = new.max(initial=0.0), context.max(initial=0.0), head.max(initial=0.0)
+    longest, widest = np.broadcast_to(new.max(initial=0.0), new.shape), context.max(initial=0.0)
+    heads = longest if head_tokens is None else head
     # every query of a dense pass is multiplied with every key, those that the mask hides included
     dense = _matrix_flop(model, longest, heads) + longest * _attention_flop(model, longest + widest, every=True)
     causal = _matrix_flop(model, new, head) + new * _attention_flop(model, new, context)
-    return Work(float(np.sum(causal)), float(dense * new.size))
+    return Work(float(np.sum(causal)), float(np.sum(dense)))
 
 
 def decode_work(model: Counted, new_tokens: Num, context_tokens: Num = 0.0) -> Work:
