@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from computeledger.actuals.recording.run import RunLedger
+from computeledger.errors import InputError
 from rntp.checkpoints import clear, last_checkpoint, mark_complete
 from rntp.errors import TrainingError
+from rntp.vllm_engine import faults_named
 
 #: Complete checkpoints that are kept.
 KEPT_CHECKPOINTS = 2
@@ -31,6 +33,14 @@ def _finite(weights: Any) -> bool:
     """Whether every weight is a number; of those this process holds, where they are sharded."""
     held = weights.to_local() if hasattr(weights, "to_local") else weights
     return bool(torch.isfinite(held).all())
+
+
+def _asking(args: Any, refusal: Callable[[str], Exception]) -> AbstractContextManager[None]:
+    """Name the faults of a server, where one is asked."""
+    if not args.use_vllm or args.vllm_mode != "server":
+        return nullcontext()
+    here = f"http://{args.vllm_server_host}:{args.vllm_server_port}"
+    return faults_named(args.vllm_server_base_url or here, refusal)
 
 
 class _Ends(TrainerCallback):
@@ -58,7 +68,8 @@ class GuardedTrainer(GRPOTrainer):
     def __init__(self, books: RunLedger, callbacks: Sequence[TrainerCallback], **arguments: Any) -> None:
         self.books = books
         self._update: ExitStack | None = None
-        super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)
+        with _asking(arguments["args"], InputError):
+            super().__init__(callbacks=[_Ends(self), *callbacks], **arguments)
         self.get_batch_samples = self._in_phase("data", super().get_batch_samples)
         if self.use_vllm:
             engine = self.vllm_generation
@@ -75,6 +86,10 @@ class GuardedTrainer(GRPOTrainer):
                 return call(*arguments, **options)
 
         return charged
+
+    def _asking(self) -> AbstractContextManager[None]:
+        """Stop the run with one line where a server fails."""
+        return _asking(self.args, self._stopped)
 
     def _begin_update(self) -> Any:
         """Charge what follows to the update, up to the end of the step; gives the phase's book."""

@@ -201,6 +201,7 @@ class RntpTrainer(TurnTrainer):
             made["old_per_token_logps"] = old
         if self.use_vllm and thoughts.sampled is not None and old is not None:
             made["importance_sampling_ratio"] = self._importance(old, thoughts.sampled)
+            self._note_importance(made["importance_sampling_ratio"], made["tool_mask"])
         return made
 
     def _think(self, inputs: list[dict[str, Any]]) -> _Thoughts:
@@ -415,6 +416,11 @@ class RntpTrainer(TurnTrainer):
         there = torch.tensor([row + [0.0] * (width - len(row)) for row in sampled], device=old.device)
         bound = self.vllm_importance_sampling_clip_max or math.inf
         return torch.exp(torch.where(there == 0.0, 0.0, old - there)).clamp(max=bound)
+
+    def _note_importance(self, ratio: Tensor, counts: Tensor) -> None:
+        """Metric of the ratio: its mean over the tokens that are trained on, which is about 1."""
+        total, tokens = self.accelerator.reduce(torch.stack([(ratio * counts).sum(), counts.sum()]), "sum").tolist()
+        self._metrics["train"]["importance/mean"].append(total / max(1.0, tokens))
 
     # running means, and what is saved
 

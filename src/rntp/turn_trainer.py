@@ -14,6 +14,7 @@ from rntp.episodes import Episodes, Play, common_stops, episodes_of
 from rntp.mixture import Rows
 from rntp.text_loss import TextLossTrainer
 from rntp.turns import Bounds, Conversations, Draft
+from rntp.vllm_engine import answers
 
 
 class TurnTrainer(TextLossTrainer):
@@ -24,6 +25,7 @@ class TurnTrainer(TextLossTrainer):
     _end: int
     _sources: list[str]
     _endings: list[int]
+    _last_loaded_step: int
 
     def _hold_episodes(self, model: Any, tokenizer: Any) -> None:
         """Make ready what episodes of several turns need, where the recipe has such environments."""
@@ -89,16 +91,27 @@ class TurnTrainer(TextLossTrainer):
     def _sample(self, prompts: list[list[int]], each: int) -> tuple[list[list[int]], list[list[float]] | None]:
         with self._phase("generation") as book:
             try:
-                ids, log_probs = self._generate_single_turn(prompts, None, {}, each)
+                found, log_probs = self._generated(prompts, each)
             except RuntimeError as error:
                 if "inf" not in str(error) or "nan" not in str(error):
                     raise
                 raise self._stopped("the model's probabilities are no numbers") from None
-            book.generate(np.array([len(one) for one in ids]), np.array([len(prompt) for prompt in prompts]))
-        found: list[list[int]] = ids
-        if log_probs is not None:
-            log_probs = [[0.0 if p is None else p for p in row] for row in log_probs]
+            book.generate(np.array([len(one) for one in found]), np.array([len(prompt) for prompt in prompts]))
         return found, log_probs
+
+    def _generated(self, prompts: list[list[int]], each: int) -> tuple[list[list[int]], list[list[float]] | None]:
+        if not self.use_vllm:
+            ids, _ = self._generate_single_turn(prompts, None, {}, each)
+            return ids, None
+        with self._asking():
+            self._give_weights()
+            return answers(self.vllm_generation, prompts, each, self.model.config.vocab_size)
+
+    def _give_weights(self) -> None:
+        """Give the engine the weights as they are, unless it has them."""
+        if self._last_loaded_step != self.state.global_step:
+            self.vllm_generation.sync_weights()
+            self._last_loaded_step = self.state.global_step
 
     @contextmanager
     def _stopping(self, endings: list[int], longest: int) -> Iterator[None]:

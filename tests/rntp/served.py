@@ -7,7 +7,6 @@ asked for and how many of them are its own rows'.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +39,6 @@ class Served(RntpTrainer):
         engine.repetition_penalty, engine.max_completion_length, engine.logprobs = 1.0, 4, 0
         engine.structured_outputs_regex, engine.generation_kwargs = None, {}
         self.vllm_generation, self.use_vllm, self._last_loaded_step = engine, True, 0
-
-    def _generate_single_turn(self, prompts: Any, _images: Any, _fields: Any, each: int) -> Any:
-        _, ids, log_probs, _ = self.vllm_generation.generate(prompts, None, each, nullcontext())
-        return ids, [[one[0] for one in row] for row in log_probs]
 
     def _think(self, inputs: list[dict[str, Any]]) -> Any:
         made = super()._think(inputs)
