@@ -2,6 +2,6 @@
 
 import os
 
-# Trackers that are installed load with TRL, whether a run asks for them or not: they send nothing of their own accord.
+# Trackers send nothing of their own accord, whoever loads them.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")

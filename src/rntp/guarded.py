@@ -17,13 +17,16 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 from transformers import TrainerCallback
-from trl import GRPOTrainer
 
 from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
 from rntp.checkpoints import clear, last_checkpoint, mark_complete
+from rntp.deferred import TRACKERS, deferred
 from rntp.errors import TrainingError
 from rntp.vllm_engine import faults_named
+
+with deferred(TRACKERS):
+    from trl import GRPOTrainer
 
 #: Complete checkpoints that are kept.
 KEPT_CHECKPOINTS = 2

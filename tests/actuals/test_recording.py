@@ -22,16 +22,19 @@ from transformers import (
     TrainerCallback,
     TrainingArguments,
 )
-from trl import GRPOConfig, GRPOTrainer
-from trl.extras import profiling
 
 import computeledger as cl
 from computeledger.actuals.readers.all_tools import read_actuals
 from computeledger.actuals.readers.tally import Hints, Tally
 from computeledger.actuals.run_ledger import Entry, line_of, read_ledger
 from computeledger.actuals.run_summary import summary
+from rntp.deferred import TRACKERS, deferred
 from tests.actuals import samples
 from tests.gates import ROOT
+
+with deferred(TRACKERS):  # 5 s of processor time
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.extras import profiling
 
 CHARACTERS = {one: number for number, one in enumerate(["<pad>", "<eos>", *map(chr, range(32, 127))])}
 SHAPE = Qwen3Config(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from rntp.deferred import TRACKERS
 from rntp.recipe import LoraSpec
 from tests.rntp import gradients, killed, served, sharded
 
@@ -68,6 +69,7 @@ def main(folder: Path) -> None:
     """Each job in turn."""
     torch.set_num_threads(1)
     gc.freeze()  # what is loaded stays: the trainer collects garbage after each run
+    (folder / "loaded.txt").write_text(" ".join(set(TRACKERS) & set(sys.modules)))
     tasks = {job: [partial(_rank, number, folder, job) for number in range(2)] for job in JOBS}
     first, last = {"one": [partial(sharded.alone, folder / "one")]}, {"killed": [partial(_alone, folder)]}
     for job, works in {**first, **tasks, **last}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from computeledger.actuals.run_ledger import PHASES_OF_RUN
 from computeledger.errors import InputError
 from rntp import loop
 from rntp.checkpoints import checkpoints, clear, last_checkpoint
+from rntp.deferred import TRACKERS
 from rntp.errors import TrainingError
 from rntp.mixture import Problem, Rows, mixed_rows
 from rntp.models import load_model
@@ -408,6 +410,12 @@ def test_killed_anywhere_and_resumed_a_run_ends_with_the_same_weights(forked: Fo
     )
     assert np.abs(whole - killed).max() < 1e-6
     assert np.abs(whole - weights(tmp_path / "whole" / "checkpoint-4")).max() > 1e-3
+
+
+def test_trackers_that_no_recipe_asks_for_are_not_loaded_with_the_trainer(forked: Forked) -> None:
+    """Together they take 4 s of processor time, in every process."""
+    assert all(importlib.util.find_spec(name) for name in TRACKERS)
+    assert (forked("killed")[1] / "loaded.txt").read_text() == ""
 
 
 def test_two_processes_make_the_gradients_of_one(forked: Forked, tmp_path: Path) -> None:
