@@ -131,9 +131,9 @@ def test_the_answer_does_not_contradict_itself_on_other_demands_prices_and_the_l
     assert size == pytest.approx(found["n_params_active"]["p50"], rel=0.15)  # RL held at its tokens: a third too small
     value = found["value"]
     ratio = value["value_per_gpu_hour"][0]["usd_per_hour"]["p50"] / value["usd_per_gpu_hour"]["p50"]
-    headline = view(asked, False).headline
+    headline = view(asked, False).context
     assert ratio < 1 and "a smaller budget would leave more" in headline
     assert "RL that costs what pretraining does" in headline and "/Mtok" in headline
     change = {"token_price": "$100/Mtok"}
     dear = cl.allocate(asked.question, **change)
-    assert "a larger budget would leave more" in view(dear, False).headline
+    assert "a larger budget would leave more" in view(dear, False).context

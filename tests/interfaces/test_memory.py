@@ -140,7 +140,7 @@ def test_what_is_started_is_what_the_headline_says(system: str) -> None:
     for title, _ in view.blocks:
         precision, place = title.removeprefix("Start it in ").split(" on ")
         count, name = place.split(" of ")
-        assert f"{count} of {name} in {precision}" in view.headline or f"in {precision} on {place}" in view.headline
+        assert f"in {precision} on {count} of {name}" in f"{view.headline}. {view.context}"
 
 
 @pytest.mark.parametrize(("field", "given"), [("model", "qwen3-32b,gpt-oss-120b"), ("system", "2xl40s,h100-nvl8")])

@@ -95,7 +95,8 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     assert document["best"]["success_fraction"] >= max(singles) - 1e-9
     costs = [row["usd_per_completed_task"] for row in document["options"]]
     assert costs == sorted(costs)
-    headline = client.get("/view/route", params=query).json()["headline"].replace("\u00a0", " ")
+    view = client.get("/view/route", params=query).json()
+    headline = f"{view['headline']}. {view['context']}".replace("\u00a0", " ")
     assert "the cheapest that completes at least 74 % (the best single model's)" in headline
     assert "without that floor small" in headline.lower()
     assert "57.7 % not" in headline

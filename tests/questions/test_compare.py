@@ -360,7 +360,7 @@ def test_a_plain_limit_is_judged_as_serve_prints_it(ttft: str) -> None:
         assert found["meets"][name] == {**one, "p50_s": alone[f"{name}_s"]["p50"]}
     least = min(one["probability"] for one in alone["meets"].values())
     assert found["kept_probability"] == least <= alone["fleet"]["carries_probability"]
-    assert (least < 0.5) is ("at the median" in found["why"]) is ("at the medians alone" in answer.view().headline)
+    assert (least < 0.5) is ("at the median" in found["why"]) is ("at the medians alone" in answer.view().context)
 
 
 def test_an_offer_beyond_a_plain_limit_is_not_ranked() -> None:
@@ -376,10 +376,10 @@ def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
     load = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40, "layout": "tp1"}
     answer = cl.compare({"workload": load, "promise": limits, "offer": offers})
     first, other = answer.to_dict()["offers"]
-    headline = answer.view().headline
-    assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in headline
-    assert headline.startswith(f"{first['name']} and {other['name']} cannot be told apart")
-    assert f"{first['name']} is in truth cheaper than {other['name']} is " in headline
+    view = answer.view()
+    assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in view.headline
+    assert view.headline.startswith(f"{first['name']} and {other['name']}: cannot be told apart")
+    assert f"{first['name']} is in truth cheaper than {other['name']} is " in view.context
 
 
 def test_a_price_of_nothing_is_remarked() -> None:

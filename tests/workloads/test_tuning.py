@@ -11,7 +11,7 @@ from computeledger.errors import InputError
 from computeledger.facts.load import load_system
 from computeledger.physics.calibration.efficiency import IDEAL, efficiency
 from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
-from computeledger.questions.wording import alike_words
+from computeledger.questions.wording import accuracy_command
 from computeledger.validation.accuracy.table import kinds_of
 from computeledger.workloads.engines.releases import release_month, releases
 from computeledger.workloads.serving.intervals import CHIP, interval_at, interval_of
@@ -114,4 +114,4 @@ def test_rates_of_steps_count_and_a_burst_is_set_beside_bursts() -> None:
     assert steady["steps"]["n"] == kinds.count("step") > steady["by"]["tpot"]["n"]
     burst = cl.serve(**ASKED | {"batch": 64}, rounds=1).to_dict()["measured_alike"]
     assert (burst["load"], steady["load"]) == ("burst", "clients")
-    assert "--load burst" in alike_words(burst) and "--load clients" in alike_words(steady)
+    assert "--load burst" in accuracy_command(burst) and "--load clients" in accuracy_command(steady)

@@ -114,10 +114,11 @@ def _sheet(result: object) -> Sheet | None:
 def _of_view(view: View) -> Sheet:
     """The tiles of an answer's view, with what a reader must know of them."""
     rows = [(one.label, [(one.text, one.band)]) for one in view.tiles]
+    right = f"Is it right? {view.evidence.text}" if view.evidence else ""
     return Sheet(
         view.title or view.headline,
         rows,
-        notes=(view.headline, *([view.context] if view.context else []), *view.warnings, *view.notes),
+        notes=(view.headline, *filter(None, (view.context, right)), *view.warnings, *view.notes),
     )
 
 

@@ -64,6 +64,21 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """Whether an answer is right: how far such answers lie from what was measured, or that nothing was.
+
+    ``text`` is one line, ``details`` say more of it; ``command`` and ``address`` lead to the measurements behind it;
+    ``tables`` name the nearest.
+    """
+
+    text: str
+    details: str = ""
+    command: str = ""
+    address: str = ""
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """An answer as it is shown.
 
@@ -92,6 +107,7 @@ class View:
     tile_heading: str = "median and 90 % interval"
     links: tuple[tuple[str, str], ...] = ()
     main: str = ""
+    evidence: Evidence | None = None
 
 
 def brief(view: View) -> str:

@@ -53,7 +53,7 @@ class AccuracyQuestion(Asked):
         metavar="FOLDER",
     )
     by: tuple[str, ...] = asked(
-        "text", "Columns to slice by.", ("engine", "accelerator", "family", "load", "statistic", "source"),
+        "text", "Columns to slice by.", ("engine", "accelerator", "family", "load", "statistic", "source", "class"),
         choices=KEYS, is_list=True, metavar="COLS",
     )  # fmt: skip
 

@@ -170,24 +170,21 @@ def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> 
 
 def alike_words(alike: Mapping[str, Any]) -> str:
     """How well measurements like the question were predicted."""
-    errors = _errors_words(alike["steps"], "steps, by times per output token and rates")
-    if "ttft" in alike["by"]:
-        errors = f"{errors}; {_errors_words(alike['by']['ttft'], 'times to first token')}"
     tuning, *rest = alike["what"].split()
-    whose = {"usual": "other people's measurements", "recipe": "measurements of the public recipes"}[tuning]
-    where = " on ".join(rest)
-    of = f" of {where}" if where else ""
-    of += " in one burst" if alike["load"] == "burst" else ""
-    return f"{whose}{of}, left out of the fit: {errors}; `{accuracy_command(alike)}` lists them"
+    whose = {"usual": "other people's", "recipe": "those of the public recipes"}[tuning]
+    of = f", {' on '.join(rest)}" if rest else ""
+    of += ", in one burst" if alike["load"] == "burst" else ""
+    errors = [_errors_words(alike["steps"], "a token")]
+    errors += [_errors_words(alike["by"]["ttft"], "the first token")] if "ttft" in alike["by"] else []
+    said = " and ".join(errors)
+    return f"{whose}{of}, left out of the fit: median error {said}"
 
 
 def _errors_words(one: Mapping[str, Any], text: str) -> str:
-    """How far predictions of a quantity were from its measurements, and to which side."""
-    side = "too low" if one["bias"] < 0 else "too high"
+    """How far predictions of a quantity were from its measurements, and what their intervals held."""
     sources = f" from {one['sources']} sources" if one["sources"] > 1 else ""
-    bias = f"predictions {percent(abs(one['bias']))} {side} at the median" if round(one["bias"], 3) else "no bias"
-    held = f"the 90 % interval held {percent(one['coverage_90'])}"
-    return f"{text} ({one['n']:,}{sources}) median error {percent(one['median_abs_error'])}, {bias}, {held}"
+    held = f"{percent(one['coverage_90'])} inside the 90{_SPACE}% interval"
+    return f"{percent(one['median_abs_error'])} for {text} ({one['n']:,}{sources}; {held})"
 
 
 def accuracy_slice(alike: Mapping[str, Any]) -> dict[str, str]:

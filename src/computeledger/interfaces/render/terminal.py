@@ -26,10 +26,7 @@ def print_view(view: View) -> None:
         out.print(Text(_plain(view.title), style="bold"))
     if view.asked:
         note(out, _plain("; ".join(view.asked)))
-    if view.headline:
-        out.print(Text(_plain(view.headline)))
-    if view.context:
-        out.print(Text(_plain(view.context)))
+    _print_answer(out, view)
     for text in view.warnings:
         out.print(Text(_plain(text), style="bold red"))
     for text in view.notes:
@@ -47,6 +44,16 @@ def print_view(view: View) -> None:
     for text in view.grounds:
         note(out, _plain(text))
     _print_blocks(out, view.blocks)
+
+
+def _print_answer(out: Console, view: View) -> None:
+    """The headline, what stands behind it, and whether it is right."""
+    for text in (view.headline, view.context):
+        if text:
+            out.print(Text(_plain(text)))
+    if view.evidence:
+        see = f" See `{view.evidence.command}`." if view.evidence.command else ""
+        note(out, f"Is it right? {_plain(view.evidence.text)}{see}")
 
 
 def _print_blocks(out: Console, blocks: Sequence[tuple[str, str]]) -> None:

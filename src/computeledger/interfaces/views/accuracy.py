@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from computeledger.interfaces.plots.validation import quantity_words, scatter_figure
+from computeledger.interfaces.plots.validation import quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
-from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy
-from computeledger.questions.wording import accuracy_slice, percent
+from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
+from computeledger.questions.wording import accuracy_slice, headline_words, percent
 from computeledger.units import format_count
-from computeledger.validation.accuracy.table import comparison_of, kinds_of
+from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
 
 Document = Mapping[str, Any]
@@ -49,7 +49,14 @@ _CAPTION = (
     "On the line a prediction is right. A dot in the grey band is one that an interval of the median width holds. What "
     "a dot shows was left out of the fit that predicts it."
 )
+_CLASSES = (
+    "Predicted over measured, by what is known of the model, chip and engine, which is what intervals go by: the dot "
+    "is the median, the dark bar holds half of the figures, the light one 90 %; the grey band is within 20 %."
+)
+#: Classes that make a plot.
+_FEWEST_CLASSES = 2
 _TITLES = {"rl": "RL", "local": "local engines"}
+_SAID = {"rl": "RL", "local": "Local engines"}
 #: A narrower interval than this is none: the quantity is counted, not predicted.
 _EXACT = 1.005
 _WHOSE = {
@@ -73,7 +80,8 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
             f"{whose.get(question.workload, '')}{left}",
             f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
         ),
-        headline=_headline(document, quantities, left),
+        headline=_headline(answer.question.workload, document, quantities),
+        context=_context(document, quantities, left),
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
         tiles=tuple(_tile(document, name) for name in quantities[:4]),
         tile_heading="median error",
@@ -90,20 +98,48 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
         ),
         facts=(("Predicted", f"{document['date']}, with the constants that this version ships"),),
         overline="accuracy",
+        links=_others(answer.question.workload),
     )
 
 
-def _headline(document: Document, quantities: list[str], left: str) -> str:
+def _others(workload: str) -> tuple[tuple[str, str], ...]:
+    """The other workloads with their median errors, and where they stand in the app."""
+    return tuple(
+        (_other_words(name, one), workload_address(name))
+        for name, one in errors_by_workload().items()
+        if name != workload
+    )
+
+
+def _other_words(name: str, one: Errors) -> str:
+    said = _SAID.get(name, name.capitalize())
+    return f"{said}: median error {percent(one.median_abs_error)} of {format_count(one.n, 'measurement')}"
+
+
+def _told(quantities: list[str]) -> list[str]:
     """Both times of serving, where they were measured; elsewhere the quantity that was measured most."""
-    names = [name for name in ("tpot", "ttft") if name in quantities] or quantities[:1]
-    return f"With {left}, {'; '.join(_off(document[name], quantity_words(name)) for name in names)}."
+    return [name for name in ("tpot", "ttft") if name in quantities] or quantities[:1]
 
 
-def _off(one: Document, what: str) -> str:
-    median, most = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error"))
-    held, width = _interval(one)
-    interval = f" (the 90 % interval holds {held}, its ends a factor of {width} apart)" if width else ""
-    return f"the {what} is off by {median} in the median and by {most} or less in nine of ten{interval}"
+def _headline(workload: str, document: Document, quantities: list[str]) -> str:
+    """Median errors, and what the first interval holds."""
+    names = _told(quantities)
+    errors = [f"{percent(document[name]['median_abs_error'])} for the {quantity_words(name)}" for name in names]
+    held, _ = _interval(document[names[0]])
+    inside = f", {held} inside the 90\u00a0% interval" if held != "exact" else ""
+    subject = f"{_SAID.get(workload, workload.capitalize())}, {format_count(document['n'], 'measurement')}"
+    subject = f"{subject} left out of the fit"
+    return headline_words(subject, f"median error {' and '.join(errors)}{inside}")
+
+
+def _context(document: Document, quantities: list[str], left: str) -> str:
+    """What nine of ten are off by at most, and how wide the intervals are."""
+    said = []
+    for name in _told(quantities):
+        most, (_, width) = percent(document[name]["p90_abs_error"]), _interval(document[name])
+        wide = f", its interval's ends are a factor of {width} apart" if width else ""
+        said.append(f"In nine of ten the {quantity_words(name)} is off by {most} or less{wide}.")
+    return f"{' '.join(said)} {left[:1].upper()}{left[1:]}."
 
 
 def _tile(document: Document, name: str) -> Tile:
@@ -116,13 +152,24 @@ def _tile(document: Document, name: str) -> Tile:
 
 def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) -> list[Plot]:
     shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
-    return [
+    plots = [
         Plot(
-            name, f"Predicted over measured: {quantity_words(name)}", _CAPTION,
+            name, f"Predicted against measured: {quantity_words(name)}", _CAPTION,
             scatter_figure(answer.comparison, name, "source", is_typical=True),
         )
         for name in shown
     ]  # fmt: skip
+    return [*plots, *_by_class(answer)]
+
+
+def _by_class(answer: AccuracyAnswer) -> tuple[Plot, ...]:
+    """Errors by class of question: what an interval is made of; none where all figures are of one class."""
+    kinds = comparison_of(kinds_of(answer.table.rows))
+    if len({row["class"] for row in answer.table.rows}) < _FEWEST_CLASSES:
+        return ()
+    first = next(iter(kinds.measured))
+    return (Plot("class", f"Error by class: {_SHORT.get(first, quantity_words(first))}", _CLASSES,
+                 slices_figure(kinds, first, "class"), is_wide=True),)  # fmt: skip
 
 
 def _sliced(answer: AccuracyAnswer, column: str) -> Table:
@@ -160,6 +207,11 @@ def _of_kinds(found: Document) -> list[str]:
     """Figures, the errors of steps in full, and of first tokens the median and the interval."""
     steps, first = (_cells(found[name])[1:] if name in found else [""] * 5 for name in ("step", "ttft"))
     return [f"{sum(one['n'] for one in found.values()):,}", *steps, first[0], *first[3:]]
+
+
+def workload_address(workload: str) -> str:
+    """Address in the app of all measurements of a workload."""
+    return f"/accuracy?{urlencode({'workload': workload})}"
 
 
 def accuracy_address(alike: Document) -> str:

@@ -9,7 +9,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.interfaces.plots.money import contour_figure, returns_figure, shares_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import PHASE_NAMES, percent, point, words
+from computeledger.questions.wording import PHASE_NAMES, headline_words, percent, point, words
 from computeledger.units import MEGA, format_si
 
 _READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
@@ -25,21 +25,21 @@ def _split(document: Mapping[str, Any]) -> View:
     size, tokens, law = document["n_params_active"], document["tokens_pretraining"], document["law"]
     said = f"{words(point(size), 'params')} active parameters on {words(point(tokens), 'tokens')}"
     best, over = point(document["tokens_per_param_compute_optimal"]), point(document["overtraining_ratio"])
-    headline = (
-        f"{said}: {words(point(document['tokens_per_param']), '')} tokens per parameter, {format_si(over)} times the "
-        f"law's {format_si(best)}."
-    )
+    each = words(point(document["tokens_per_param"]), "")
+    parts = [f"That is {each} tokens per parameter, {format_si(over)} times the law's {format_si(best)}."]
     if "diagnosis" in document:
-        headline += f" {document['diagnosis']['reading']}: {document['diagnosis']['better']}."
+        reading = document["diagnosis"]["reading"]
+        parts.append(f"{reading[:1].upper()}{reading[1:]}: {document['diagnosis']['better']}.")
     if "value" in document:
-        headline += f" {_value_sentence(document['value'])}"
+        parts.append(_value_sentence(document["value"]))
     return View(
         title=said,
         asked=(
             f"loss law {law['name']} ({law['source']}), {law['fit']}",
             *(f"on top: {one}" for one in law["changes"]),
         ),
-        headline=headline,
+        headline=headline_words(_budget(document), said, size, "params"),
+        context=" ".join(parts),
         tiles=_tiles(document),
         main="n_params_active",
         plots=_plots(document),
@@ -47,6 +47,16 @@ def _split(document: Mapping[str, Any]) -> View:
         notes=(f"warning: {document['warning']}",) if document["warning"] else (),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         overline="allocate",
+    )
+
+
+def _budget(document: Mapping[str, Any]) -> str:
+    """What is split, where a budget was given."""
+    asked = document["budget"]
+    return (
+        "The split asked about"
+        if "diagnosis" in document
+        else f"{words(point(asked['value']), asked['unit'])} to spend"
     )
 
 
@@ -241,7 +251,9 @@ def _laws(document: Mapping[str, Any]) -> View:
     on = sum(row["on"] for row in document["laws"])
     return View(
         title="Loss laws and constants",
-        headline=f"{len(laws)} laws and tables of constants; {on} are on, the others were read in notes only.",
+        headline=headline_words(
+            "Loss laws", f"{len(laws)} laws and tables of constants, {on} of them on, the others read in notes only"
+        ),
         tables=(
             Table("Laws", ("name", "on", "read in", "fitted on", "source"), laws, note=names, drops=("source",)),
             Table("What routing over experts is worth", ("FLOP #", "law", "times the dense", "factor #",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from computeledger.interfaces.view import Table, View
-from computeledger.questions.wording import words
+from computeledger.questions.wording import headline_words, words
 from computeledger.stores.books.store import BooksAnswer, EntryAnswer, Row
-from computeledger.units import format_percent, format_si, format_usd
+from computeledger.units import format_count, format_percent, format_si, format_usd
 
 _AMOUNTS = ("GPU-hours #", "USD #", "energy #", "utilisation #")
 
@@ -29,7 +29,7 @@ def _books(answer: BooksAnswer) -> View:
     note = "Utilisation is weighted by GPU-time; copies of a file count once; empty: nobody measured or priced it."
     return View(
         title=answer.book,
-        headline="1 entry." if len(entries) == 1 else f"{len(entries):,} entries.",
+        headline=headline_words("Books", "1 entry" if len(entries) == 1 else f"{len(entries):,} entries"),
         tables=(
             Table("Entries", ("entry #", "when", "kind", "name", *_AMOUNTS, "note"), entries, drops=("note", "energy")),
             Table(
@@ -51,11 +51,21 @@ def _entry(answer: EntryAnswer) -> View:
     ]
     return View(
         title=f"{answer.id}: {answer.kind} {answer.name}",
-        headline="",
+        headline=_entry_headline(answer),
         tables=(Table("By phase", ("phase", "tokens #", "FLOP #", *_AMOUNTS), rows),),
         grounds=("--json has the whole document that was written down",),
         overline="books show",
     )
+
+
+def _entry_headline(answer: EntryAnswer) -> str:
+    """What the phases of an entry come to; a figure that one of them lacks is left out."""
+    sums = {name: [one[name] for one in answer.phases.values()] for name in ("gpu_hours", "usd")}
+    known = {name: sum(values) for name, values in sums.items() if None not in values}
+    said = [f"{format_si(known['gpu_hours'])} GPU-hours"] if "gpu_hours" in known else []
+    said += [format_usd(known["usd"])] if "usd" in known else []
+    phases = format_count(len(answer.phases), "phase")
+    return headline_words(answer.name, f"{' and '.join(said)} in {phases}" if said else phases)
 
 
 def _amounts(one: Row) -> list[str]:

@@ -8,6 +8,7 @@ from computeledger.actuals.machine.files import factors_document
 from computeledger.actuals.machine.fit import Residual
 from computeledger.interfaces.view import Table, Tile, View
 from computeledger.questions.answers.calibrate import CalibrateAnswer
+from computeledger.questions.wording import headline_words
 from computeledger.units import format_count, format_percent, format_si
 
 _UNKNOWN = "not determined"
@@ -21,7 +22,7 @@ def view(answer: CalibrateAnswer, _working: bool) -> View:
     return View(
         title=f"{answer.about.name}: {answer.about.device_name}",
         asked=(f"{kernels.name} {kernels.version} on {kernels.device}", format_count(kernels.threads, "thread")),
-        headline=_headline(fit.residual_median),
+        headline=headline_words(answer.about.device_name, _predicted(fit.residual_median)),
         tiles=_tiles(answer),
         tile_heading="best rate",
         warnings=(f"{answer.warning}.".capitalize(),) if answer.warning else (),
@@ -37,10 +38,10 @@ def view(answer: CalibrateAnswer, _working: bool) -> View:
     )
 
 
-def _headline(median: float | None) -> str:
+def _predicted(median: float | None) -> str:
     if median is None:
-        return f"How well the constants predict is {_UNKNOWN}: there are as many of them as cases."
-    return f"The constants predict {format_percent(median)} beside what was measured, at the median over all cases."
+        return f"how well the constants predict is {_UNKNOWN}, there are as many of them as cases"
+    return f"the constants predict {format_percent(median)} beside what was measured, at the median over all cases"
 
 
 def _tiles(answer: CalibrateAnswer) -> tuple[Tile, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import joined
+from computeledger.questions.wording import headline_words, joined
 from computeledger.sources import load_sources
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_percent, format_si, format_usd
 
@@ -45,7 +45,8 @@ def view(answer: Answer, working: bool) -> View:
     few = len(claims) <= _WITH_WORKING
     return View(
         title="Claims, recomputed",
-        headline=_headline(len(claims), document["counts"]),
+        headline=_headline(claims, document["counts"]),
+        context=_context(len(claims), document["counts"]),
         tiles=(
             *(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
             *(
@@ -63,17 +64,27 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
-def _headline(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
-    """How many claims have which verdict, and how many conclusions."""
-    number, by = counts["verdicts"], counts["holds_by"]
+def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
+    if len(claims) == 1:
+        return headline_words(f"Claim {claims[0]['id']}", _verdict(claims[0]))
+    return headline_words("Claims of the source documents", _verdicts(len(claims), counts))
+
+
+def _verdicts(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
+    """How many claims have which verdict."""
+    number = counts["verdicts"]
     said = [f"{number[name]} {one[1 if number[name] == 1 else 2]}" for name, one in _VERDICTS.items() if number[name]]
-    concluded = counts["conclusions"]
+    return f"of {n_claims:,}, {', '.join(said)}" if said else f"{n_claims:,} of this kind"
+
+
+def _context(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
+    """What those that hold rest on, and how many conclusions stand."""
+    number, by, concluded = counts["verdicts"], counts["holds_by"], counts["conclusions"]
     words = (("stands", "stands", "stand"), ("falls", "falls", "fall"),
              ("does_not_follow", "does not follow", "do not follow"))  # fmt: skip
     judged = [f"{concluded[key]} {one if concluded[key] == 1 else many}" for key, one, many in words if concluded[key]]
     held = f"{by['published_facts']} rest on published facts and {by['own_premises']} on their own premises alone"
-    parts = [f"{n_claims} claim{'s' if n_claims != 1 else ''}{': ' if said else ''}{', '.join(said)}."]
-    parts += [f"Of those that hold, {held}."] if number["holds"] > 1 else []
+    parts = [f"Of those that hold, {held}."] if number["holds"] > 1 else []
     parts += [f"Of the conclusions judged, {', '.join(judged)}."] if judged and n_claims > 1 else []
     return " ".join(parts)
 

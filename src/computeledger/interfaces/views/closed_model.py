@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots.clues import pulls_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
+from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import headline_words, interval_words, percent, point, words
 
@@ -46,6 +47,7 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         title="A closed model's sheet",
         overline="sheet",
         main="n_params_active",
+        evidence=price_evidence(found),
         headline=headline_words(f"A closed model, {_told_by(found['clues'])}", size, active, "params"),
         context=said if len(found["clues"]) > 1 else "",
         tiles=tuple(_tile(found, key) for key in _NAMES),

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.compare import even_figure, intervals_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import percent, span, words
+from computeledger.questions.wording import headline_words, percent, span, words
 from computeledger.units import format_count
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
@@ -30,6 +30,7 @@ def view(answer: Answer, working: bool) -> View:
     tables = [_costs(known), *_systems(known), *_break_even(document["break_even"])]
     return View(
         headline=_headline(known),
+        context=_context(known),
         title=title,
         plots=(*_cost_plot(known), *_even_plot(document["break_even"])),
         tables=(*tables, *([_refused(refused)] if refused else [])),
@@ -43,26 +44,42 @@ def view(answer: Answer, working: bool) -> View:
 
 
 def _headline(known: Sequence[Mapping[str, Any]]) -> str:
-    """The cheapest offer, how surely it is, and whether its speed is known."""
-    first = known[0]
-    cost = f"{words(first['usd_per_request'], 'USD')} per request"
+    """The cheapest offer and what it costs; none is called so where the chance of another is about as great."""
+    first, others = known[0], _as_likely(known)
+    low, high = first["usd_per_request_p05"], first["usd_per_request_p95"]
+    ends = {"p05": low, "p50": first["usd_per_request"], "p95": low if high is None else high}
+    if others:
+        named, more = _named(first, others)
+        costs = _listed([words(one["usd_per_request"], "USD") for one in named])
+        said = f"cannot be told apart by cost{more}, {costs} per request"
+        return headline_words(_listed([one["name"] for one in named]), said, ends, "USD")
+    fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
     month = first["usd_per_month"]
     month_words = f", {words(month, 'USD')} a month" if month is not None else ""
-    fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
-    others = [one for one in known[1:] if first["cheaper_probability"][one["name"]] < _OPEN]
-    if others:
-        said = _open_order(first, others)
-    else:
-        said = f"{first['name']} is the cheapest{fleet}: {cost}{month_words}."
-        if len(known) > 1:
-            said = f"{said} {_sureness(first['cheaper_than_next_probability'], known[1]['name'])}"
+    rank = f"the cheapest of {format_count(len(known), 'offer')}" if len(known) > 1 else "the only offer that serves it"
+    said = f"{words(first['usd_per_request'], 'USD')} per request{month_words}, {rank}"
+    return headline_words(f"{first['name']}{fleet}", said, ends, "USD")
+
+
+def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Offers whose chance of being the cheaper one is about as great as the first one's."""
+    first = known[0]
+    return [one for one in known[1:] if first["cheaper_probability"][one["name"]] < _OPEN]
+
+
+def _context(known: Sequence[Mapping[str, Any]]) -> str:
+    """How surely the first is the cheapest, and whether its speed is known."""
+    first, others = known[0], _as_likely(known)
+    parts = [_open_order(first, others)] if others else []
+    if not others and len(known) > 1:
+        parts.append(_sureness(first["cheaper_than_next_probability"], known[1]["name"]))
     if first["meets"] and first["kept_probability"] < 1 / 2:
         chance = _chance(first["kept_probability"])
-        said = f"{said} {first['name']} keeps the limits at the medians alone: with a chance of at most {chance}."
+        parts.append(f"{first['name']} keeps the limits at the medians alone: with a chance of at most {chance}.")
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
-        return f"{said} {_own(own)}" if own else said
-    return said
+        parts += [_own(own)] if own else []
+    return " ".join(parts)
 
 
 def _sureness(chance: float, other: str) -> str:
@@ -70,19 +87,18 @@ def _sureness(chance: float, other: str) -> str:
     return f"It is {'clearly' if chance >= _CLEAR else 'likely'} cheaper than {other} ({_chance(chance)})."
 
 
+def _named(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
+    """Offers of one cost that are named, and how many more there are."""
+    named = [first, *others[: _MOST_NAMED - 1]]
+    left = len(others) + 1 - len(named)
+    return named, f", nor from {format_count(left, 'more offer')}" if len(others) >= _MOST_NAMED else ""
+
+
 def _open_order(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
     """No offer is called the cheapest where the chance of another is about as great."""
-    named = [first, *others[: _MOST_NAMED - 1]]
-    names = [one["name"] for one in named]
-    costs = [words(one["usd_per_request"], "USD") for one in named]
-    more = (
-        f", nor from {format_count(len(others) + 1 - len(named), 'more offer')}" if len(others) >= _MOST_NAMED else ""
-    )
+    names = [one["name"] for one in _named(first, others)[0]]
     chances = [f"than {name} is {_chance(first['cheaper_probability'][name])}" for name in names[1:]]
-    return (
-        f"{_listed(names)} cannot be told apart by cost{more}: {_listed(costs)} per request at the medians; the chance "
-        f"that {names[0]} is in truth cheaper {_listed(chances)}."
-    )
+    return f"The chance that {names[0]} is in truth cheaper {_listed(chances)}."
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View, quantity_cell, tile
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import point, words
+from computeledger.questions.wording import headline_words, point, words
 
 _KINDS = {"rent": "rented by the hour", "reserve": "reserved by contract", "own": "owned"}
 _PARTS = {"price": "price", "capital": "capital (annuity)", "electricity": "electricity", "operation": "operation",
@@ -21,11 +21,10 @@ def view(answer: Answer, working: bool) -> View:
     document = answer.to_dict(working=working)
     kinds = document["kinds"]
     where = f" in {document['system']}" if document["system"] else ""
-    said = [f"{words(point(one['usd_per_gpu_hour']), 'USD')} {_KINDS[kind]}" for kind, one in kinds.items()]
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     return View(
         title=f"One used GPU-hour of {document['accelerator']}{where}",
-        headline=f"A GPU-hour that is used costs {', '.join(said)}." if said else "",
+        headline=headline_words(f"A used GPU-hour of {document['accelerator']}", *_first(kinds)),
         tiles=(
             *(_tile(kind, one) for kind, one in kinds.items()),
             tile(document, "energy_j_per_gpu_hour", "Energy at the meter", "J"),
@@ -38,6 +37,13 @@ def view(answer: Answer, working: bool) -> View:
         working=tuple(working_view({"working": [one["working"] for one in kinds.values()]})) if working else (),
         overline="cost",
     )
+
+
+def _first(kinds: Mapping[str, Any]) -> tuple[str, Any, str]:
+    """What it costs in each way, and the interval of the first."""
+    said = [f"{words(point(one['usd_per_gpu_hour']), 'USD')} {_KINDS[kind]}" for kind, one in kinds.items()]
+    first = next((one["usd_per_gpu_hour"] for one in kinds.values()), None)
+    return ", ".join(said) or "no price is known", first, "USD"
 
 
 def _tile(kind: str, one: Mapping[str, Any]) -> Tile:

@@ -16,7 +16,7 @@ from computeledger.questions.answers.facts import (
     SourceAnswer,
     Stated,
 )
-from computeledger.questions.wording import fact_words
+from computeledger.questions.wording import fact_words, headline_words, short_model
 from computeledger.sources import Source, load_sources
 from computeledger.units import format_count, format_percent, format_si
 
@@ -52,7 +52,11 @@ def _model(answer: ModelAnswer) -> View:
     )
     return View(
         title=model.id,
-        headline="",
+        headline=headline_words(
+            short_model(model.id),
+            f"{format_si(transformer.n_params_total(model), digits=4)} parameters, "
+            f"{format_si(transformer.n_params_active(model), digits=4)} active for a token",
+        ),
         tiles=tuple(
             Tile(label, format_si(value, unit, digits=4), value=value) for label, value, unit in counts if value
         ),
@@ -87,7 +91,12 @@ def _record(answer: FactsAnswer) -> View:
     name = "" if answer.name == answer.id else f": {answer.name}"
     return View(
         title=f"{answer.id}{name} ({answer.kind})",
-        headline="" if answer.facts else "No fact is published of it here.",
+        headline=headline_words(
+            answer.name or answer.id,
+            f"{format_count(len(answer.facts), 'fact')} with their sources"
+            if answer.facts
+            else "no fact is published here",
+        ),
         facts=(("Accelerator", str(of)),) if of else (),
         tables=_published(answer.facts, "Facts"),
         grounds=tuple(notes),
@@ -115,7 +124,7 @@ def _key(source: str, locator: str = "") -> Cell:
 def _source(source: Source) -> View:
     return View(
         title=f"{source.key}: {source.title}",
-        headline=f"{source.publisher}, {source.date}.",
+        headline=headline_words(source.key, f"{source.publisher}, {source.date}"),
         warnings=() if source.verified else ("Not read at the source itself: unverified.",),
         facts=(("Address", source.url), *((("Licence", source.license),) if source.license else ())),
         overline="facts show",
@@ -126,15 +135,19 @@ def _source(source: Source) -> View:
 def _search(answer: SearchAnswer) -> View:
     found = answer.found
     if not found:
-        return View(f"No fact mentions every word of {answer.query!r}: try fewer, or a part of one.")
+        return View(
+            headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
+            "Try fewer words, or a part of one.",
+        )
     rows: list[list[str | Cell]] = []
     for one in found[:_MOST]:
         fact, name = one.fact, Cell(fact_words(one.name), details=one.fact.note)
         rows.append([one.id, name, fact.given, _key(fact.source, fact.locator), fact.date])
-    verb = "fact mentions" if len(found) == 1 else "facts mention"
+    verb = "fact mentions it" if len(found) == 1 else "facts mention it"
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
     table = Table("Facts", ("of", "fact", "value #", "source", "date #"), rows, note=rest, drops=("date", "source"))
-    return View(f"{len(found):,} {verb} {answer.query!r}.", tables=(table,), overline="facts search")
+    said = headline_words(f"{answer.query!r}", f"{len(found):,} {verb}")
+    return View(said, tables=(table,), overline="facts search")
 
 
 def _chips(answer: ChipsAnswer) -> View:
@@ -147,8 +160,8 @@ def _chips(answer: ChipsAnswer) -> View:
     table = Table("", ("id", "memory #", "reads #", "bf16 #", "W #", "node"), rows,
                   note="bf16: dense FLOP/s, fp16 where there is no bf16; W: thermal design power.")  # fmt: skip
     return View(
-        f"{format_count(len(answer.found), 'accelerator')}. --system takes a count of them, such as 2x{first}; "
-        f"facts show {first} has every figure with its source.",
+        headline_words("Accelerators", f"{len(answer.found)} found"),
+        f"--system takes a count of them, such as 2x{first}; facts show {first} has every figure with its source.",
         tables=(table,),
         overline="facts list",
     )
@@ -157,8 +170,10 @@ def _chips(answer: ChipsAnswer) -> View:
 def _searched(counts: Mapping[str, int]) -> View:
     """Without a word to look for: what there is."""
     rows = [["interruptions" if kind == "reliability" else f"{kind}s", f"{n:,}"] for kind, n in counts.items()]
-    headline = f"{sum(counts.values()):,} facts, each with its source, date and locator. Type a word, or take a preset."
-    return View(headline, tables=(Table("What can be searched", ("facts of", "number #"), rows),))
+    said = headline_words("Facts", f"{sum(counts.values()):,}, each with its source, date and locator")
+    return View(
+        said, "Type a word, or take a preset.", tables=(Table("What can be searched", ("facts of", "number #"), rows),)
+    )
 
 
 def _diff(answer: DiffAnswer) -> View:
@@ -170,7 +185,10 @@ def _diff(answer: DiffAnswer) -> View:
     n_facts, verb = format_count(len(rows), "fact"), "differs" if len(rows) == 1 else "differ"
     return View(
         title=f"{answer.a} and {answer.b} ({answer.kind})",
-        headline=f"{n_facts} {verb}, {answer.n_equal:,} {'is' if answer.n_equal == 1 else 'are'} equal.",
+        headline=headline_words(
+            f"{answer.a} and {answer.b}",
+            f"{n_facts} {verb}, {answer.n_equal:,} {'is' if answer.n_equal == 1 else 'are'} equal",
+        ),
         tables=(Table("Facts that differ", columns, rows, drops=("sources", "change")),) if rows else (),
         overline="facts diff",
     )

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.view import Cell, Table, Tile, View, share_cell
 from computeledger.physics.calibration.efficiency import factor_dimension
 from computeledger.questions.answers.fit import FitAnswer
-from computeledger.questions.wording import percent, show
+from computeledger.questions.wording import headline_words, percent, show
 from computeledger.units import format_count
 
 Document = Mapping[str, Any]
@@ -27,7 +27,10 @@ def view(answer: FitAnswer, working: bool) -> View:
         tiles.append(Tile("measurements", f"{document['n']:,}"))
     return View(
         title=f"Fit of {answer.question.what}",
-        headline=f"{format_count(n_constants, 'constant')} derived from the tables of {answer.question.data}.",
+        headline=headline_words(
+            f"Fit of {answer.question.what}",
+            f"{format_count(n_constants, 'constant')} derived from the tables of {answer.question.data}",
+        ),
         tiles=tuple(tiles),
         tables=tuple(tables),
         notes=tuple(notes),

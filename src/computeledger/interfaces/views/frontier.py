@@ -12,7 +12,16 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.interfaces.views.growth import assumed_table, growth_view, heading
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import headline_words, interval_words, joined, percent, point, show, span, words
+from computeledger.questions.wording import (
+    ends_words,
+    headline_words,
+    interval_words,
+    percent,
+    point,
+    show,
+    span,
+    words,
+)
 from computeledger.units import MONTH_S, format_percent, format_si
 
 Document = Mapping[str, Any]
@@ -327,7 +336,10 @@ def _sites(document: Document) -> View:
     key = "sites.facility_w"
     return View(
         title="Sites",
-        headline="Facility power and H100-equivalents over time.",
+        headline=headline_words(
+            f"{largest['name']}, the largest site now",
+            f"{words(largest['facility_w'] or 0.0, 'W')} of facility power on {largest['date']}{_site_ends(largest)}",
+        ),
         tiles=(
             Tile("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows):,} dates with capacity",
                  key=key),
@@ -346,6 +358,15 @@ def _sites(document: Document) -> View:
         grounds=tuple(f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}"
                       for name, one in document["agreement"].items()),
     )  # fmt: skip
+
+
+def _site_ends(row: Document) -> str:
+    """The 90 % interval of a site's power."""
+    if row["facility_w"] is None:
+        return ""
+    ends = dict(zip(("p05", "p95"), row["facility_w_interval"], strict=True))
+    said = ends_words({**ends, "p50": row["facility_w"]}, "W")
+    return f" ({said})" if said else ""
 
 
 def _site_table(rows: list[Document]) -> Table:
@@ -368,9 +389,15 @@ def _claim(document: Document) -> View:
     one = document["claim"]
     claimed, found = (words(one[name], "W") for name in ("claimed_w", "facility_w"))
     when = f"reached on {one['reached']}" if one["reached"] else "never reached in the data"
-    ends = joined(*(words(value, "W") for value in one["interval_w"]))
-    text = f"{one['name']}, {one['date']}: claimed {claimed}, the data have {found} ({ends}): {one['verdict']}; {when}"
-    return View(title=f"A claim about {one['name']}", headline=f"{text}.", notes=tuple(_interval_notes(one)))
+    low, high = one["interval_w"]
+    said = f"{one['verdict']}, claimed {claimed}, the data have {found}"
+    ends = {"p05": low, "p50": one["facility_w"], "p95": high}
+    return View(
+        title=f"A claim about {one['name']}",
+        headline=headline_words(f"{one['name']}, {one['date']}", said, ends, "W"),
+        context=f"{when[:1].upper()}{when[1:]}.",
+        notes=tuple(_interval_notes(one)),
+    )
 
 
 def _lab(document: Document) -> View:
@@ -382,9 +409,19 @@ def _lab(document: Document) -> View:
     columns = ("lab", "date", "confident #", "likely #", "all #", "sites #")
     return View(
         title="Chips of a lab",
-        headline="H100-equivalents at the sites that the data name: a lower bound of the fleet.",
+        headline=_lab_headline(document["lab"]),
+        context="H100-equivalents at the sites that the data name: a lower bound of the fleet.",
         tables=(Table("H100-equivalents at 8 bit", columns, cells),),
     )
+
+
+def _lab_headline(rows: list[Document]) -> str:
+    """The latest that is no projection, and how sure the data are that the lab uses it."""
+    if not rows:
+        return headline_words("The lab", "the data name no site of it")
+    last = next((row for row in reversed(rows) if not row["projected"]), rows[-1])
+    ends = f"{format_si(last['low'])} surely, {format_si(last['high'])} at most"
+    return headline_words(last["lab"], f"likely {format_si(last['mid'])} H100-equivalents on {last['date']}, {ends}")
 
 
 def _interval_notes(document: Document) -> list[str]:
@@ -406,7 +443,10 @@ def _backtest(document: Document) -> View:
     )  # fmt: skip
     return View(
         title=f"Back-test from {document['cutoff']}",
-        headline=f"Forecast from what was known on {document['cutoff']}, and what came.",
+        headline=headline_words(
+            f"Forecasts from what was known on {document['cutoff']}",
+            f"the 90\u00a0% interval holds {percent(document['coverage_90'])} of {document['n']} quarters that came",
+        ),
         tiles=(
             Tile("Inside the 90 % interval", percent(document["coverage_90"]), f"of {document['n']} quarters"),
             Tile("Median error", f"{document['median_abs_log10_error']:.2f}", "powers of ten"),

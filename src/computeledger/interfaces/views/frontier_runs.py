@@ -16,7 +16,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.frontier.labs import LabsAnswer, RunsAnswer
 from computeledger.questions.answers.frontier.runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer
-from computeledger.questions.wording import interval_words, percent, point, span, words
+from computeledger.questions.wording import headline_words, percent, point, span, words
 from computeledger.units import BITS_PER_BYTE, format_si
 
 _LEVERS = ("change", "sent #", "in #", "rate #", "fibre pairs #", "mean step #", "slower #")
@@ -65,8 +65,11 @@ def _spread(answer: SpreadAnswer) -> View:
     low, high = (_rate(end) for end in (pair.low, pair.high))
     return View(
         title="Training over several sites",
-        headline=f"An exchange in {words(float(links.exchange_s), 's')} needs {_rate(links.bytes_per_s)} each way and "
-        f"makes the mean step {percent(float(links.slowdown_ratio) - 1.0)} slower; hidden behind the steps, "
+        headline=headline_words(
+            f"{words(float(run.n_params), 'params')} parameters over {run.n_sites} sites",
+            f"{_rate(links.bytes_per_s)} each way for an exchange in {words(float(links.exchange_s), 's')}",
+        ),
+        context=f"It makes the mean step {percent(float(links.slowdown_ratio) - 1.0)} slower; hidden behind the steps, "
         f"it needs {least}.",
         tiles=(
             Tile("Rate each way", _rate(links.bytes_per_s), key="bytes_per_s"),
@@ -130,13 +133,13 @@ def _flop_sheet(answer: FlopSheetAnswer) -> View:
          "yes" if line["agrees"] else "NO", line["formula"]]
         for line in found
     ]  # fmt: skip
-    first = f"6 N D gives {words(point(found[0]['flop']), 'FLOP')}"
+    first = f"{words(point(found[0]['flop']), 'FLOP')} by 6 N D"
     against = [line["side"] for line in found if not line["agrees"]]
     said = "every other side agrees" if answer.reconciled else f"in conflict with it: {', '.join(against)}"
     figure = bars_figure({line["side"]: line["flop"] for line in found}, "FLOP", PHASE_COLORS["pretraining"])
     return View(
         title=f"Training FLOP of {answer.model}",
-        headline=f"{first}; {said}.",
+        headline=headline_words(f"Training of {answer.model}", f"{first}, {said}", found[0]["flop"], "FLOP"),
         plots=(Plot("sides", "Training FLOP", "What each side gives, with its 90 % interval.", figure, "lines"),),
         tables=(Table("Sides", ("side", "FLOP #", "agrees at #", "agrees", "how"), rows, "lines"),),
         grounds=(f"hours are those of {answer.accelerator} ({answer.accelerator_ground})",),
@@ -149,7 +152,10 @@ def _schedule(answer: ScheduleAnswer) -> View:
     rows = [[name, day.p05, day.p50, day.p95] for name, day in answer.ends.items()]
     return View(
         title=f"A release, from {answer.start}",
-        headline=f"The model is out on {out.p50} ({ends}).",
+        headline=headline_words(
+            f"A model whose chips were ordered on {answer.start}",
+            f"out on {out.p50} (90\u00a0%: {out.p05} to {out.p95})",
+        ),
         main="ends",
         tiles=(Tile("Release", out.p50, ends, key="ends"),),
         tables=(
@@ -161,21 +167,26 @@ def _schedule(answer: ScheduleAnswer) -> View:
 def _labs(answer: LabsAnswer) -> View:
     found = answer.to_dict()
     first = found["labs"][0] if found["labs"] else None
-    headline = "The data name no lab's chips for that day."
+    headline = headline_words(f"Labs on {answer.date}", "the data name no lab's chips for that day")
     if first is not None and first["fleet_h100e_8bit"] is not None:
         size = words(point(first["fleet_h100e_8bit"]), "")
-        headline = f"{first['lab']} uses {size} H100-equivalents, {interval_words(first['fleet_h100e_8bit'], '')}."
+        headline = headline_words(
+            f"{first['lab']} on {answer.date}", f"uses {size} H100-equivalents", first["fleet_h100e_8bit"], ""
+        )
     elif first is not None and found["date"] > found["fleets_until"]:
-        headline = f"Fleets are given until {found['fleets_until']}: later than that only what the data name is shown."
+        headline = headline_words(
+            f"Labs on {answer.date}", f"fleets are given until {found['fleets_until']}, later only what the data name"
+        )
     elif first is not None:
-        headline = f"{first['lab']}: the data name its sites only."
+        headline = headline_words(f"{first['lab']} on {answer.date}", "the data name its sites only")
     off = [abs(one) for one in found["growth_left_out_log"].values()]
     basis = dict.fromkeys(one["basis"] for one in found["labs"])
     fleets = {one["lab"]: one["fleet_h100e_8bit"] for one in found["labs"] if one["fleet_h100e_8bit"] is not None}
     caption = "All that a lab uses, rented or owned, in 8-bit H100-equivalents; 90 % intervals, on a scale of ratios."
     return View(
         title=f"Labs on {answer.date}",
-        headline=headline + (" Sites and fleets of that day are projected." if found["projected"] else ""),
+        headline=headline,
+        context="Sites and fleets of that day are projected." if found["projected"] else "",
         plots=(Plot("fleets", "Fleets", caption, intervals_figure(fleets, ""), "fleet_h100e_8bit"),) if fleets else (),
         tables=(*_lab_tables(found["labs"]), *(_due(found) if found["releases"] else ())),
         notes=(f"a lab's growth in the last year estimated lay within {math.exp(max(off)):.1f}x of the others' mean",),
@@ -251,11 +262,12 @@ def _runs(answer: RunsAnswer) -> View:
         for one in found["runs"]
     ]  # fmt: skip
     largest = max(found["runs"], key=lambda one: one["training_flop"], default=None)
-    headline = f"No run known until {found['known_until']} meets these conditions."
+    headline = headline_words("Training runs", f"none known until {found['known_until']} meets these conditions")
     if largest is not None:
-        headline = (
-            f"{len(rows)} runs, the largest {largest['name']} with {words(largest['training_flop'], 'FLOP')}; "
-            f"known until {found['known_until']}."
+        headline = headline_words(
+            "Training runs",
+            f"{len(rows)}, the largest {largest['name']} with {words(largest['training_flop'], 'FLOP')}, known until "
+            f"{found['known_until']}",
         )
     return View(
         title="Training runs",

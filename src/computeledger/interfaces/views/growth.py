@@ -10,7 +10,7 @@ from computeledger.frontier.growth import GROWTH_WORDS
 from computeledger.frontier.trends import year_of
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.view import Plot, Table, Tile, View
-from computeledger.questions.wording import percent, words
+from computeledger.questions.wording import headline_words, percent, words
 from computeledger.units import format_si
 
 Document = Mapping[str, Any]
@@ -80,7 +80,7 @@ def _flat_words(document: Document) -> str:
     trend, flat = document["trend_ratio_per_year"], document["flat_ratio_per_year"]
     slower = document["flat_funding_slowdown"]
     longer = f"and takes {slower:.1f} times as long to grow as much" if math.isfinite(slower) else "and does not grow"
-    return f"If funding stays flat, compute grows {flat:.3g}x a year instead of {trend:.3g}x {longer}."
+    return headline_words("Compute if funding stays flat", f"grows {flat:.3g}x a year instead of {trend:.3g}x {longer}")
 
 
 def _fits(rows: list[Document]) -> Table:

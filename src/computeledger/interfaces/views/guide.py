@@ -24,7 +24,7 @@ def view(answer: GuideAnswer, working: bool) -> View:
         notes.append("computeledger guide, without words, lists every question")
     return View(
         title="What you can ask, and what answers it",
-        headline=f"{number} question{'' if number == 1 else 's'}.",
+        headline=f"{answer.query or 'Everything'}: {number} question{'' if number == 1 else 's'}",
         notes=tuple(notes),
         blocks=tuple(
             (subject, "\n".join(map(_block, entries)) + "\n")

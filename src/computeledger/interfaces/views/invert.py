@@ -8,6 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
@@ -51,6 +52,7 @@ def view(answer: Answer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         overline="invert",
         main="n_params_active",
+        evidence=price_evidence(document),
     )
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from computeledger.interfaces.plots.serving import memory_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
+from computeledger.interfaces.views.evidence import memory_evidence
 from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import words
+from computeledger.questions.wording import headline_words, short_model, words
 from computeledger.units import format_count
 
 _COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "max batch #",
@@ -32,7 +33,8 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title=f"{document['model']}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
-        headline=_headline(best, started),
+        headline=_headline(document["model"], best),
+        context=_startable(best, started),
         tiles=_tiles(best) if best else (),
         tile_heading="",
         plots=(_plot(best),) if best else (),
@@ -51,6 +53,7 @@ def view(answer: Answer, working: bool) -> View:
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
         working=tuple(working_view(document)) if working else (),
         overline="memory",
+        evidence=memory_evidence(document),
     )
 
 
@@ -70,12 +73,21 @@ def _where(one: Mapping[str, Any]) -> str:
     return f"in {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
 
 
-def _headline(best: Mapping[str, Any] | None, started: Mapping[str, Any] | None) -> str:
+def _headline(model: str, best: Mapping[str, Any] | None) -> str:
+    """The fewest GPUs that hold it; bytes are counted, and have no interval."""
+    name = short_model(model)
     if best is None:
-        return "It fits none of them: a narrower format, more GPUs, a shorter context or a smaller batch may."
-    n, name = best["n_gpus"], best["precision"]
-    more = f" Fewest that can be started: {_where(started)}." if started is not None and started is not best else ""
-    return f"Fewest: {format_count(n, 'GPU')} of {best['system']} in {name}, {best['layout']}.{more}"
+        return headline_words(name, "fits none of them")
+    held = best["memory_bytes"]
+    room = f"filling {words(held['total'], 'B')} of the {words(held['capacity'], 'B')} of each"
+    return headline_words(name, f"fits {_where(best)} ({best['layout']}), {room}")
+
+
+def _startable(best: Mapping[str, Any] | None, started: Mapping[str, Any] | None) -> str:
+    """What may help where nothing fits, or the fewest GPUs on which an engine can be started."""
+    if best is None:
+        return "A narrower format, more GPUs, a shorter context or a smaller batch may fit."
+    return f"Fewest that can be started: {_where(started)}." if started is not None and started is not best else ""
 
 
 def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:

@@ -9,6 +9,7 @@ from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
@@ -85,6 +86,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="pretrain",
+        evidence=training_evidence(document),
     )
 
 
@@ -165,19 +167,9 @@ def _sites_words(sites: Mapping[str, Any] | None) -> str:
     return f"{link}, exchanging {often}"
 
 
-def _alike_words(document: Mapping[str, Any]) -> str:
-    """How well runs like this one were predicted."""
-    if "measured_alike" not in document:
-        return ""
-    alike = document["measured_alike"]
-    sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
-    said = f"{alike['n']:,} runs most like it ({alike['what']}, {sources})"
-    return f"; {said}, their source left out: median error {format_percent(alike['step'])}"
-
-
 def _notes(document: Mapping[str, Any]) -> list[str]:
     narrowed = "; your measurements moved and narrowed it, as said below" if document["anchored"] else ""
-    out = [f"{document['interval']['why']}{_alike_words(document)}{narrowed}"]
+    out = [f"{document['interval']['why']}{narrowed}"]
     if "lora" in document:
         out.append(lora_words(document["lora"]))
     if "documents" in document:

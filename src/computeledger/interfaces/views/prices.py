@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from computeledger.questions.answers.prices.sheets import (
     PriceSheetAnswer,
     Seller,
 )
+from computeledger.questions.wording import headline_words, short_model
 from computeledger.units import format_count, format_usd
 
 #: Digits of a listed price, which is exact.
@@ -36,7 +37,7 @@ def _list(answer: PriceListAnswer) -> View:
     rows = [[name] for name in answer.models]
     return View(
         title=f"{format_count(len(rows), 'price sheet')} of {answer.edition}",
-        headline="",
+        headline=headline_words("Prices of tokens", f"{format_count(len(rows), 'sheet')} of {answer.edition}"),
         tables=(Table("", (), rows),),
     )
 
@@ -57,11 +58,18 @@ def _sheet(answer: PriceSheetAnswer) -> View:
         facts.append(("each request", format_usd(document["usd_per_request"], _EXACT)))
     return View(
         title=f"{document['name']} ({document['origin']})",
-        headline="",
+        headline=headline_words(document["name"], _listed_words(document["usd_per_mtok"])),
         tables=(Table(_PER_MTOK, ("mode", "tokens", "price #", "long prompts"), rows),),
         facts=tuple(facts),
         grounds=tuple(document["notes"]),
     )
+
+
+def _listed_words(rates: Mapping[str, Any]) -> str:
+    """What is listed for new input and for output; of a sheet without them, for its first kind of tokens."""
+    kinds = [kind for kind in ("input", "output") if kind in rates] or list(rates)[:1]
+    said = ", ".join(f"{format_usd(rates[kind]['base'], _EXACT)} {kind}" for kind in kinds)
+    return f"{said} per million tokens"
 
 
 def _tier_words(tier: dict[str, Any]) -> str:
@@ -78,12 +86,12 @@ def _bill(answer: BillAnswer) -> View:
         for one in bills
     ]
     first, last = bills[0], bills[-1]
-    said = f"The request costs {format_usd(first.usd, _EXACT)} at {first.name}"
+    said = f"{format_usd(first.usd, _EXACT)} at {first.name}"
     if len(bills) > 1:
         said += f", {format_usd(last.usd, _EXACT)} at {last.name}"
     return View(
         title=f"One request, {answer.mode} mode",
-        headline=f"{said}.",
+        headline=headline_words("One such request", said),
         plots=(
             Plot(
                 "bills",
@@ -111,7 +119,7 @@ def _history(answer: PriceHistoryAnswer) -> View:
         rows.append([one.since, *cells])
     return View(
         title=f"{answer.name} ({answer.edition})",
-        headline="",
+        headline=headline_words(answer.name, f"{format_count(len(rows), 'price list')} in {answer.edition}"),
         tables=(Table(_PER_MTOK, ("holds", *(f"{kind.replace('_', ' ')} #" for kind in kinds)), rows),),
         grounds=("beside a price: how many times the one before it, where it changed",) if len(rows) > 1 else (),
     )
@@ -144,7 +152,11 @@ def _floor(answer: PriceFloorAnswer) -> View:
     }
     return View(
         title=f"{answer.model} on {answer.system}",
-        headline=f"{below} of {n_sellers} sell below the median cost, {surely} of them below its whole interval.",
+        headline=headline_words(
+            f"{short_model(answer.model)} on {answer.system}",
+            f"{format_usd(cost['output'])} per million output tokens to make at the medians; {below} of {n_sellers} "
+            f"sell below that, {surely} of them below its whole interval",
+        ),
         tiles=(
             Tile("Input", f"{format_usd(cost['input'])}/Mtok", key="usd_per_mtok_cost.input"),
             Tile("Output", f"{format_usd(cost['output'])}/Mtok", key="usd_per_mtok_cost.output"),

@@ -7,7 +7,7 @@ from typing import Any, cast
 from computeledger.economics.quality.value import LEAST_RECORDS, LEAST_SPAN_YEARS, Offer
 from computeledger.interfaces.plots.compare import intervals_figure
 from computeledger.interfaces.plots.quality import offers_figure, records_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Evidence, Plot, Table, Tile, View
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.prices.quality import (
     ImpliedSize,
@@ -15,6 +15,7 @@ from computeledger.questions.answers.prices.quality import (
     QualityPriceAnswer,
     QualitySizeAnswer,
 )
+from computeledger.questions.wording import headline_words
 from computeledger.units import format_count, format_si, format_usd
 
 #: Rows of the table of what is strong for its price.
@@ -41,10 +42,10 @@ def _ranking(answer: QualityAnswer) -> View:
     return View(
         title="Ability against price",
         overline="prices quality",
-        headline=(
-            f"Of {len(offers)} evaluated models {len(front)} are beaten by none that costs as little; "
-            f"{front[0].name} is the strongest, ability {front[0].ability:.2f} ± {front[0].ability_error:.2f}, at "
-            f"{format_usd(front[0].usd_per_mtok)}/Mtok."
+        headline=headline_words(
+            f"Of {len(offers)} evaluated models",
+            f"{len(front)} are beaten by none that costs as little, {front[0].name} is the strongest, ability "
+            f"{front[0].ability:.2f} ± {front[0].ability_error:.2f} at {format_usd(front[0].usd_per_mtok)}/Mtok",
         ),
         plots=(
             Plot(
@@ -87,7 +88,8 @@ def _price(answer: QualityPriceAnswer) -> View:
     first, last = records[0], records[-1]
     asked = f"{100 * answer.score_fraction:g} % on {answer.benchmark}"
     prices = [f"{format_usd(one.usd_per_mtok)}/Mtok" for one in (first, last)]
-    said = f"{asked} cost {prices[0]} at first ({first.name}), {prices[1]} at last ({last.name})."
+    said = headline_words(asked, f"{prices[0]} at first ({first.name}), {prices[1]} at last ({last.name})")
+    context = ""
     months = 12 * answer.fall.span_years
     few = len(records) < LEAST_RECORDS
     why = f"{len(records)} price records, fewer than {LEAST_RECORDS}" if few else (
@@ -100,7 +102,7 @@ def _price(answer: QualityPriceAnswer) -> View:
                       answer.fall.ratio, "fall.ratio"),)  # fmt: skip
     if decline is not None:
         low, high = map(_times, (decline.p05_ratio_per_year, decline.p95_ratio_per_year))
-        said += f" It gets {_times(decline.ratio_per_year)} times cheaper a year, {low} – {high}."
+        context = f"It gets {_times(decline.ratio_per_year)} times cheaper a year, {low} – {high}."
         tiles = (
             Tile(
                 "Cheaper a year", f"{_times(decline.ratio_per_year)} ×", f"{low} – {high}", decline.ratio_per_year,
@@ -115,6 +117,7 @@ def _price(answer: QualityPriceAnswer) -> View:
         title=f"The price of {asked}",
         overline="prices quality",
         headline=said,
+        context=context,
         tiles=tiles,
         main="decline.ratio_per_year",
         plots=(
@@ -165,9 +168,15 @@ def _size(answer: QualitySizeAnswer) -> View:
             f"{format_usd(answer.usd_per_mtok)}/Mtok blended",
             f"ability {answer.ability:.2f} ± {answer.ability_error:.2f}",
         ),
-        headline=(
-            f"About {format_si(by_price.p50_params)} active parameters by its price, {_ends(by_price)}; "
-            f"{format_si(by_ability.p50_params)} in all by its ability, {_ends(by_ability)}."
+        headline=headline_words(
+            answer.name,
+            f"about {format_si(by_price.p50_params)} active parameters by its price (90\u00a0%: "
+            f"{_ends(by_price).replace(' – ', ' to ')})",
+        ),
+        context=f"In all {format_si(by_ability.p50_params)} by its ability, {_ends(by_ability)}.",
+        evidence=Evidence(
+            f"{total.n_models} open models of known size, each left out of the fit in turn: half of the total sizes by "
+            f"ability lie within {total.median_error_ratio:.2g} times the published ones."
         ),
         plots=(
             Plot(

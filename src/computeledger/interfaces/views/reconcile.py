@@ -15,7 +15,7 @@ from computeledger.actuals.sums import UNDIVIDED
 from computeledger.interfaces.plots.reconcile import CHANGES, parts_figure, signed, waterfall_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.questions.answers.reconcile import SHARE_WORDS, VARIANCE_WORDS, ReconcileAnswer
-from computeledger.questions.wording import PHASE_NAMES, percent, show, words
+from computeledger.questions.wording import PHASE_NAMES, headline_words, percent, show, words
 from computeledger.units import HOUR_S, format_count, format_si
 
 #: Quantity, its words and unit.
@@ -33,6 +33,7 @@ def view(answer: ReconcileAnswer, _working: bool) -> View:
     return View(
         title=f"{answer.title}: budget against actuals",
         headline=_headline(answer),
+        context=_context(answer),
         tiles=_tiles(answer),
         reference="planned",
         tile_heading="actual",
@@ -52,14 +53,15 @@ def view(answer: ReconcileAnswer, _working: bool) -> View:
 
 def _headline(answer: ReconcileAnswer) -> str:
     budget, actual = (answer.total(side, "usd") for side in ("budget", "actual"))
+    side = "over" if actual > budget else "under"
+    said = f"{words(actual, 'USD')} where {words(budget, 'USD')} was planned"
+    return headline_words(answer.title, f"{said}, {words(abs(actual - budget), 'USD')} {side} budget")
+
+
+def _context(answer: ReconcileAnswer) -> str:
     changes = {part: answer.total("usd", part) for part in CHANGES}
     largest = max(changes, key=lambda part: abs(changes[part]))
-    side = "over" if actual > budget else "under"
-    return (
-        f"The run cost {words(actual, 'USD')} where {words(budget, 'USD')} was planned, "
-        f"{words(abs(actual - budget), 'USD')} {side} budget. "
-        f"The largest part of the difference is {CHANGES[largest]}: {signed(changes[largest], 'USD')}."
-    )
+    return f"The largest part of the difference is {CHANGES[largest]}: {signed(changes[largest], 'USD')}."
 
 
 def _tiles(answer: ReconcileAnswer) -> tuple[Tile, ...]:

@@ -9,7 +9,9 @@ from typing import Any
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure, turns_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.views.evidence import rl_evidence
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
+from computeledger.interfaces.views.published import published_system
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.rl.answer import RLAnswer
 from computeledger.questions.wording import (
@@ -55,7 +57,7 @@ def view(answer: RLAnswer, working: bool) -> View:
         main="gpu_hours",
         facts=tuple(_facts(document)),
         plots=_plots(document),
-        tables=tuple(_tables(document)),
+        tables=(*published_system(answer.question, "rl", document), *_tables(document)),
         notes=tuple(_notes(document)),
         warnings=tuple(_warnings(document)),
         blocks=_blocks(document),
@@ -63,6 +65,7 @@ def view(answer: RLAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="rl",
+        evidence=rl_evidence(document),
     )
 
 

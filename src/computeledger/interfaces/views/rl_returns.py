@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.rl.returns import CoverageAnswer, PublishedAnswer, RewardAnswer
-from computeledger.questions.wording import percent, words
+from computeledger.questions.wording import headline_words, percent, words
 from computeledger.units import format_si
 
 _RUNS = ("model", "hardware", "mode", "tokens #", "step #", "beta FLOP #", "beta GPU-time #", "modelled #",
@@ -29,8 +29,8 @@ def _published(answer: PublishedAnswer) -> View:
     median, low, high = (f"{spread[name]:.0f}" for name in ("p50", "min", "max"))
     return View(
         title="Beta of published runs",
-        headline=f"Beta in GPU-time, where a pretraining token counts 6, is {low} to {high} in {len(rows)} published "
-        "steps.",
+        headline=headline_words(f"{len(rows)} published RL steps", f"beta in GPU-time {median}, from {low} to {high}"),
+        context="A pretraining token counts 6.",
         main="beta_gpu_time",
         tiles=(Tile("Beta in GPU-time", median, f"{low} to {high}", key="beta_gpu_time"),),
         tables=(
@@ -77,7 +77,10 @@ def _reward(answer: RewardAnswer) -> View:
     said = [f"{one['p50']:.3f} by the {law}" for law, one in found.items()]
     return View(
         title="What RL buys",
-        headline=f"At compute {format_si(at)} the reward is {' and '.join(said)}." if at is not None else "",
+        headline=headline_words(
+            "The reward of more RL",
+            f"{' and '.join(said)} at compute {format_si(at)}" if at is not None else f"{len(rows)} fitted parameters",
+        ),
         tiles=tuple(
             Tile(f"Reward, {law}", f"{one['p50']:.3f}", _ends(one, "{:.3f}".format), key=f"forecast.{law}")
             for law, one in found.items()
@@ -97,16 +100,13 @@ def _coverage(answer: CoverageAnswer) -> View:
     rows = [[f"{one['k']:g}", percent(one["coverage"])] for one in document["pass_at_k"]]
     return View(
         title=f"coverage = exp({fit['a']:.3g} k^{fit['b']:.3g})",
-        headline=" ".join(
-            [
-                *(
-                    []
-                    if at is None
-                    else [f"At {at['k']:g} samples {percent(at['coverage'])} of the problems are solved."]
-                ),
-                *_crossing(document),
-            ]
+        headline=headline_words(
+            "Coverage by samples",
+            f"residual of the fit {percent(fit['residual'])}"
+            if at is None
+            else f"{percent(at['coverage'])} of the problems are solved at {at['k']:g} samples",
         ),
+        context=" ".join(_crossing(document)),
         tables=(Table("pass@k", ("k #", "coverage #"), rows, "pass_at_k"),),
         grounds=(f"residual of the fit: {percent(fit['residual'])} of coverage",),
     )

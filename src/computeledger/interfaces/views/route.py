@@ -9,7 +9,7 @@ from computeledger.interfaces.plots.money import front_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import interval_words, joined, percent, point, route_words, words
+from computeledger.questions.wording import headline_words, interval_words, joined, percent, point, route_words, words
 
 #: Rows of the front that are shown, about.
 _ROWS = 18
@@ -33,11 +33,13 @@ def view(answer: Answer, working: bool) -> View:
 
 def _policies(document: Mapping[str, Any], working: bool) -> View:
     best = document["best"]
-    headline = " ".join(_sentence(text) for text in (*route_words(document), document["remark"]))
+    answer, without = route_words(document)
+    policy, _, said = answer.partition(": ")
     return View(
         title=f"{_name(best)}: the cheapest of {document['policies_compared']:,} policies that completes at least "
         f"{percent(document['least_success_fraction'])}",
-        headline=headline,
+        headline=headline_words(f"Policy {policy}", said, best["interval"]["usd_per_completed_task"], "USD"),
+        context=" ".join(filter(None, (_sentence(text) for text in (without, document["remark"])))),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
                     front_figure(document), "usd_per_task"),),
@@ -148,7 +150,10 @@ def _check(document: Mapping[str, Any]) -> View:
     error = document["success"]["median_abs_error"]
     return View(
         title=f"{document['n_models']} models on {document['n_tasks']} tasks: half fitted, the other half predicted",
-        headline=f"The success of a cascade is predicted with a median error of {percent(error)}.",
+        headline=headline_words(
+            f"Cascades of {document['n_models']} models on {document['n_tasks']} tasks",
+            f"success predicted with a median error of {percent(error)}",
+        ),
         tables=(Table("Predicted against observed, over splits of the tasks", columns, rows),),
         overline="route",
     )

@@ -8,14 +8,16 @@ from typing import Any
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
-from computeledger.interfaces.views.accuracy import accuracy_address, alike_table
+from computeledger.interfaces.views.accuracy import alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.views.corpus import corpus_sentence, corpus_table
+from computeledger.interfaces.views.evidence import serving_evidence
 from computeledger.interfaces.views.grounds import assumed_words, memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.loras import adapter_facts, mask_facts
 from computeledger.interfaces.views.promise import promise_context, promise_facts, promise_headline, promise_tables
+from computeledger.interfaces.views.published import published_system
 from computeledger.interfaces.views.speculation import speculation_facts, speculation_table
 from computeledger.interfaces.views.tiers import tier_tables
 from computeledger.interfaces.views.traffic import design_table, traffic_facts
@@ -24,7 +26,6 @@ from computeledger.physics.calibration.local import local_engines
 from computeledger.physics.roofline import OperationKind
 from computeledger.questions.answers.serving.setting import ServingAnswer
 from computeledger.questions.wording import (
-    alike_words,
     anchor_words,
     burst_words,
     chips_words,
@@ -78,7 +79,11 @@ def view(answer: ServingAnswer, working: bool) -> View:
         reference="physical limit" if any(one.reference for one in tiles) else "",
         facts=tuple(_facts(document)),
         plots=_plots(document, answer.setting.system.accelerator),
-        tables=(*_tables(document), *([alike_table(alike)] if working and alike else [])),
+        tables=(
+            *published_system(answer.question, "serve", document),
+            *_tables(document),
+            *([alike_table(alike)] if working and alike else []),
+        ),
         notes=tuple(_notes(document)),
         grounds=tuple(_grounds(document)),
         blocks=_blocks(document),
@@ -86,7 +91,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
         chosen={**rent_taken(document["price"]), **_searched(document)},
         overline="serve",
         main="usd_per_mtok_output",
-        links=(("Accuracy of measurements like this one, by source", accuracy_address(alike)),) if alike else (),
+        evidence=serving_evidence(document),
     )
 
 
@@ -184,7 +189,6 @@ def _waits(document: Mapping[str, Any]) -> str:
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
     out = [interval_class_words(document["interval"], "anchor" in document)]
-    out += [alike_words(document["measured_alike"])] if "measured_alike" in document else []
     out += [anchor_words(document["anchor"])] if "anchor" in document else []
     out += list(document.get("remarks", ()))
     out += [burst_words(document)] if "ttft_statistics_s" in document else []

@@ -11,7 +11,7 @@ from computeledger.interfaces.views.grounds import assumed_words, price_said
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.views.promise import PLACES, host_caches
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import FAR_MORE, anchor_words, percent, words
+from computeledger.questions.wording import FAR_MORE, anchor_words, headline_words, percent, short_model, words
 from computeledger.units import MINUTE_S, format_count, format_times
 
 #: Times of a simulation as readers know them.
@@ -70,14 +70,17 @@ def _serving(document: Mapping[str, Any]) -> View:
 
 
 def _serving_headline(document: Mapping[str, Any]) -> str:
-    rate = f"The fleet completes {document['throughput']['requests_per_s']:.3g} requests/s"
+    """What the fleet completes, and when the median request gets its tokens; one simulation has no interval."""
+    subject = f"{short_model(document['model'])} on {_systems(document)}, {format_count(document['n_gpus'], 'GPU')}"
+    rate = f"{document['throughput']['requests_per_s']:.3g} requests/s completed"
     times = document["percentiles"]
     each = words(times["tpot_s"]["p50"], "s")
     if document["overload"] is not None:
-        return f"{rate} of the {document['load']['requests_per_s']:.3g} that arrive, a token every {each}."
+        arrive = f"of the {document['load']['requests_per_s']:.3g} that arrive, a token every {each}"
+        return headline_words(subject, f"{rate} {arrive}")
     first = words(times["ttft_s"]["p50"], "s")
     rest = f", then one every {each}" if times["tpot_s"]["p50"] > 0 else ", which is its last"
-    return f"{rate}; the median request gets its first token after {first}{rest}."
+    return headline_words(subject, f"{rate}, first token of the median request after {first}{rest}")
 
 
 def _overload_words(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -246,7 +249,7 @@ def _rl(document: Mapping[str, Any]) -> View:
     steady, mean = words(document["steady_step_s"], "s"), words(document["step_s"], "s")
     rest = "" if steady == mean else f", {steady} once the pipeline is full"
     where = (
-        f"generation and training take turns on {format_count(training['n_gpus'], 'GPU')}"
+        f"generation and training in turns on {format_count(training['n_gpus'], 'GPU')}"
         if document["colocated"]
         else f"generation on {format_count(generation['n_gpus'], 'GPU')}, training on {training['n_gpus']:,g}"
     )
@@ -257,7 +260,10 @@ def _rl(document: Mapping[str, Any]) -> View:
             f"{generation['replicas']:,} x {generation['layout']} to generate",
             f"{document['rollouts_per_step']:,} rollouts per step, policy lag at most {document['max_lag']}",
         ),
-        headline=f"A step takes {mean} on average{rest}; GPUs work {percent(document['busy_fraction'])} of the time.",
+        headline=headline_words(
+            f"RL of {short_model(document['model'])}, {where}",
+            f"{mean} a step on average{rest}, GPUs busy {percent(document['busy_fraction'])} of the time",
+        ),
         warnings=(_SATURATED["rl"],) if document["saturated"] else (),
         tiles=_rl_tiles(document),
         tile_heading="",

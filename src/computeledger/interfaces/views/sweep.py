@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.view import Table, View
 from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import anchor_words, words
+from computeledger.questions.wording import anchor_words, headline_words, short_model, words
 from computeledger.units import format_count
 
 #: What is asked, as it heads a column and as it is said in a title where all rows share it.
@@ -45,16 +45,17 @@ def view(answer: Answer, working: bool) -> View:
 
 
 def _headline(best: Sequence[Mapping[str, Any]]) -> str:
-    """The cheapest combination, where there are several to compare."""
+    """The cheapest combination, where there are several to compare; a sweep is at the medians and has no interval."""
     first = min(best, key=lambda one: float(one["usd_per_mtok_output"]))
-    cost = words(first["usd_per_mtok_output"], "USD/Mtok")
+    rank = f", the cheapest of {len(best):,}" if len(best) > 1 else ""
     place = f"{_combination(first)}, {first['layout']} at batch {first['batch']:,}"
-    return f"{'Cheapest output: ' if len(best) > 1 else ''}{place}: {cost}."
+    cost = words(first["usd_per_mtok_output"], "USD")
+    return headline_words(place, f"{cost} per million output tokens at the medians{rank}")
 
 
 def _combination(one: Mapping[str, Any]) -> str:
     come, written = (words(one[f"{name}_tokens"], "") for name in ("input", "output"))
-    return f"{one['model']} on {one['system']}, {one['precision']}, {come} tokens in, {written} out"
+    return f"{short_model(one['model'])} on {one['system']}, {one['precision']}, {come} tokens in, {written} out"
 
 
 def _tables(best: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.thinking import ways_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.think import ThinkAnswer
-from computeledger.questions.wording import interval_words, percent, words
+from computeledger.questions.wording import headline_words, interval_words, percent, words
 from computeledger.sources import load_sources
 from computeledger.units import PERCENT, format_count, format_si
 
@@ -23,16 +23,20 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     best, fast = document["cheapest"], document["fastest"]
     if best is None:
         top = document["front"][-1]
-        headline = f"No way reaches {target}; {_way(top)} comes to {percent(top['success'])}."
+        headline = headline_words(
+            f"{target} of {tasks}", f"no way reaches it, {_way(top)} comes to {percent(top['success'])}"
+        )
+        context = ""
         tiles: tuple[Tile, ...] = ()
     else:
         soon = fast["where_fastest"]
-        headline = (
-            f"At least cost {_way(best)}: {words(best['usd_per_task'], 'USD')} a task, and "
-            f"{percent(best['success'])} solved ({interval_words(best['success'], 'fraction')}). With the least wait "
-            f"{_way(fast)}: {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}."
-        )
         ranges = document["cheapest_ranges"]
+        said = f"{words(best['usd_per_task'], 'USD')} a task by {_way(best)}, the cheapest way"
+        headline = headline_words(f"{target} of {tasks}", said, ranges.get("usd_per_task"), "USD")
+        context = (
+            f"It solves {percent(best['success'])} ({interval_words(best['success'], 'fraction')}). With the least "
+            f"wait {_way(fast)}: {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}."
+        )
         tiles = (
             Tile(
                 "A task costs", words(best["usd_per_task"], "USD"), _range(ranges, "usd_per_task"), key="usd_per_task"
@@ -54,6 +58,7 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     return View(
         title=f"{target} of {tasks}: {format_count(document['ways_compared'], 'way')} compared",
         headline=headline,
+        context=context,
         tiles=tiles,
         plots=(_plot(answer, document),),
         tables=tuple(tables),

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.validation import columns_to_color, quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.validate import PriceCheckAnswer, ValidateAnswer
-from computeledger.questions.wording import percent, span, words
+from computeledger.questions.wording import headline_words, percent, span, words
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import NEW_PAIR
 from computeledger.validation.compare import Comparison
@@ -59,7 +59,8 @@ def view(answer: ValidateAnswer | PriceCheckAnswer, working: bool) -> View:
     return View(
         title="Predicted against measured",
         asked=(f"{len(comparison.rows):,} rows of {question.data or 'the shipped measurements'}",),
-        headline=_headline(document, quantities),
+        headline=_headline(document, quantities, question.data),
+        context=_in_sample(document, quantities),
         notes=(_MEANING, *([_FITTED] if working else []), *_anchor_words(document)),
         tiles=tuple(_tile(name, document[name]) for name in quantities),
         plots=tuple(_plots(comparison, quantities, colors)),
@@ -76,27 +77,39 @@ def view(answer: ValidateAnswer | PriceCheckAnswer, working: bool) -> View:
     )
 
 
-def _headline(document: Document, quantities: Sequence[str]) -> str:
+def _headline(document: Document, quantities: Sequence[str], data: str | None) -> str:
     """Errors on what was left out of the fit first; those on rows that it has seen are called so."""
+    subject = str(data) if data is not None else "The shipped measurements"
     if not quantities:
-        return "No row of this table could be predicted."
+        return headline_words(subject, "no row of this table could be predicted")
     name = quantities[0]
     one, found = document[name], document["rows"]["out_of_sample"]
     unseen, folds = (found[part].get(name) for part in ("unseen", "folds"))
     if unseen is not None and unseen["n"] == one["n"]:
-        return f"No fit has seen these rows: the {quantity_words(name)} is {_off(one)}."
-    said = []
+        return headline_words(subject, f"no fit has seen these rows, the {quantity_words(name)} is {_off(one)}")
     if folds is not None:
         left = " or ".join(LEFT_OUT_WORDS[part] for part in folds["left_out"])
-        said.append(
-            f"With {left}, the {quantity_words(name)} of these sources is {_off(folds)} ({folds['n']:,} figures)."
-        )
+        said = f"with {left}, the {quantity_words(name)} of these sources is {_off(folds)}"
+        return headline_words(subject, f"{said} ({folds['n']:,} figures)")
     if unseen is not None:
-        said.append(
-            f"On {format_count(unseen['n'], 'row')} that no fit has seen the {quantity_words(name)} is {_off(unseen)}."
-        )
-    shown = "All rows below" if said else f"The {quantity_words(name)} of these rows"
-    said.append(f"{shown}, most or all in the fit of the constants (in sample): {_off(one)}.")
+        rows = format_count(unseen["n"], "row")
+        return headline_words(subject, f"on {rows} that no fit has seen the {quantity_words(name)} is {_off(unseen)}")
+    seen = f"the {quantity_words(name)} of these rows, most or all in the fit of the constants (in sample)"
+    return headline_words(subject, f"{seen}: {_off(one)}")
+
+
+def _in_sample(document: Document, quantities: Sequence[str]) -> str:
+    """Errors on other rows that no fit has seen, and on all rows, where the headline is about a part of them."""
+    if not quantities:
+        return ""
+    name = quantities[0]
+    one, found = document[name], document["rows"]["out_of_sample"]
+    unseen, folds = (found[part].get(name) for part in ("unseen", "folds"))
+    if (unseen is None and folds is None) or (unseen is not None and unseen["n"] == one["n"]):
+        return ""
+    rows = "" if unseen is None or folds is None else format_count(unseen["n"], "row")
+    said = [f"On {rows} that no fit has seen the {quantity_words(name)} is {_off(unseen)}."] if rows else []
+    said.append(f"All rows below, most or all in the fit of the constants (in sample): {_off(one)}.")
     return " ".join(said)
 
 
@@ -239,7 +252,10 @@ def _prices(document: Document) -> View:
     errors = [Tile(f"median error, {said}", f"x{10 ** document[key]:.2f}") for key, said in _PRICE_ERRORS.items()]
     width = Tile("median width of the 90 % interval", f"x{10 ** document['median_width_log10_90']:.1f}")
     return View(
-        headline=f"Size from price on {document['n']:,} models, each left out in turn",
+        headline=headline_words(
+            f"Size from price, {document['n']:,} models each left out in turn",
+            f"active parameters off by x{10 ** document['median_abs_log10_error']:.2f} in the median",
+        ),
         tiles=(*inside, *errors, width),
         overline="validate --prices",
         tile_heading="",

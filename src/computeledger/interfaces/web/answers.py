@@ -114,7 +114,8 @@ def _line_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """The answer in one line, and what stands behind it."""
     page = page_named(name)
     view = page.view(_answer(page, dict(query)))
-    return _json({"headline": view.headline, "context": view.context})
+    right = "" if view.evidence is None else view.evidence.text
+    return _json({"headline": view.headline, "context": view.context, "evidence": right})
 
 
 def _has_working(answer: Answer) -> bool:

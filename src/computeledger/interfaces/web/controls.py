@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.fields import SWITCH, TEXT, WHOLE, Field, Record, fields_of
 from computeledger.interfaces.web.spec import Control
+from computeledger.validation.published.real_systems import real_systems
 
 _KINDS = {SWITCH: "switch", TEXT: "text"}
 
@@ -45,6 +46,27 @@ def control_of(one: Field, look: Mapping[str, Any]) -> Control:
     }
     name = one.name.replace("_", "-")
     return Control(**{"name": name, "label": one.label, **made, **look, "option": name})
+
+
+def real_presets(command: str, renamed: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
+    """Presets of the real systems that a command answers about; some controls have other names than their fields.
+
+    Examples
+    --------
+    >>> [one["model"] for one in real_presets("rl").values()]
+    ['deepseek-ai/DeepSeek-V3']
+    """
+    names = renamed or {}
+    return {
+        one.name: {
+            names.get(key, key): text for key, text in zip(map(_hyphened, one.asked), one.asked.values(), strict=True)
+        }
+        for one in real_systems(command)
+    }
+
+
+def _hyphened(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def choices(names: Callable[[], Iterable[str]], choice_of: Callable[[str], str], default: str) -> dict[str, Any]:

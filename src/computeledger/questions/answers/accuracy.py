@@ -48,6 +48,7 @@ class AccuracyAnswer(Answer):
             **comparison_document(self.comparison, by),
             "workload": self.question.workload,
             "left_out": left_out,
+            "n": len(self.table.rows),
             "n_sources": len({row["source"] for row in self.table.rows}),
             "date": self.table.date,
             "peers": {name: one.document(self.table.rows, by) for name, one in self.peers.items()},

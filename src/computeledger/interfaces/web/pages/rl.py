@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
-from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.controls import choices, controls_of, real_presets
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.questions.answers.rl.answer import answer_rl
@@ -44,6 +44,7 @@ PAGE = Page(
     "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer,
     presets={
         "Eight billion, one team": {},
+        **real_presets("rl", {"rollout-tokens": "rollout", "prompt-tokens": "prompt", "prompts-per-step": "prompts"}),
         "DeepSeek-R1 style on H800": {"model": "deepseek-ai/DeepSeek-V3", "system": "h800-nvl8", "gpus": "512",
                                       "rollout": "4K..10K", "prompts": "32", "steps": "10000"},
         "Asynchronous, two versions behind": {"max-lag": "2"},

@@ -11,7 +11,7 @@ from computeledger.fields import question_from
 from computeledger.interfaces.deployment_files import PASTED, given_by_text
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.web.ask import ask_question, boxes_of_question
-from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.controls import choices, controls_of, real_presets
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.serving.answer import answer_serve
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
@@ -81,6 +81,7 @@ PAGE = Page(
     _answer,
     read=_read,
     presets={
+        **real_presets("serve"),
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
         "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},
         "Slow mode: as cheap as it gets": {"system": "gb200-nvl72", "gpus": "72", "tpot": "0.2"},

@@ -3,6 +3,7 @@
 
 import { fetched as fetchedFrom } from "./fetching.js";
 import { controlsSheet } from "./sheet.js";
+import { parts, unbroken } from "./headline.js";
 import { dress, theme } from "./theme.js";
 
 const given = JSON.parse(document.getElementById("data").textContent);
@@ -218,7 +219,7 @@ let far = 0;
 function computing(text) {
   byId("computing").textContent = text;
   byId("computing").hidden = !text;
-  byId("headline").hidden = byId("context").hidden = Boolean(text);
+  for (const one of ["headline", "context", "evidence"]) byId(one).classList.toggle("waits", Boolean(text));
 }
 
 function tellFar({ done, total, what } = { done: 0, total: 0, what: "" }) {
@@ -356,15 +357,13 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-// a unit stays with its number, and "GPU-hours" in one piece
-const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011");
-
 async function show(view, other) {
   complain(null);
   computing("");
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
-  byId("headline").textContent = unbroken(view.headline);
+  byId("headline").replaceChildren(...parts(view.headline));
   byId("context").textContent = unbroken(view.context);
+  tellEvidence(view.evidence);
   byId("command").textContent = view.command;
   byId("how-working").hidden = !view.tiles.some((one) => one.key);
   byId("get-plan").hidden = view.plan === null;
@@ -385,6 +384,20 @@ async function show(view, other) {
   await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
+}
+
+// whether the answer is right: one line, and below it the nearest measurements; what a reader opened stays open
+function tellEvidence(evidence) {
+  const place = byId("evidence");
+  place.hidden = evidence === null;
+  if (evidence === null) return;
+  byId("evidence-text").textContent = unbroken(evidence.text);
+  place.querySelector(".tables").replaceChildren(...evidence.tables.map((one) => table(one, "")));
+  const links = evidence.address ? [element("a", { href: evidence.address }, "All measurements like this one")] : [];
+  const command = evidence.command ? [links.length ? ", or " : "All of them: ", element("code", {}, evidence.command)] : [];
+  byId("evidence-details").textContent = unbroken(evidence.details);
+  byId("evidence-links").replaceChildren(...links, ...command);
+  place.classList.toggle("bare", !evidence.tables.length && !evidence.command);
 }
 
 // two scenarios side by side are measured by the same rule; an axis that only orders rows stays

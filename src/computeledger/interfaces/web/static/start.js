@@ -1,16 +1,7 @@
 // The start page: each question is asked as the page loads, one after the other, and its answer put beside it.
 import { fetched } from "./fetching.js";
+import { parts } from "./headline.js";
 import { dress } from "./theme.js";
-
-// a quantity stays with its unit, and the interval reads as one piece
-function line(text) {
-  const [, said, band] = /^(.*?)( \(90\s%:.*\))?$/s.exec(text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011"));
-  if (!band) return [said];
-  const small = document.createElement("span");
-  small.className = "band";
-  small.textContent = band.trim();
-  return [`${said} `, small];
-}
 
 async function answer(link) {
   const place = link.querySelector(".said");
@@ -18,7 +9,7 @@ async function answer(link) {
   place.dataset.waits = "on";
   try {
     const { headline } = await fetched(link.dataset.line, undefined, {}, tell);
-    place.replaceChildren(...line(headline));
+    place.replaceChildren(...parts(headline));
     delete place.dataset.waits;
     return true;
   } catch (error) {

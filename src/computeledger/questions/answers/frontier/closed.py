@@ -22,6 +22,7 @@ from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.document import document
 from computeledger.questions.sheet import SheetQuestion
+from computeledger.validation.prices_near import sizes_by_price
 
 #: Unit of each figure.
 UNITS = {
@@ -78,7 +79,13 @@ class ClosedModelAnswer(Answer):
             "conflicts": list(self.conflicts),
             "would_narrow": [document(one) for one in self.narrowings],
             "assumptions": self._assumptions(),
+            **self._alike(),
         }
+
+    def _alike(self) -> dict[str, Any]:
+        """Open models that are sold at about its price, where that is known."""
+        price = self.scraps.usd_per_mtok
+        return {} if price is None else {"measured_alike": document(sizes_by_price(*price))}
 
     def _clue(self, one: Pull) -> dict[str, Any]:
         return {

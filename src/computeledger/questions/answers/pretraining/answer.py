@@ -154,7 +154,7 @@ class PretrainAnswer(Answer):
         document["framework"] = documents.framework_document(self.question.stack, self.layout)
         batch = self.result.scenario.batch
         document["memory_ratio"] = documents.memory_ratio_document(batch, self.question.stack)
-        document |= documents.confidence_document(self.result.scenario, system, self.question.stack)
+        document |= documents.confidence_document(self.result, system, self.question.stack)
         if self.anchored is not None:
             document["anchor"] = documents.anchor_document(self.anchored)
         document |= _routing(self) | _beside(self)

@@ -20,8 +20,9 @@ from computeledger.physics.training.documents import Documents
 from computeledger.physics.training.memory import is_accounted
 from computeledger.physics.training.memory_phases import stage_phases
 from computeledger.questions.answers.pretraining.stages import TrainedStage
-from computeledger.questions.document import lora_document, picked
+from computeledger.questions.document import document, lora_document, picked
 from computeledger.units import DAY_S, HOUR_S
+from computeledger.validation.accuracy.nearest import Wanted, nearest_figures
 from computeledger.workloads.anchor_fit import ends
 from computeledger.workloads.frameworks import USUAL_STACK, load_framework
 from computeledger.workloads.pretraining.advice import Advice, Remedy, step_share_words, what_binds
@@ -138,11 +139,19 @@ def framework_document(framework: str, layout: Layout) -> dict[str, Any]:
     return {"id": found.id, "name": found.name, "layout": found.written(layout)}
 
 
-def confidence_document(scenario: PretrainingScenario, system: System, framework: str) -> dict[str, Any]:
+def confidence_document(result: PretrainingResult, system: System, framework: str) -> dict[str, Any]:
     """The class that an answer's interval comes from, and the measurements that are most like the question."""
+    scenario = result.scenario
     held, alike = confidence_of(scenario, system), measured_alike(scenario, system, framework)
     interval = {"class": held.name, "why": held.sentence}
-    return {"interval": interval} | ({} if alike is None else {"measured_alike": asdict(alike)})
+    if alike is None:
+        return {"interval": interval}
+    kind = "moe" if scenario.model.is_moe else "dense"
+    wanted = Wanted(
+        "training", scenario.model.id, system.accelerator.id, framework, ("step_time",), chosen=(("class", kind),)
+    )
+    near = nearest_figures(wanted, {"step_time": median(result.step_s)})
+    return {"interval": interval, "measured_alike": {**asdict(alike), **document(near)}}
 
 
 def goodput_document(run: EffectiveRun) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from computeledger.questions.document import document, picked
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.invert import InvertQuestion
 from computeledger.units import format_si
+from computeledger.validation.prices_near import sizes_by_price
 
 #: Below so many effective samples the weights are rough.
 FEW_SAMPLES = 200
@@ -81,6 +82,7 @@ class InvertAnswer(Answer):
         }
         said["size_times_margin"] = _line(clues)
         said["assumptions"] = _assumptions(found, clues)
+        said["measured_alike"] = document(sizes_by_price(base["input"], base["output"]))
         if working:
             said["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
         return said

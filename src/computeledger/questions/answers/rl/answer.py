@@ -205,6 +205,7 @@ class RLAnswer(Answer):
         document |= {"price": setting.price_ground, "backend": question.settled.backend}
         document["assumptions"] = _assumptions(question)
         document["interval"] = documents.interval_document(setting.run.confidence, question.settled.framework)
+        document["measured_alike"] = documents.alike_document(run, document["model"], document["accelerator"])
         if working:
             document["working"] = working_document(rl_figures(run), setting.price_ground)
             document["efficiency"] = _factors()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from computeledger.facts.architecture import Lora
 from computeledger.fields import MOST_COUNT
 from computeledger.frontier.text import epochs
 from computeledger.physics.parallelism import Layout
-from computeledger.questions.document import lora_document, picked
+from computeledger.questions.document import document, lora_document, picked
+from computeledger.validation.accuracy.nearest import Wanted, nearest_figures
+from computeledger.validation.accuracy.table import errors_of, published
 from computeledger.workloads.questions.rl import RLQuestion
 from computeledger.workloads.result import quantity
 from computeledger.workloads.rl.confidence import RL_CLASSES, framework_effect, rests_on
@@ -192,6 +194,15 @@ def next_gpu_document(saved: Mapping[str, MoreUnits]) -> dict[str, Any]:
 def interval_document(name: str, framework: str) -> dict[str, str]:
     """Class of the step's interval, and what it rests on."""
     return {"class": name, **({} if name not in RL_CLASSES else {"rests_on": rests_on(name, framework)})}
+
+
+def alike_document(run: RunCost, model: str, chip: str) -> dict[str, Any]:
+    """Measured steps of runs whose halves take turns, or run at once, as those of this one, and the nearest of them."""
+    step_s, kind = median(run.result.step_s), "asynchronous" if run.result.scenario.split.max_lag else "synchronous"
+    rows = published("rl").promised().chosen(**{"class": [kind]}).rows
+    wanted = Wanted("rl", model, chip, rows[0]["engine"], ("step_time",), chosen=(("class", kind),))
+    near = nearest_figures(wanted, {"step_time": step_s})
+    return {"what": f"{kind} steps of {rows[0]['engine']}", **asdict(errors_of(rows)), **document(near)}
 
 
 def option_document(option: SplitOption) -> dict[str, Any]:

@@ -171,7 +171,9 @@ class ServeAnswer(ServingAnswer):
             ),
         }
         document |= settings_document(question, chip, median(self.result.scenario.waiting))
-        document |= alike_document(question, setting.system, setting.interval)
+        medians = {"tpot": median(self.result.tpot_s)} if document["tpot_s"] is not None else {}
+        medians |= {"ttft": median(self.result.ttft_s)}
+        document |= alike_document(question, setting, medians, document["model"])
         document["assumptions"] = documents.serving_assumptions(setting.at_median.host.buffers)
         if question.is_searched:
             document["assumptions"] |= aim_of_the_search(question, self.chosen.tpot_s)

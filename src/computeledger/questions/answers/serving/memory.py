@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
@@ -23,8 +23,11 @@ from computeledger.questions.answer import Answer, from_python, remarked
 from computeledger.questions.answers.serving.document import precision_document, serving_assumptions
 from computeledger.questions.answers.serving.images import tokens_document
 from computeledger.questions.answers.serving.launch import MOST_FRACTION, load_problem, loads_fp8, told_of_adapters
+from computeledger.questions.document import document as as_document
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.memory import MemoryQuestion
+from computeledger.validation.accuracy.nearest import Wanted, nearest_figures
+from computeledger.validation.accuracy.table import errors_of, published
 from computeledger.workloads.engines import default_engine, default_file, engines, precision_on
 from computeledger.workloads.engines.engine import Engine, Launch
 from computeledger.workloads.figures import memory_figure
@@ -40,6 +43,9 @@ _USUAL_FILES = ("gguf-q8_0", "gguf-q4_k_m")
 _MOST_DOMAINS = 4
 #: Longest context that is looked for where the configuration names none [token].
 _LONGEST_CONTEXT = 2**24
+
+#: What engines report that weights take, once they have started.
+_WEIGHTS = "weights_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +119,19 @@ class MemoryAnswer(Answer):
             "fits": [one.to_dict() for one in self.fits],
             "assumptions": serving_assumptions(engines()[shown.engine].buffers),
         }
+        if self.best is not None:
+            document["measured_alike"] = _alike(self.best, self.model.id)
         if seen := tokens_document(self.question, self.model):
             document["images"] = seen
         return remarked(document | parts, self.remarks)
+
+
+def _alike(best: Fit, model: str) -> dict[str, Any]:
+    """Weights as engines report them once they have started, and those of the nearest models."""
+    rows = [row for row in published("memory").promised().rows if row["quantity"] == _WEIGHTS]
+    wanted = Wanted("memory", model, best.chip.id, best.engine, (_WEIGHTS,))
+    near = nearest_figures(wanted, {_WEIGHTS: float(best.memory.weights_bytes)})
+    return {**asdict(errors_of(rows)), **as_document(near)}
 
 
 def memory(question: MemoryQuestion | None = None, /, **given: Given) -> MemoryAnswer:

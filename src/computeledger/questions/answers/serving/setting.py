@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,9 +29,11 @@ from computeledger.questions.answer import Answer, Quantity, file_remarks, syste
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
 from computeledger.questions.answers.serving.images import image_remarks
 from computeledger.questions.answers.setup import draw_machine, price_of
+from computeledger.questions.document import document
 from computeledger.simulation.serving.promise import Promises
 from computeledger.simulation.serving.workload import Workload, read_workload, with_workload
 from computeledger.units import format_count, format_si
+from computeledger.validation.accuracy.nearest import Wanted, nearest_figures
 from computeledger.validation.accuracy.table import FEWEST_FIGURES, measured_alike, published
 from computeledger.workloads.engines import constants_of, reads_prompts_first
 from computeledger.workloads.engines.releases import release_at
@@ -301,8 +304,11 @@ def _of_percentiles(promises: Promises) -> str:
 _OF_TIMES = {"ttft_s": "those of first tokens", "tpot_s": "those of times per token"}
 
 
-def alike_document(question: ServeQuestion, system: System, interval: Interval | None) -> dict[str, Any]:
-    """Measurements that are most like the question, and how well they were predicted."""
+def alike_document(
+    question: ServeQuestion, setting: Setting, medians: Mapping[str, float], model: str
+) -> dict[str, Any]:
+    """Measurements that are most like the question, how well they were predicted, and the nearest to the answer."""
+    system, interval = setting.system, setting.interval
     if interval is None:
         return {}
     chip = system.accelerator.id
@@ -310,7 +316,12 @@ def alike_document(question: ServeQuestion, system: System, interval: Interval |
     tuning = question.tuning if is_recipe else DEFAULT_TUNING
     load = "burst" if interval.name.startswith(BURST) else "clients"
     found = measured_alike(tuning, question.engine, chip, load)
-    return {"measured_alike": asdict(found)} if found is not None else {}
+    if found is None:
+        return {}
+    wanted = Wanted(
+        found.workload, model, chip, question.engine, tuple(medians), found.what.split()[0], (("load", found.load),)
+    )
+    return {"measured_alike": {**asdict(found), **document(nearest_figures(wanted, medians))}}
 
 
 def engine_remarks(question: ServeQuestion, system: System) -> list[str]:

@@ -1,0 +1,237 @@
+"""Whether an answer is right: measurements like it, how far off they were predicted, and the nearest of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.errors import InputError
+from computeledger.facts.load import load_accelerator
+from computeledger.interfaces.plots.validation import quantity_words
+from computeledger.interfaces.view import Cell, Evidence, Table, cited
+from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
+from computeledger.questions.answers.accuracy import errors_by_workload
+from computeledger.questions.wording import accuracy_command, alike_words, percent, short_model, span, words
+from computeledger.units import format_count
+
+Document = Mapping[str, Any]
+_NEAREST = ("of", "measured #", "predicted #", "off by #", "source")
+_NOTE = "predicted: with the measurement left out of the fit; nearest by model, chip and engine, then by size"
+_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+):([^@]+)@.*")
+#: Answers that nothing was measured of: what they rest on instead.
+_NONE = {
+    "AllocateAnswer": "No measurement of such a split exists. The loss laws were fitted by their authors to small "
+    "runs, and nobody has trained both sides of a split.",
+    "BillAnswer": "Nothing is predicted here: prices are as their sheets state them.",
+    "ChipsAnswer": "Nothing is predicted here: each figure is as its source states it.",
+    "ClaimAnswer": "No measurement of the site exists beside the data that are shown.",
+    "CostAnswer": "No measurement exists of what an owner pays: prices, power and life of hardware are published or "
+    "assumed, each with its source.",
+    "DiffAnswer": "Nothing is predicted here: each figure is as its source states it.",
+    "FactsAnswer": "Nothing is predicted here: each figure is as its source states it.",
+    "FlopSheetAnswer": "No measurement of the run's FLOP exists: the sides below are held against one another.",
+    "ForecastAnswer": "No run of that size has been measured. `computeledger frontier backtest` holds such forecasts "
+    "against what came.",
+    "GrowthAnswer": "Growth to come cannot be measured. `computeledger frontier backtest` holds such forecasts against "
+    "what came.",
+    "LabAnswer": "No lab publishes its fleet: what the data name is a lower bound.",
+    "LabsAnswer": "No lab publishes its fleet: these are estimates by others, with their intervals.",
+    "ModelAnswer": "Nothing is predicted here: each figure is as its source states it.",
+    "PriceHistoryAnswer": "Nothing is predicted here: prices are as their sheets state them.",
+    "PriceSheetAnswer": "Nothing is predicted here: prices are as their sheets state them.",
+    "QualityAnswer": "Nothing was measured beside the published scores: ability is fitted to these.",
+    "QualityPriceAnswer": "Nothing was measured beside the published scores and prices that are shown.",
+    "RouteAnswer": "No measured run of such a task is shipped: `computeledger route --attempts FILE --check` holds "
+    "policies against your own.",
+    "ScheduleAnswer": "No measurement exists: the days of each step are those given.",
+    "SearchAnswer": "Nothing is predicted here: each figure is as its source states it.",
+    "SitesAnswer": "No measurement of a site exists beside its data: what is counted here is held against what the "
+    "data publish, below.",
+    "SourceAnswer": "Nothing is predicted here: this is what the source states.",
+    "SpreadAnswer": "No measured run over such links exists: the time of an exchange is bytes over rate.",
+    "ThinkAnswer": "No measured run of these ways is shipped beside the published scores that they start from.",
+}
+#: Answers that are made of parts which were measured: what is said of the whole, and which parts.
+_OF_PARTS = {
+    "CompareAnswer": ("No measurement of a whole offer exists: its times are those of serving.", "serving"),
+    "PlanAnswer": ("No whole life of a model was measured; its parts were.", "training", "rl", "serving"),
+    "PriceFloorAnswer": ("No provider publishes its cost: the times behind it are those of serving.", "serving"),
+    "SimulateRLAnswer": ("No measurement of these queues exists: the times of a step are those of RL runs.", "rl"),
+    "SimulateServeAnswer": ("No measurement of a fleet under this load exists: its steps are those of serving.",
+                            "serving"),
+    "SweepAnswer": ("Each row is an answer of `computeledger serve`.", "serving", "local"),
+    "SystemsAnswer": ("No measurement of a run on such a site exists: its steps are those of training.", "training"),
+}  # fmt: skip
+#: Parts of the table of accuracy.
+_PARTS = {
+    "training": "training, time of a step",
+    "rl": "RL, time of a step",
+    "serving": "serving, time of a token",
+    "local": "local engines, time of a token",
+}
+
+
+def unmeasured(name: str) -> Evidence | None:
+    """That a kind of answer was not measured, and what is known of its parts; None of what itself is a check.
+
+    Examples
+    --------
+    >>> unmeasured("ForecastAnswer").text.startswith("No run of that size has been measured.")
+    True
+    >>> unmeasured("AccuracyAnswer") is None
+    True
+    """
+    if name in _OF_PARTS:
+        text, *workloads = _OF_PARTS[name]
+        return parts_evidence(text, *workloads)
+    return Evidence(_NONE[name]) if name in _NONE else None
+
+
+def serving_evidence(document: Document) -> Evidence:
+    """Of a deployment: times per token and to the first token of deployments like it."""
+    alike = document.get("measured_alike")
+    if alike is None:
+        return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
+    errors = [f"{percent(alike['steps']['median_abs_error'])} for a token"]
+    errors += [f"{percent(alike['ttft'])} for the first token"] if alike["ttft"] is not None else []
+    text = f"{alike['n']:,} measurements like this one: median error {', '.join(errors)}. {_own_words(alike, document)}"
+    said = alike_words(alike)
+    details = f"{said[:1].upper()}{said[1:]}."
+    return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), _nearest(alike))
+
+
+def training_evidence(document: Document) -> Evidence:
+    """Of a training run: times of a step of runs like it."""
+    alike = document.get("measured_alike")
+    if alike is None:
+        return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
+    sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
+    said = f"{alike['n']:,} runs like this one: median error {percent(alike['step'])} for a step"
+    details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
+    return _of_workload((f"{said}. {_own_words(alike, document)}", details), alike, "training")
+
+
+def rl_evidence(document: Document) -> Evidence:
+    """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
+    alike = document["measured_alike"]
+    sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
+    said = f"{alike['n']:,} measured steps like this one: median error {percent(alike['median_abs_error'])}"
+    held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
+    what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
+    details = f"{what}{sources}, each left out of the fit that predicts it; {held}."
+    return _of_workload((f"{said}. {_own_words(alike, document)}", details), alike, "rl")
+
+
+def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evidence:
+    command = f"computeledger accuracy --workload {workload}"
+    return Evidence(*said, command, workload_address(workload), _nearest(alike))
+
+
+def _own_words(alike: Document, document: Document) -> str:
+    """Whether the answer's own model on its own chip was measured."""
+    n, chip = alike["n_same_model_and_chip"], _chip(document["accelerator"])
+    model = short_model(document["model"])
+    if not n:
+        return f"No measurement is of {model} on {chip}."
+    return f"{format_count(n, 'measurement')} {'is' if n == 1 else 'are'} of {model}, or its shape, on {chip}."
+
+
+def _nearest(alike: Document) -> tuple[Table, ...]:
+    near: Sequence[Document] = alike["nearest"]
+    return (Table("The nearest measurements", _NEAREST, [_row(one) for one in near], note=_NOTE),) if near else ()
+
+
+def _row(one: Document) -> list[str | Cell]:
+    where = ", ".join(part for part in (_chip(one["accelerator"]), one["engine"]) if part)
+    return [
+        Cell(f"{short_model(one['model'])} on {where}", below=quantity_words(one["quantity"])),
+        words(one["measured"], one["unit"]),
+        Cell(words(one["p50"], one["unit"]), below=span(one["p05"], one["p95"], one["unit"])),
+        _off(one["error_fraction"]),
+        Cell(one["source"], _url(one["url"])),
+    ]
+
+
+def _off(error: float) -> str:
+    """How far a prediction is off, and to which side."""
+    return f"{'+' if error > 0 else chr(0x2212)}{percent(abs(error))}"
+
+
+def _chip(name: str) -> str:
+    """Short name of a chip that the facts know."""
+    try:
+        return load_accelerator(name).short_name or name
+    except InputError:
+        return name
+
+
+def _url(url: str) -> str:
+    """Address of a source: as it is, or of the file in a public repository that it names."""
+    if url.startswith(("https://", "http://")):
+        return url
+    found = _REPOSITORY.fullmatch(url)
+    return f"https://github.com/{found[1]}/blob/HEAD/{found[2]}" if found else ""
+
+
+def memory_evidence(document: Document) -> Evidence:
+    """Of memory: what engines reported that weights take, once they had started."""
+    alike = document.get("measured_alike")
+    if alike is None:
+        return Evidence("Nothing fits, so that there is nothing to hold against measurements.")
+    said = (
+        f"{alike['n']:,} sizes of weights as engines reported them: median error {percent(alike['median_abs_error'])}."
+    )
+    details = f"From {alike['sources']} sources, each model left out of the fit that predicts it."
+    return _of_workload((said, details), alike, "memory")
+
+
+def price_evidence(document: Document) -> Evidence:
+    """Of a price: open models of known size, each told from the prices of the others."""
+    alike = document.get("measured_alike")
+    if alike is None:
+        return Evidence("No price is given, and only sizes by price are held against published ones.")
+    held = percent(alike["coverage_90"])
+    said = (
+        f"{alike['n']} open models of known size, told by their prices alone: active parameters are off by a factor of "
+        f"{alike['median_error_ratio']:.3g} in the median."
+    )
+    details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
+    rows: list[list[str | Cell]] = [
+        [
+            Cell(one["model"], below=_prices(one)),
+            words(one["measured"], "params"),
+            Cell(words(one["p50"], "params"), below=span(one["p05"], one["p95"], "params")),
+            _off(one["error_fraction"]),
+            cited(one["source"], ""),
+        ]
+        for one in alike["nearest"]
+    ]
+    columns = ("sold at about this price", "published #", "by price #", "off by #", "source")
+    table = Table(
+        "The nearest prices", columns, rows, note="active parameters; by price: from the prices of all others"
+    )
+    return Evidence(said, details, "computeledger validate --prices", "", (table,))
+
+
+def _prices(one: Document) -> str:
+    come, go = (words(one[f"usd_per_mtok_{kind}"], "USD") for kind in ("input", "output"))
+    return f"{come} and {go} per Mtok"
+
+
+def parts_evidence(text: str, *workloads: str) -> Evidence:
+    """Of an answer made of parts of which each was measured, though nobody measured the whole."""
+    found = errors_by_workload()
+    rows: list[list[str | Cell]] = [
+        [
+            _PARTS[name],
+            f"{found[name].n:,}",
+            percent(found[name].median_abs_error),
+            percent(found[name].coverage_90),
+        ]
+        for name in workloads
+    ]
+    columns = ("part", "measurements #", "median error #", "90 % interval held #")
+    note = "each measurement left out of the fit that predicts it"
+    table = Table("How far off its parts are", columns, rows, note=note)
+    return Evidence(text, "", "computeledger accuracy", workload_address(workloads[0]), (table,))

@@ -1,0 +1,11 @@
+// A headline in two parts: what is said, and its interval as one quiet piece; a quantity stays with its unit.
+export const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011");
+
+export function parts(text) {
+  const [, said, band] = /^(.*?)( \(90\s%:.*\))?$/s.exec(unbroken(text));
+  if (!band) return [said];
+  const small = document.createElement("span");
+  small.className = "band";
+  small.textContent = band.trim();
+  return [`${said} `, small];
+}

@@ -1,0 +1,139 @@
+"""The measured figures that are nearest an answer: by model, chip and engine, then by size."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from computeledger.errors import InputError
+from computeledger.facts.load import load_accelerator, load_model
+from computeledger.validation.accuracy.table import family_of, published
+from computeledger.workloads.serving.intervals import model_family
+
+#: Measured figures that are named beside an answer.
+NEAREST = 3
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A measured figure, and what was predicted for it with it left out of the fit."""
+
+    source: str
+    url: str
+    model: str
+    accelerator: str
+    engine: str
+    quantity: str
+    unit: str
+    measured: float
+    p05: float
+    p50: float
+    p95: float
+    error_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """How many figures are of the answer's own chip and a model of its shape, and those that are nearest to it."""
+
+    n_same_model_and_chip: int
+    nearest: tuple[Neighbour, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an answer is of: which part of the table, its labels, and its medians by quantity, the most telling first.
+
+    ``chosen`` are columns of the table with the value that a figure must have to be compared.
+    """
+
+    workload: str
+    model: str
+    accelerator: str
+    engine: str
+    quantities: tuple[str, ...]
+    tuning: str = ""
+    chosen: tuple[tuple[str, str], ...] = ()
+
+
+def nearest_figures(wanted: Wanted, medians: Mapping[str, float]) -> Near:
+    """Find the figures of the nearest model, chip and engine, of each source one, and among these the nearest size.
+
+    Sizes are compared as predicted, so that no figure is named for being predicted well.
+
+    Examples
+    --------
+    >>> asked = Wanted("training", "meta-llama/Meta-Llama-3.1-8B", "h100-sxm5-80gb", "torchtitan", ("step_time",))
+    >>> found = nearest_figures(asked, {"step_time": 2.0})
+    >>> found.n_same_model_and_chip > 5, [one.model for one in found.nearest][:2]
+    (True, ['meta-llama/Meta-Llama-3.1-8B', 'meta-llama/Meta-Llama-3.1-8B'])
+    """
+    n_same, rows = _candidates(wanted)
+
+    def distance(ranked: tuple[float, Row]) -> tuple[float, float]:
+        labels, row = ranked
+        return labels, abs(math.log(float(row["p50"]) / medians[row["quantity"]]))
+
+    others: dict[tuple[str, ...], Row] = {}
+    for _, row in sorted(rows, key=distance):
+        others.setdefault(_deployment(row), row)
+    return Near(n_same, tuple(_neighbour(row) for row in list(others.values())[:NEAREST]))
+
+
+@functools.lru_cache(maxsize=256)
+def _candidates(wanted: Wanted) -> tuple[int, Sequence[tuple[float, Row]]]:
+    """Figures of the answer's own model and chip, and rows that may be nearest: by labels, as far as the third goes."""
+    table = published(wanted.workload, wanted.tuning).promised()
+    table = table.chosen(**{name: [value] for name, value in wanted.chosen})
+    shape = _shape(wanted.model)
+    n_same = sum(row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape for row in table.rows)
+    ranked = sorted(
+        ((_unlike(row, wanted), row) for row in table.rows if row["quantity"] in wanted.quantities),
+        key=lambda pair: pair[0],
+    )
+    firsts = list({_deployment(row): labels for labels, row in reversed(ranked)}.values())
+    farthest = sorted(firsts)[:NEAREST][-1] if firsts else 0.0
+    return n_same, [pair for pair in ranked if pair[0] <= farthest]
+
+
+def _deployment(row: Row) -> tuple[str, ...]:
+    """What one source measured of one model on one chip: one figure of it is enough."""
+    return row["source"], _shape(row["model"]), row["accelerator"], row["engine"]
+
+
+def _unlike(row: Row, wanted: Wanted) -> float:
+    """How far labels are apart: a model of the series or a chip of the family is half of another one."""
+    is_same = _shape(row["model"]) == _shape(wanted.model)
+    model = 0.0 if is_same else 0.5 if family_of(row["model"]) == family_of(wanted.model) else 1.0
+    is_same = row["accelerator"] == wanted.accelerator
+    chip = 0.0 if is_same else 0.5 if _chip_family(row["accelerator"]) == _chip_family(wanted.accelerator) else 1.0
+    engine = 0.5 * (row["engine"] != wanted.engine)
+    other = 0.25 * wanted.quantities.index(row["quantity"])
+    return model + chip + engine + other
+
+
+@functools.cache
+def _shape(name: str) -> str:
+    """Shape of a model, which its other versions and formats share; of one that the facts do not name, its own name."""
+    try:
+        return model_family(load_model(name))
+    except InputError:
+        return name
+
+
+@functools.cache
+def _chip_family(name: str) -> str:
+    """Family of a chip; of one that the facts do not name, or give no family, its own name."""
+    try:
+        return load_accelerator(name).family or name
+    except InputError:
+        return name
+
+
+def _neighbour(row: Row) -> Neighbour:
+    low, middle, high, measured = (float(row[name]) for name in ("p05", "p50", "p95", "measured"))
+    labels = {name: row[name] for name in ("source", "url", "model", "accelerator", "engine", "quantity", "unit")}
+    return Neighbour(**labels, measured=measured, p05=low, p50=middle, p95=high, error_fraction=middle / measured - 1)

@@ -1,0 +1,71 @@
+"""Is it right: beside every answer what was measured of its kind, or that nothing was; published beside modelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import computeledger as cl
+from computeledger.interfaces.view import Cell, View
+from computeledger.interfaces.views import _MODULES
+from computeledger.interfaces.views.evidence import unmeasured
+from computeledger.interfaces.web.app import create_app
+from computeledger.interfaces.web.pages import page_named
+from computeledger.validation.published.real_systems import real_systems
+
+#: Answers that are checks or measurements themselves, lists, or carry evidence of their own.
+_CHECKS = {
+    "AccuracyAnswer", "BacktestAnswer", "BooksAnswer", "CalibrateAnswer", "ClaimsAnswer", "CoverageAnswer",
+    "EntryAnswer", "FitAnswer", "GuideAnswer", "LawsAnswer", "PriceCheckAnswer", "PriceListAnswer", "PublishedAnswer",
+    "ReconcileAnswer", "RewardAnswer", "RouteCheckAnswer", "RunsAnswer", "ValidateAnswer",
+}  # fmt: skip
+_OWN = {"ClosedModelAnswer", "InvertAnswer", "MemoryAnswer", "PoolsAnswer", "PretrainAnswer", "QualitySizeAnswer",
+        "RLAnswer", "ServeAnswer"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app(), base_url="http://localhost")
+
+
+def test_every_kind_of_answer_says_whether_it_is_right() -> None:
+    kinds = set(_MODULES)
+    assert {name for name in kinds if unmeasured(name) is None} == _CHECKS | _OWN
+
+
+def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_each() -> None:
+    document = cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=16).to_dict()
+    near = document["measured_alike"]["nearest"]
+    assert len(near) == 3 and all(one["url"].startswith("https://") for one in near)
+    assert all(one["p05"] < one["p50"] < one["p95"] and one["measured"] > 0 for one in near)
+    view: View = cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=16).view()
+    assert view.evidence is not None
+    alike = document["measured_alike"]
+    assert view.evidence.text.startswith(f"{alike['n']:,} measurements like this one: median error ")
+    assert [row[-1].href for row in view.evidence.tables[0].rows if isinstance(row[-1], Cell)] == [
+        one["url"] for one in near
+    ]
+
+
+def test_what_was_never_measured_is_said_plainly() -> None:
+    view: Any = cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, backend="ideal").view()
+    assert view.evidence.text.startswith("No measurement like this one exists")
+
+
+@pytest.mark.parametrize("page", ["serve", "rl"])
+def test_presets_of_real_systems_show_what_was_published_beside_what_is_modelled(page: str, client: TestClient) -> None:
+    """The published figures of each lie within a third of the modelled ones, and their table leads the page."""
+    for one in real_systems(page):
+        view = client.get(f"/view/{page}", params=dict(page_named(page).presets[one.name])).json()
+        table = view["tables"][0]
+        assert table["title"] == "Published beside modelled" and len(table["rows"]) == len(one.figures)
+        for row in table["rows"]:
+            published, modelled = (float(_number(text)) for text in (row[1], row[2]["text"]))
+            assert modelled == pytest.approx(published, rel=0.34)
+
+
+def _number(text: str) -> float:
+    digits = text.replace("\u00a0", " ").split()[0].replace(",", "")
+    return float(digits.rstrip("K")) * (1000 if digits.endswith("K") else 1)
