@@ -55,7 +55,7 @@ def test_at_the_limit_an_encoder_takes_its_flop_and_spreads_evenly() -> None:
     machine, images = Machine(load_system("h100-nvl8"), IDEAL), images_of(MODEL)
     peak = machine.system.accelerator.peak("bf16")
     whole = float(np.asarray(total_s(encoding(images, 64.0, 4096, Layout(), machine))))
-    assert whole >= 64 * image_work(images).flop / peak
+    assert whole >= 64 * image_work(images).flop / peak * (1 - 1e-12)
     flop = [
         sum(
             float(np.asarray(one.flop)) for one in encoding(replace(images, spread=spread), 64.0, 4096, layout, machine)

@@ -438,7 +438,7 @@ def without_copies(model: Model) -> Model:
     --------
     >>> from computeledger.facts.load import load_model
     >>> few = replace(load_model("llama-3.1-8b"), adapters=Lora(16, served=ServedLoras(32, 8)))
-    >>> miss_fraction(few.adapters.served), miss_fraction(without_copies(few).adapters.served)
+    >>> round(miss_fraction(few.adapters.served), 3), miss_fraction(without_copies(few).adapters.served)
     (0.75, 0.0)
     """
     if model.adapters is None:
