@@ -11,7 +11,7 @@ import pytest
 from tests.interfaces.json_keys import KEPT, commands, folded, keys_of
 
 #: Answers that take seconds.
-_LONG = {"compare", "validate", "simulate-serve-load", "invert-sheet", "plan-text"}
+_LONG = {"compare", "compare-few", "validate", "simulate-serve-load", "invert-sheet", "plan-text"}
 _QUESTIONS = [
     pytest.param(name, arguments, id=name, marks=[pytest.mark.stress] if name in _LONG else [])
     for name, arguments in commands().items()

@@ -81,6 +81,7 @@ def test_a_fit_without_residuals_is_not_written(tmp_path: Path) -> None:
         fit(what="anchors", data=str(tmp_path))
 
 
+@pytest.mark.stress
 @pytest.mark.skipif(not (DATA / OPEN_TABLE).exists(), reason="the gathered figures lie beside the project")
 def test_the_shipped_spreads_are_near_what_the_fit_gives() -> None:
     made = fit_anchors(DATA, quick=True)

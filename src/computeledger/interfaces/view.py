@@ -118,15 +118,14 @@ def brief(view: View) -> str:
     >>> cost = Tile("Output", "$3.48/Mtok", "$2 – $6.58", key="usd_per_mtok_output")
     >>> brief(View("", tiles=(cost,), title="DeepSeek-V3 on 8 H200", main="usd_per_mtok_output"))
     '$3.48/Mtok ($2 to $6.58)  Output, DeepSeek-V3 on 8 H200'
-    >>> brief(View("58 facts differ, 19 are equal.", title="2025-03 and 2026-11"))
-    '58 facts differ, 19 are equal.  2025-03 and 2026-11'
+    >>> brief(View("2025-03 and 2026-11: 58 facts differ", title="2025-03 and 2026-11 (edition)"))
+    '2025-03 and 2026-11: 58 facts differ'
     """
     one = next((one for one in view.tiles if view.main and one.key == view.main), None)
-    if one is None:
-        said = view.headline, "" if view.title in view.headline else view.title
-    else:
-        said = f"{one.text} ({one.band})" if one.band else one.text, f"{one.label}, {view.title}"
-    return "  ".join(" ".join(text.replace(" \u2013 ", " to ").split()) for text in said if text)
+    said = [view.headline]
+    if one is not None:
+        said = [f"{one.text} ({one.band})" if one.band else one.text, f"{one.label}, {view.title}"]
+    return "  ".join(" ".join(text.replace(" \u2013 ", " to ").split()) for text in said)
 
 
 def tile(

@@ -48,9 +48,8 @@ def real_systems(command: str) -> tuple[RealSystem, ...]:
     >>> [one.figures[0].value for one in real_systems("serve")]
     [1814.0, 4548.0105]
     """
-    home = resources.files("computeledger.validation.published")
-    listed = tomllib.loads(home.joinpath("real_systems.toml").read_text("utf-8"))["system"]
-    return tuple(_read(one) for one in listed if one["command"] == command)
+    text = resources.files("computeledger.validation.published").joinpath("real_systems.toml").read_text("utf-8")
+    return tuple(_read(one) for one in tomllib.loads(text)["system"] if one["command"] == command)
 
 
 def real_system_of(question: Record, command: str) -> RealSystem | None:
