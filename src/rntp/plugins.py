@@ -25,10 +25,11 @@ from computeledger.files import open_user_file
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 REWARDS, POSITIONS, CORPORA = "rntp.rewards", "rntp.positions", "rntp.corpora"
-ENVIRONMENTS, JUDGES = "rntp.environments", "rntp.judges"
+ENVIRONMENTS, JUDGES, GRADED = "rntp.environments", "rntp.judges", "rntp.graded"
 #: What a name of each group stands for, as messages say it.
 WORDS = {
     REWARDS: "reward", POSITIONS: "position rule", CORPORA: "generator", ENVIRONMENTS: "environment", JUDGES: "judge",
+    GRADED: "graded answers",
 }  # fmt: skip
 _FORMS = "MODULE:FUNCTION or FILE.py:FUNCTION"
 

@@ -15,6 +15,7 @@ from rntp.arguments import grpo_config
 from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
 from rntp.episodes import Episodes
+from rntp.judges.answers import check_judges
 from rntp.models import marker_id, question_ids
 from rntp.positions import places, rule_of
 from rntp.problems import episode_seeds, problems
@@ -42,6 +43,7 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
         )
     check_lora(recipe.lora)
     check_trackers(recipe)
+    check_judges(recipe)
     if (
         recipe.positions.measured == MEASURED["proxy"]
         and not (recipe.folder / recipe.positions.proxy / "config.json").is_file()

@@ -14,18 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
-from computeledger.files import read_json_lines
 from rntp.lazy import Renewed
 from rntp.mixture import EpisodeSeed, Problem
-from rntp.recipe import EnvironmentSpec
+from rntp.recipe import DOMAIN, EnvironmentSpec, JudgeSpec
 from rntp.verify.engine import has_sandbox
 from rntp.verify.environments import Environment, mixture
 from rntp.verify.puzzles import generate, names
 from rntp.verify.task import Judge, Task, load_tasks
 from rntp.verify.text import scorer_of
 
-#: Names under which a task may bring its question.
-_QUESTIONS = ("prompt", "question")
 #: What a model has seen of the problems that it is evaluated on.
 SEEN = ("made anew", "held out", "trained on")
 #: Tokens of a question where no context bounds it.
@@ -52,7 +49,7 @@ def problems(
     """
     environment, question = _environment(spec, folder, held_out=held_out)
     domains = {task.domain for task in environment.tasks} or {"puzzle"}
-    if domains & {"code", "puzzle"} and not spec.judge and not has_sandbox():
+    if domains & {"code", "puzzle"} and (not spec.judge or spec.audit == DOMAIN) and not has_sandbox():
         raise InputError(
             f"environment {shown(spec.name)}: needs bubblewrap, and nothing is run without it "
             "(Debian: apt-get install bubblewrap)"
@@ -111,14 +108,29 @@ def _environment(spec: EnvironmentSpec, folder: Path, *, held_out: bool) -> tupl
         made = Environment(spec.name, 1.0, puzzle={"task": spec.puzzle, "config": dict(spec.config)})
         return made, _made_question
     path = folder / spec.tasks
-    judge = Judge(spec.judge, folder.resolve()) if spec.judge else None
-    if judge is not None:
-        scorer_of(judge)
+    judge = _judge(spec.judge, folder)
     every = tuple(replace(task, judge=judge) for task in load_tasks(path).values())
     if not every:
         raise InputError(f"environment {shown(spec.name)}: {path} has no task")
     trained, never = parted(every, spec.held_out_fraction)
-    return Environment(spec.name, 1.0, never if held_out else trained), _Written(spec.name, path)
+
+    def question(task: Task) -> str:
+        if not task.question:
+            name = re.sub(r"#\d+$", "", task.id.removeprefix(f"{spec.name}/"))
+            raise InputError(f"{path}: task {shown(name)} has no prompt: what the model is asked is needed")
+        return task.question
+
+    return Environment(spec.name, 1.0, never if held_out else trained), question
+
+
+def _judge(given: str | JudgeSpec, folder: Path) -> Judge | None:
+    """The function that scores the answers of a file; of a language model the name, by which no worker can judge."""
+    if isinstance(given, JudgeSpec):
+        return Judge(given.model, folder.resolve())
+    judge = Judge(given, folder.resolve()) if given else None
+    if judge is not None:
+        scorer_of(judge)
+    return judge
 
 
 def parted(tasks: Sequence[Task], held_out_fraction: float) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
@@ -163,19 +175,3 @@ def _made_question(task: Task) -> str:
     """Question of a puzzle."""
     config = json.dumps(task.spec.get("config", {}), sort_keys=True)
     return str(generate(task.spec["task"], task.spec["seed"], task.spec.get("index", 0), config)["question"])
-
-
-class _Written:
-    """Questions of a file of tasks."""
-
-    def __init__(self, environment: str, path: Path) -> None:
-        self._environment, self._path = environment, path
-        rows = (row for _, row in read_json_lines(path))  # every row was read as a task before
-        self._texts = {str(row["id"]): next((row[key] for key in _QUESTIONS if row.get(key)), None) for row in rows}
-
-    def __call__(self, task: Task) -> str:
-        name = re.sub(r"#\d+$", "", task.id.removeprefix(f"{self._environment}/"))
-        text = self._texts.get(name)
-        if not isinstance(text, str):
-            raise InputError(f"{self._path}: task {shown(name)} has no prompt: what the model is asked is needed")
-        return text

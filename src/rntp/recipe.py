@@ -18,6 +18,10 @@ REWARDS = (
 TOKEN_REWARDS = ("log-likelihood-gain", "probability", "token-accuracy", "entropy-weighted-gain")
 #: What an answer of text may be scored by; see :mod:`rntp.verify.text`.
 SCORERS = ("exact", "pattern", "prefix")
+#: Answers of known quality that ship.
+HARBOUR = "harbour"
+#: An audit by what the task's own domain does.
+DOMAIN = "domain"
 #: What a rule asks of a model, per token of a chunk: entropy of the prediction, spread of a group's rewards at each
 #: candidate, loss of a smaller model.
 MEASURED = {"entropy-band": "entropy", "learnability-band": "spread", "proxy": "proxy-loss"}
@@ -95,6 +99,36 @@ class CorpusSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeSpec:
+    """A language model that scores answers: a local Hugging Face folder, or an endpoint that serves one."""
+
+    model: str = ""
+    name: str = ""
+    prompt: str = ""
+    fenced: bool = True
+    scale: tuple[str, ...] = ("no", "yes")
+    read: str = field(default="auto", metadata=_among("auto", "probability", "reply"))
+    no_verdict: float | None = field(default=None, metadata=_within(0, 1))
+    verdict_tokens: int = field(default=16, metadata=_within(1, 2**16))
+    api: str = field(default="chat", metadata=_among("chat", "completions"))
+    key_variable: str = ""
+    timeout_s: float = field(default=60.0, metadata=_within(0.01, 1e4))
+    retries: int = field(default=2, metadata=_within(0, 16))
+    batch: int = field(default=8, metadata=_within(1, 1024))
+    graded: str = field(default="", metadata=_open(plugins.GRADED, "", HARBOUR), compare=False)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether an endpoint serves the model."""
+        return "://" in self.model
+
+    @property
+    def by_probability(self) -> bool:
+        """Whether the probabilities of the scale's words are read, in place of a reply."""
+        return self.read == "probability" or (self.read == "auto" and not self.is_served)
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
     """Verifiable tasks mixed into RL."""
 
@@ -105,7 +139,8 @@ class EnvironmentSpec:
     config: Mapping[str, Any] = field(default_factory=dict)
     answer_tokens: int = field(default=16, metadata=_within(1))
     held_out_fraction: float = field(default=0.1, metadata=_within(0, 0.9))
-    judge: str = field(default="", metadata=_open(plugins.JUDGES, "", *SCORERS))
+    judge: str | JudgeSpec = field(default="", metadata=_open(plugins.JUDGES, "", *SCORERS))
+    audit: str = field(default="", metadata=_open(plugins.JUDGES, "", DOMAIN, *SCORERS), compare=False)
     source: str = field(default="", metadata=_open(plugins.ENVIRONMENTS, ""))
     turns: int = field(default=8, metadata=_within(1))
     episode_tokens: int = field(default=0, metadata=_within(0))

@@ -21,6 +21,7 @@ from rntp.recipe import (
     RULES,
     TOKEN_REWARDS,
     EnvironmentSpec,
+    JudgeSpec,
     PositionSpec,
     Recipe,
     VllmSpec,
@@ -182,7 +183,9 @@ def own_code(recipe: Recipe) -> dict[str, str]:
     out = {}
     for label, spec, field in named:
         name, group = getattr(spec, field.name), field.metadata.get("group")
-        if group is not None and name and name not in field.metadata["choices"]:
+        if group is None or not field.compare or not isinstance(name, str) or not name:
+            continue
+        if name not in field.metadata["choices"]:
             found: Callable[..., Any] = resolve(group, name, recipe.folder, {})
             out[f"{label}.{field.name}"] = source_hash(found, name)
     return out
@@ -205,9 +208,9 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """A value as JSON and TOML can both write it; a bound that is none is left out."""
+    """A value as JSON and TOML can both write it; a bound or a value that is none is left out."""
     if isinstance(value, Mapping):
-        return {key: _written(one) for key, one in value.items() if one not in (-math.inf, math.inf)}
+        return {key: _written(one) for key, one in value.items() if one not in (None, -math.inf, math.inf)}
     return [_written(one) for one in value] if isinstance(value, list | tuple) else value
 
 
@@ -269,7 +272,8 @@ def _value(hint: Any, given: Any, bounds: Mapping[str, Any], place: tuple[str, s
     where, key = place
     label = f"[{where}] {key}" if where else key
     if isinstance(hint, types.UnionType):
-        hint = next(one for one in typing.get_args(hint) if one is not types.NoneType)
+        kinds = [one for one in typing.get_args(hint) if one is not types.NoneType]
+        hint = next((one for one in kinds if dataclasses.is_dataclass(one) == isinstance(given, Mapping)), kinds[0])
     if dataclasses.is_dataclass(hint):
         return record(typing.cast("type[Any]", hint), given, key)
     origin = typing.get_origin(hint)
@@ -420,11 +424,40 @@ def _environments(environments: Sequence[EnvironmentSpec]) -> Iterator[str]:
             yield f"[environments] name {shown(one.name)}: a name of its own is needed for each, and 'text' is text's"
         if bool(one.tasks) + bool(one.puzzle) + bool(one.source) != 1:
             yield f"[environments] {shown(one.name)}: one of tasks, puzzle and source is needed"
-        if one.judge and not one.tasks:
-            yield f"[environments] {shown(one.name)}: judge is for tasks; the others are scored by their own rules"
+        for key in ("judge", "audit"):
+            if getattr(one, key) and not one.tasks:
+                yield f"[environments] {shown(one.name)}: {key} is for tasks; the others are scored by their own rules"
+        if isinstance(one.judge, JudgeSpec):
+            yield from (f"[environments] {shown(one.name)}: judge: {said}" for said in _judge(one.judge))
         plain = EnvironmentSpec()
         for name in ("turns", "episode_tokens", "stop", "timeout_s"):
             if not one.source and getattr(one, name) != getattr(plain, name):
                 yield f"[environments] {shown(one.name)}: {name} is for an environment with source"
         if not one.weight:
             yield f"[environments] {shown(one.name)}: a weight above 0 is needed"
+
+
+def _judge(judge: JudgeSpec) -> Iterator[str]:
+    """What a judge that is a language model lacks, or is given and not for it."""
+    scheme, _, rest = judge.model.partition("://")
+    if not judge.model:
+        yield "model is needed: the folder of a model, or the address of an endpoint, http://HOST:PORT/v1"
+    elif judge.is_served:
+        if scheme not in ("http", "https") or not rest:
+            yield f"model {shown(judge.model)}: http://HOST:PORT/v1 or https://HOST/v1 is needed"
+        if "@" in rest.partition("/")[0]:
+            yield "model holds a name or a secret: key_variable names the environment variable that has it"
+        if not judge.name:
+            yield f"name is needed: what {shown(judge.model)} calls the model"
+        if judge.read == "probability":
+            yield "read 'probability' is for a folder; of an endpoint the 'reply' is read"
+    else:
+        plain = JudgeSpec()
+        for key in ("name", "key_variable", "api", "timeout_s", "retries"):
+            if getattr(judge, key) != getattr(plain, key):
+                yield f"{key} is for an endpoint, and model {shown(judge.model)} is a folder"
+    words = [one.casefold() for one in judge.scale]
+    if len(words) < 2 or len(set(words)) < len(words) or not all(one and one.split() == [one] for one in words):
+        yield f"scale {shown(list(judge.scale))}: two different words or more are needed, from worst to best"
+    if judge.prompt and "{answer}" not in judge.prompt:
+        yield f"prompt {shown(judge.prompt)}: {{answer}} is needed in it, and {{task}} where the judge must know it"

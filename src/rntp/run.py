@@ -56,8 +56,9 @@ from rntp.trainer import Extras, RntpTrainer
 #: Told the stage, its step, its steps, and figures of the step.
 Report = Callable[[str, int, int, Mapping[str, float]], None]
 PRETRAINING, LEARNING = "pretraining", "RL"
-#: Figures of a step that the summary gives for the first and the last tenth, beside rewards by source.
+#: Figures of a step that the summary gives for the first and the last tenth, and those that it gives by source.
 _SHOWN = ("gain", "reward", "reward_std", "thought/tokens", "thought/truncated_fraction", "answer/tokens", "loss")
+_BY_SOURCE = ("reward/", "audit/", "no_verdict_fraction/")
 #: One step of plain training is measured for so many of RL's, and at least so many in a run: beta rests on them, and at
 #: half a step of RL each they are 2.5 % of it.
 _STEPS_PER_REFERENCE, _LEAST_REFERENCES = 20, 3
@@ -224,16 +225,8 @@ def _summary(recipe: Recipe, folder: Path, books: RunLedger) -> dict[str, Any]:
     """What a run has learnt, and what it took."""
     kept, metrics = books.summary(), read_metrics(folder)
     pretraining = sum(entry.duration_s for entry in books.entries if entry.workload == "pretraining")
-    shown_figures = (
-        "gain",
-        "reward",
-        "reward_std",
-        "thought/tokens",
-        "thought/truncated_fraction",
-        "answer/tokens",
-        "loss",
-    )
-    names = [name for name in (metrics[-1] if metrics else {}) if name in shown_figures or name.startswith("reward/")]
+    seen = {name: None for row in metrics for name in row}
+    names = [name for name in seen if name in _SHOWN or name.startswith(_BY_SOURCE)]
     tenth = max(1, len(metrics) // 10)
     parts = {"first": metrics[:tenth], "last": metrics[-tenth:]}
     learnt = {

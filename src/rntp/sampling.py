@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 
 from computeledger.errors import InputError
 from rntp.episodes import Episodes
+from rntp.judges.answers import Checks
 from rntp.mixture import Problem
+from rntp.recipe import Recipe
 from rntp.scoring import pad_of, padded
 from rntp.turns import Bounds, Conversations, Draft
-from rntp.verify.pool import LocalPool, Plan, stream
 
 Thought = tuple[int, ...]
 
@@ -124,9 +124,14 @@ def answers_after(
 
 
 def solved(
-    model: Any, tokenizer: Any, problems: Sequence[Problem], sampling: Sampling, answer_tokens: int
+    model: Any,
+    tokenizer: Any,
+    problems: Sequence[Problem],
+    sampling: Sampling,
+    answer_tokens: int,
+    recipe: Recipe | None = None,
 ) -> NDArray[np.float64]:
-    """Let a model think and answer, and check the answers.
+    """Let a model think and answer, and check the answers; a recipe names the judges that are language models.
 
     Examples
     --------
@@ -145,8 +150,8 @@ def solved(
     prompts = [[*problems[number // each].prompt_ids, *row] for number, row in enumerate(thoughts.rows)]
     texts = answers_after(model, tokenizer, prompts, sampling, answer_tokens)
     pairs = [(problems[number // each].task, text) for number, text in enumerate(texts)]
-    with LocalPool(max(1, len(os.sched_getaffinity(0)))) as pool:
-        scores = [record.verdict.score for record in stream(pairs, pool, Plan(ordered=True))]
+    with Checks(recipe or Recipe(), {task.environment for task, _ in pairs}, next(model.parameters()).device) as checks:
+        scores = checks.scores(pairs)
     return np.array([np.nan if score is None else score for score in scores], dtype=float).reshape(-1, each)
 
 

@@ -71,7 +71,7 @@ def asked_of(
 
         return Asked(count, UNSEEN_SEEDS, play)
     some, seen = asked_problems(spec, tokenizer, count, recipe.folder, seed)
-    return Asked(len(some), seen, lambda model, part: solved(model, tokenizer, some[part], sampling, longest))
+    return Asked(len(some), seen, lambda model, part: solved(model, tokenizer, some[part], sampling, longest, recipe))
 
 
 def every(recipe: Recipe, tokenizer: Any, sampling: Sampling, asked: tuple[int, int]) -> dict[str, Asked]:

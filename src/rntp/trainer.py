@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from rntp.advantages import Comparison
 from rntp.arguments import grpo_config, process_state
 from rntp.averages import RunningMean
 from rntp.episodes import Play
+from rntp.judges.answers import Checks
 from rntp.loss_head import add_loss_head
 from rntp.mixture import TEXT, Rows
 from rntp.models import marker_id, question_ids
@@ -51,7 +51,6 @@ from rntp.scoring import (
 )
 from rntp.turn_trainer import TurnTrainer
 from rntp.turns import Conversations, Draft
-from rntp.verify.pool import LocalPool, Plan, stream
 from rntp.verify.task import Task
 
 #: Running means, of what scores and of what is kept beside the last weights, and the files of a checkpoint with them.
@@ -137,7 +136,8 @@ class RntpTrainer(TurnTrainer):
         self._endings: list[int] = list(self.eos_token_ids)
         self._hold_episodes(model, tokenizer)
         self._asked = question_ids(tokenizer) if recipe.reward.name == "self-evaluation" else ()
-        self._pool: LocalPool | None = None
+        devices = self.accelerator.device, self.accelerator.num_processes
+        self._checks = Checks(recipe, self._sources, *devices)
 
     def _check(self, tokenizer: Any) -> None:
         """Refuse what would only fail, or quietly do something else, in the first step."""
@@ -177,6 +177,7 @@ class RntpTrainer(TurnTrainer):
         costs = self._length_costs(thoughts)
         for place, score in (*self._verdicts(inputs, thoughts), *self._episode_rewards(inputs, thoughts)):
             values[place], unaided[place] = score - costs[place], np.nan
+        self._note_checks()
         kept, advantages = self._advantages(inputs, thoughts, worth, bare)
         device = self.accelerator.device
         prompts = [[*context, self._start] for context in thoughts.contexts]
@@ -323,8 +324,11 @@ class RntpTrainer(TurnTrainer):
         if not places:
             return []
         pairs = [(inputs[place]["task"], thoughts.answers[place]) for place in places]
-        with self._phase("verification"):
-            scores = (self.extras.verify or self._verified)(pairs)
+        with self._phase("verification") as book:
+            scores = (self.extras.verify or self._checks.scores)(pairs)
+            self._checks.audit(pairs)
+            if (work := self._checks.take_work()).flop:
+                book.add(work)
         return [(place, math.nan if score is None else score) for place, score in zip(places, scores, strict=True)]
 
     def _episode_rewards(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> list[tuple[int, float]]:
@@ -340,10 +344,19 @@ class RntpTrainer(TurnTrainer):
                 self._metrics["train"][f"{kind}/{name}"].append(value / count)
         return [(place, play.value) for place, play in plays.items()]
 
-    def _verified(self, pairs: list[tuple[Task, str]]) -> list[float | None]:
-        if self._pool is None:
-            self._pool = LocalPool(max(1, len(os.sched_getaffinity(0)) // self.accelerator.num_processes))
-        return [record.verdict.score for record in stream(pairs, self._pool, Plan(ordered=True))]
+    def _note_checks(self) -> None:
+        """Metrics of answers that a language model judged, or that were audited; every process has its share."""
+        for name in self._checks.tallies:
+            mine = self._checks.take_tally(name)
+            row = [mine.answers, mine.no_verdicts, mine.failures, mine.audited, mine.audit_sum]
+            sums = torch.tensor(row, device=self.accelerator.device, dtype=torch.float32)
+            asked, silent, failed, audited, total = self.accelerator.reduce(sums, reduction="sum").tolist()
+            metrics = self._metrics["train"]
+            if asked:
+                metrics[f"no_verdict_fraction/{name}"].append(silent / asked)
+                metrics[f"failed_fraction/{name}"].append(failed / asked)
+            if audited:
+                metrics[f"audit/{name}"].append(total / audited)
 
     def _advantages(
         self, inputs: list[dict[str, Any]], thoughts: _Thoughts, worth: Rewarded, bare: Rewarded

@@ -97,7 +97,7 @@ def test_arms_are_compared_within_their_group_and_lose_their_documents() -> None
 def test_short_arms_are_carried_out_and_shown(tmp_path: Path, capsys, monkeypatch) -> None:
     torch.set_num_threads(1)
     here = lambda _trainer, pairs: [check_text(*pair).score for pair in pairs]  # noqa: E731 - no process of its own
-    monkeypatch.setattr("rntp.trainer.RntpTrainer._verified", here)
+    monkeypatch.setattr("rntp.judges.answers.Checks.scores", here)
     path = written(
         tmp_path,
         'name = "before"\narm = {}',

@@ -23,7 +23,9 @@ KEYS: dict[str, frozenset[str]] = {
 }
 #: Where nobody says otherwise; a symbolic comparison that takes longer does not end.
 _DEFAULTS = {name: Limits(wall_s=5.0, memory_bytes=int(GIB)) for name in ("math", "puzzle")}
-_COMMON = frozenset({"id", "domain", "environment", "limits", "prompt", "question", "metadata"})
+#: Names under which a task may bring its question.
+_QUESTIONS = ("prompt", "question")
+_COMMON = frozenset({"id", "domain", "environment", "limits", *_QUESTIONS, "metadata"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Task:
     limits: Limits = field(default_factory=Limits)
     environment: str = ""
     judge: Judge | None = None
+    question: str = ""
 
 
 def read_task(given: Any, default: Limits | None = None) -> Task:
@@ -75,7 +78,8 @@ def read_task(given: Any, default: Limits | None = None) -> Task:
     except InputError as error:
         raise InputError(f"task {shown(name)}: {error}") from None
     spec = {key: given[key] for key in given if key in KEYS[domain]}
-    return Task(name, domain, spec, limits, str(given.get("environment") or domain))
+    asked = next((one for key in _QUESTIONS if isinstance(one := given.get(key), str) and one), "")
+    return Task(name, domain, spec, limits, str(given.get("environment") or domain), question=asked)
 
 
 def _identity(given: Mapping[str, Any], kind: str) -> str:

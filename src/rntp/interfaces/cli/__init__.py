@@ -16,6 +16,7 @@ COMMANDS = {
         "Train by a recipe beside a judge, and say what was learnt",
     ),
     "gpu": ("rntp.interfaces.cli.gpu:gpu", "Measure one GPU beside what the planner predicts of it"),
+    "judge": ("rntp.interfaces.cli.judge:judge", "Hold a judge that is a language model against the truth"),
     "ledger": ("rntp.interfaces.cli.ledger:ledger", "GPU-time by phase, utilisation, energy and RL's beta"),
     "mixture": (
         "rntp.interfaces.cli.mixture:mixture",

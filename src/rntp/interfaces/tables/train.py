@@ -20,6 +20,10 @@ _NAMES = {
     "answer/tokens": "tokens of an answer",
     "thought/truncated_fraction": "thoughts cut off", "loss": "loss",
 }  # fmt: skip
+#: What the figures of each environment are called.
+_BY_SOURCE = {
+    "reward": "reward", "audit": "audit, not rewarded", "no_verdict_fraction": "answers without a verdict",
+}  # fmt: skip
 
 
 @contextmanager
@@ -99,8 +103,9 @@ def _print_held_out(console: Page, held_out: Mapping[str, Any] | None) -> None:
 
 
 def _name(key: str) -> str:
-    if key.startswith("reward/"):
-        return f"reward, {key.removeprefix('reward/')}"
+    kind, _, source = key.partition("/")
+    if source and kind in _BY_SOURCE:
+        return f"{_BY_SOURCE[kind]}, {source}"
     return _NAMES.get(key, key)
 
 
