@@ -81,6 +81,8 @@ def grpo_config(recipe: Recipe, processes: int = 1) -> GRPOConfig:
         raise InputError(
             f"save_steps {rl.save_steps}: a multiple of updates_per_batch ({rl.updates_per_batch}) is needed, to resume"
         )
+    if rl.ahead and processes > 1:
+        raise InputError(f"[rl] ahead {rl.ahead}: one process is needed, not {processes}; 0 goes with any number")
     vllm = recipe.vllm
     if rl.engine == "vllm-colocate" and processes % vllm.tensor_parallel:
         raise InputError(

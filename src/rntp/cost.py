@@ -152,8 +152,9 @@ def scenario_of(recipe: Recipe, model: Model, shapes: Shapes, devices: int = 1) 
         if in_one
         else lengths_of_mean(shapes.thought_tokens, shapes.longest_tokens)
     )
-    again = {"policy": shared or rl.updates_per_batch > 1, "frozen": recipe.thought.kl_weight > 0}
+    again = {"policy": shared or rl.updates_per_batch > 1 or rl.ahead > 0, "frozen": recipe.thought.kl_weight > 0}
     passes = sum(needed for name, needed in again.items() if name != recipe.reward.scorer)
+    passes += rl.ahead > 0 and not shared  # by the weights that sampled, where the engine does not say
     trains_gold = recipe.reward.nll_weight > 0
     text = TextReward(shapes.gold_tokens, trains_gold, shapes.plain_tokens) if shapes.gold_tokens else None
     whole = shapes.prompt_tokens + shapes.thought_tokens + (shapes.gold_tokens if trains_gold else 0.0)

@@ -20,6 +20,7 @@ from transformers import TrainerCallback
 
 from computeledger.actuals.recording.run import RunLedger
 from computeledger.errors import InputError
+from rntp.ahead import BESIDE
 from rntp.checkpoints import clear, last_checkpoint, mark_complete
 from rntp.deferred import TRACKERS, deferred
 from rntp.errors import TrainingError
@@ -79,7 +80,8 @@ class GuardedTrainer(GRPOTrainer):
             engine.sync_weights = self._in_phase("weight sync", engine.sync_weights)
 
     def _phase(self, name: str) -> Any:
-        return self.books.phase(name, self.state.global_step)
+        beside = BESIDE.get()
+        return self.books.phase(name, self.state.global_step) if beside is None else nullcontext(beside)
 
     def _in_phase(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """A method of the base class, charged to a phase."""

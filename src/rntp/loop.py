@@ -13,7 +13,8 @@ gradient step is on
 or on the mean over thoughts of the mean over their tokens.
 
 Left out of what the trainer does: caches and shared contexts (every row is read whole), several processes, verified
-answers, other rewards, running means, several updates per batch, bfloat16, checkpoints, and books.
+answers, other rewards, running means, several updates per batch, thoughts drawn ahead, bfloat16, checkpoints,
+and books.
 """
 
 from __future__ import annotations

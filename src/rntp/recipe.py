@@ -234,6 +234,7 @@ class RlSpec:
     clip_high: float = field(default=0.0, metadata=_within(0))
     average: str = field(default="tokens", metadata=_among("tokens", "thoughts"))
     updates_per_batch: int = field(default=1, metadata=_within(1))
+    ahead: int = field(default=0, metadata=_within(0, 1))
     ntp_weight: float = field(default=0.0, metadata=_within(0))
     ntp_sequences: int = field(default=8, metadata=_within(1))
     ntp_tokens: int = field(default=128, metadata=_within(2))

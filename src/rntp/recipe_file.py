@@ -347,6 +347,8 @@ def _contradictions(recipe: Recipe) -> Iterator[str]:
     yield from _budget(recipe)
     yield from _vllm(recipe)
     yield from _environments(recipe.environments)
+    if recipe.rl.ahead and (several := [one.name for one in recipe.environments if one.source]):
+        yield f"[rl] ahead {recipe.rl.ahead}: 0 is needed, as environment {shown(several[0])} answers turn by turn"
 
 
 def _positions(positions: PositionSpec) -> Iterator[str]:

@@ -9,6 +9,7 @@ pass behind a shared context gives the gold's scores and the log-probabilities t
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,14 +24,14 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
-from computeledger.actuals.recording.run import RunLedger
+from computeledger.actuals.recording.run import PhaseBook, RunLedger
 from computeledger.errors import InputError
 from rntp import advantages as comparing
 from rntp.adapter import lora_config, save_merged
 from rntp.advantages import Comparison
+from rntp.ahead import Ahead, Batch
 from rntp.arguments import grpo_config, process_state
 from rntp.averages import RunningMean
-from rntp.episodes import Play
 from rntp.judges.answers import Checks
 from rntp.loss_head import add_loss_head
 from rntp.mixture import TEXT, Rows
@@ -50,11 +51,13 @@ from rntp.scoring import (
     score_shared,
 )
 from rntp.turn_trainer import TurnTrainer
-from rntp.turns import Conversations, Draft
+from rntp.turns import Conversations, Draft, Thoughts
 from rntp.verify.task import Task
 
 #: Running means, of what scores and of what is kept beside the last weights, and the files of a checkpoint with them.
 SCORER, POLICY = "scorer", "policy"
+#: The file of a checkpoint that holds a batch drawn ahead.
+AHEAD = "ahead.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +67,6 @@ class Extras:
     documents: Sequence[Ids] = ()
     verify: Callable[[list[tuple[Task, str]]], list[float | None]] | None = None
     callbacks: Sequence[TrainerCallback] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Thoughts:
-    """What was sampled, row by row; ``lengths`` are the thoughts' own tokens, without answers and written ends.
-
-    Completions of episodes hold what their environment has answered, too, which ``trained`` leaves out.
-    """
-
-    contexts: list[list[int]]
-    golds: list[list[int]]
-    completions: list[list[int]]
-    trained: list[list[int]]
-    lengths: list[int]
-    closed: list[bool]
-    answers: list[str]
-    sampled: list[list[float]] | None
-    plays: list[Play | None]
 
 
 def _unused(**_columns: Any) -> list[float]:
@@ -131,8 +116,11 @@ class RntpTrainer(TurnTrainer):
             self._decays[POLICY] = recipe.rl.ema_decay
         self._means: dict[str, RunningMean] = {}
         self._sources = rows.sources
+        beside = recipe.rl.engine == "vllm-server"
+        self._ahead = Ahead(self._draw, is_beside=beside) if recipe.rl.ahead else None
+        self._is_weighed = self.use_vllm or self.num_iterations > 1 or self._ahead is not None
         # verified answers alone need no likelihoods
-        self._scores = TEXT in self._sources or self.use_vllm or self.num_iterations > 1 or self.beta > 0
+        self._scores = TEXT in self._sources or self._is_weighed or self.beta > 0
         self._endings: list[int] = list(self.eos_token_ids)
         self._hold_episodes(model, tokenizer)
         self._asked = question_ids(tokenizer) if recipe.reward.name == "self-evaluation" else ()
@@ -162,10 +150,8 @@ class RntpTrainer(TurnTrainer):
     # rollouts and rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        with self._phase("data"):
-            inputs = [self.rows[row["row"]] for row in inputs]
         self._drop_out(0.0)
-        thoughts = self._think(inputs)
+        inputs, thoughts = self._drawn([row["row"] for row in inputs])
         old, reference = None, None
         worth, bare = Rewarded(np.zeros(len(inputs))), Rewarded(np.full(len(inputs), np.nan))
         if self._scores:
@@ -198,14 +184,60 @@ class RntpTrainer(TurnTrainer):
         }  # fmt: skip
         if reference is not None:
             made["ref_per_token_logps"] = reference
-        if old is not None and (self.use_vllm or self.num_iterations > 1):
+        if old is not None and self._is_weighed:
             made["old_per_token_logps"] = old
-        if self.use_vllm and thoughts.sampled is not None and old is not None:
-            made["importance_sampling_ratio"] = self._importance(old, thoughts.sampled)
-            self._note_importance(made["importance_sampling_ratio"], made["tool_mask"])
+            if thoughts.sampled is not None:
+                self._weigh(made, self._importance(old, thoughts.sampled))
         return made
 
-    def _think(self, inputs: list[dict[str, Any]]) -> _Thoughts:
+    def _drawn(self, numbers: Sequence[int]) -> tuple[Batch, Thoughts]:
+        """Rows and their thoughts: drawn now, or before the last update, when the next ones are drawn now."""
+        if self._ahead is None:
+            rows = self._rows_of(numbers)
+            return rows, self._think(rows)
+        self._wait()
+        taken = self._ahead.take()
+        if taken is None:
+            rows = self._rows_of(numbers)
+            taken = rows, self._draw(rows)
+        if self.state.global_step + self.num_iterations < self.state.max_steps:
+            later = [number + self.recipe.rl.prompts_per_step for number in numbers]
+            if self.use_vllm:
+                with self._asking():
+                    self._give_weights()
+            self._ahead.begin(later, self._rows_of(later), PhaseBook(self.books.model))
+        return taken
+
+    def _rows_of(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        with self._phase("data"):
+            return [self.rows[number] for number in numbers]
+
+    def _draw(self, rows: Batch) -> Thoughts:
+        """Sample thoughts to be learnt from later, with the log-probabilities of now."""
+        thoughts = self._think(rows)
+        if thoughts.sampled is not None:
+            return thoughts
+        with disable_gradient_checkpointing(self.model), self.accelerator.autocast():
+            found = self._log_probs_by("policy", thoughts).tolist()
+        pairs = zip(found, thoughts.trained, strict=True)
+        sampled = [[p if one else 0.0 for p, one in zip(row, mask, strict=False)] for row, mask in pairs]
+        return replace(thoughts, sampled=sampled)
+
+    def _wait(self) -> None:
+        """Wait for a thread that draws; generation takes only as long as that."""
+        if self._ahead is not None and self._ahead.is_open:
+            with self._phase("generation") as book:
+                self._ahead.wait(book)
+
+    def _weigh(self, made: dict[str, Any], ratio: Tensor) -> None:
+        """Weigh tokens by how much likelier they have become since they were sampled."""
+        self._note_importance(ratio, made["tool_mask"])
+        if self.use_vllm:
+            made["importance_sampling_ratio"] = ratio
+        else:  # TRL takes that of an engine alone; a ratio is no less than 0, and so goes through its minimum
+            made["advantages"] = made["advantages"][:, None] * ratio
+
+    def _think(self, inputs: Batch) -> Thoughts:
         """Sample a thought for each row, a message where one is asked for, and more turns where that is answered."""
         plays = self._begin_episodes(inputs)
         pairs = zip(inputs, plays, strict=True)
@@ -221,20 +253,19 @@ class RntpTrainer(TurnTrainer):
                 answers[place] = self._tokenizer.decode(drafts[place].message, skip_special_tokens=True)
         if self._episodes:
             self._converse(drafts, talk)
-        return _Thoughts(
+        return Thoughts(
             contexts, [row["gold_ids"].tolist() for row in inputs], [one.ids for one in drafts],
             [one.trained for one in drafts], [one.thought_tokens for one in drafts], [one.is_closed for one in drafts],
             answers, [one.log_probs for one in drafts] if self.use_vllm else None,
             [None if pair is None else pair[1] for pair in plays],
         )  # fmt: skip
 
-    def _score(self, thoughts: _Thoughts) -> tuple[Scored, Tensor | None, Tensor | None]:
+    def _score(self, thoughts: Thoughts) -> tuple[Scored, Tensor | None, Tensor | None]:
         """Gold scores by the scorer; the thoughts' log-probabilities by policy and reference, where needed."""
         rows = Rollouts(thoughts.contexts, [[self._start, *ids] for ids in thoughts.completions], thoughts.golds)
-        alone = Rollouts(rows.contexts, rows.thoughts, [()] * len(rows.golds))
         ask, yes, no = self._asked or ((), 0, 0)
         spec = self.recipe.reward
-        wanted = {"policy": self.use_vllm or self.num_iterations > 1, "frozen": self.beta > 0}
+        wanted = {"policy": self._is_weighed, "frozen": self.beta > 0}
         options = ScoreOptions(
             self.temperature, self.recipe.rl.micro_batch, True, ask, yes, no, wanted.get(spec.scorer, False)
         )
@@ -247,12 +278,21 @@ class RntpTrainer(TurnTrainer):
                     scored = replace(scored, baseline=score_alone(by, rows, options, self._phase))
             self._count_scoring(thoughts, with_thoughts=options.with_thoughts)
             log_probs = {spec.scorer: scored.thought_log_probs}
-            plain = replace(options, with_baseline=False, question=(), with_thoughts=True)
             for name in (one for one, needed in wanted.items() if needed and one != spec.scorer):
-                with self._phase("log-probs") as book, self._reading(name) as model:
-                    log_probs[name] = score_shared(model, alone, plain).thought_log_probs
-                    self._count_log_probs(book, thoughts, adapted=name == "policy")
+                log_probs[name] = self._log_probs_by(name, thoughts)
         return scored, log_probs.get("policy"), log_probs.get("frozen")
+
+    def _log_probs_by(self, name: str, thoughts: Thoughts) -> Tensor:
+        """Log-probabilities of the thoughts by policy or reference, in a pass of their own."""
+        said = [[self._start, *ids] for ids in thoughts.completions]
+        alone = Rollouts(thoughts.contexts, said, [()] * len(said))
+        options = ScoreOptions(self.temperature, self.recipe.rl.micro_batch, with_baseline=False)
+        with self._phase("log-probs") as book, self._reading(name) as model:
+            found = score_shared(model, alone, options).thought_log_probs
+            self._count_log_probs(book, thoughts, adapted=name == "policy")
+        if found is None:
+            raise InputError("scores without those of the thoughts")
+        return found
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[Any]:
@@ -266,12 +306,12 @@ class RntpTrainer(TurnTrainer):
         else:
             yield self.model if name == "policy" else self._frozen
 
-    def _count_log_probs(self, book: Any, thoughts: _Thoughts, *, adapted: bool) -> None:
+    def _count_log_probs(self, book: Any, thoughts: Thoughts, *, adapted: bool) -> None:
         said, contexts = ([len(ids) for ids in rows] for rows in (thoughts.completions, thoughts.contexts))
         book.forward([len(ids) for ids in set(map(tuple, thoughts.contexts))], head_tokens=1.0, adapted=adapted)
         book.forward(np.array(said) + 1, np.array(contexts), np.array(said), adapted=adapted)
 
-    def _count_scoring(self, thoughts: _Thoughts, *, with_thoughts: bool) -> None:
+    def _count_scoring(self, thoughts: Thoughts, *, with_thoughts: bool) -> None:
         """Charge the work of the passes that have just been made; a baseline apart has read the contexts too."""
         distinct = {tuple(context): len(gold) for context, gold in zip(thoughts.contexts, thoughts.golds, strict=True)}
         lengths, golds = np.array([len(context) for context in distinct]), np.array(list(distinct.values()))
@@ -291,11 +331,11 @@ class RntpTrainer(TurnTrainer):
                 book.forward(lengths, head_tokens=1.0, adapted=adapted)
             book.forward(golds, lengths, np.maximum(golds - 1, 0), adapted=adapted)
 
-    def _gold_mask(self, thoughts: _Thoughts) -> NDArray[np.bool_]:
+    def _gold_mask(self, thoughts: Thoughts) -> NDArray[np.bool_]:
         lengths = [len(gold) for gold in thoughts.golds]
         return scored_mask(lengths, self.recipe.positions.skip_first_gold)
 
-    def _values(self, thoughts: _Thoughts, scored: Scored) -> tuple[Rewarded, Rewarded]:
+    def _values(self, thoughts: Thoughts, scored: Scored) -> tuple[Rewarded, Rewarded]:
         """Rewards of the thoughts, and what no thought would have had."""
         base, per_token = scored.baseline, self.recipe.reward.per_token
         if base is None:
@@ -314,11 +354,11 @@ class RntpTrainer(TurnTrainer):
         )
         return worth, self._reward(bare)
 
-    def _length_costs(self, thoughts: _Thoughts) -> Floats:
+    def _length_costs(self, thoughts: Thoughts) -> Floats:
         """What is subtracted for the length of each thought, of text and of problems alike."""
         return self.recipe.thought.length_weight * np.array(thoughts.lengths, dtype=float)
 
-    def _verdicts(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> list[tuple[int, float]]:
+    def _verdicts(self, inputs: list[dict[str, Any]], thoughts: Thoughts) -> list[tuple[int, float]]:
         """Scores of the answers to problems, by row; NaN where the machine failed."""
         places = [place for place, row in enumerate(inputs) if row["task"] is not None]
         if not places:
@@ -331,7 +371,7 @@ class RntpTrainer(TurnTrainer):
                 book.add(work)
         return [(place, math.nan if score is None else score) for place, score in zip(places, scores, strict=True)]
 
-    def _episode_rewards(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> list[tuple[int, float]]:
+    def _episode_rewards(self, inputs: list[dict[str, Any]], thoughts: Thoughts) -> list[tuple[int, float]]:
         """Rewards of the episodes, by row; NaN where the machine failed. What they were like is noted."""
         plays = {place: play for place, play in enumerate(thoughts.plays) if play is not None}
         for name in self._episodes:
@@ -359,7 +399,7 @@ class RntpTrainer(TurnTrainer):
                 metrics[f"audit/{name}"].append(total / audited)
 
     def _advantages(
-        self, inputs: list[dict[str, Any]], thoughts: _Thoughts, worth: Rewarded, bare: Rewarded
+        self, inputs: list[dict[str, Any]], thoughts: Thoughts, worth: Rewarded, bare: Rewarded
     ) -> tuple[Floats, Floats]:
         """Settled rewards, NaN where left out, and advantages; groups may lie across processes."""
         rl, names = self.recipe.rl, self._sources
@@ -392,7 +432,7 @@ class RntpTrainer(TurnTrainer):
         found: Floats = self.accelerator.gather(wide).cpu().numpy()
         return found
 
-    def _note_lengths(self, inputs: list[dict[str, Any]], thoughts: _Thoughts) -> None:
+    def _note_lengths(self, inputs: list[dict[str, Any]], thoughts: Thoughts) -> None:
         """Metrics of thoughts, of answers, and of the two together, which an update goes over."""
         rows = zip(thoughts.contexts, thoughts.trained, thoughts.lengths, thoughts.closed, inputs, strict=True)
         local = [
@@ -452,6 +492,9 @@ class RntpTrainer(TurnTrainer):
             state = mean.state()
             if self.accelerator.is_main_process:
                 torch.save(state, folder / f"{name}.pt")
+        self._wait()
+        if self._ahead is not None and (batch := self._ahead.state()) is not None:
+            (folder / AHEAD).write_text(json.dumps(batch), "utf-8")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
@@ -459,6 +502,9 @@ class RntpTrainer(TurnTrainer):
             self.begin()
             for name, mean in self._means.items():
                 mean.load(torch.load(Path(checkpoint) / f"{name}.pt", weights_only=True))
+            drawn = Path(checkpoint) / AHEAD  # none where no batch followed
+            if self._ahead is not None and drawn.exists():
+                self._ahead.load(json.loads(drawn.read_text("utf-8")), self.rows.__getitem__)
 
     def save_final(self, folder: Path, mean_folder: Path) -> None:
         """Write the model, and beside it its running mean where the recipe asks for one."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rntp.ahead import BESIDE
 from rntp.episodes import Episodes, Play, common_stops, episodes_of
 from rntp.mixture import Rows
 from rntp.text_loss import TextLossTrainer
@@ -104,7 +105,8 @@ class TurnTrainer(TextLossTrainer):
             ids, _ = self._generate_single_turn(prompts, None, {}, each)
             return ids, None
         with self._asking():
-            self._give_weights()
+            if BESIDE.get() is None:  # else the engine keeps those that it was given before
+                self._give_weights()
             return answers(self.vllm_generation, prompts, each, self.model.config.vocab_size)
 
     def _give_weights(self) -> None:

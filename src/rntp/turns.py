@@ -16,6 +16,25 @@ from rntp.episodes import Episodes, Play
 Ids = Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Thoughts:
+    """What was sampled, row by row; ``lengths`` are the thoughts' own tokens, without answers and written ends.
+
+    Completions of episodes hold what their environment has answered, too, which ``trained`` leaves out; ``sampled`` is
+    the log-probability of each token when it was drawn, 0 where it was not, or None where that is now.
+    """
+
+    contexts: list[list[int]]
+    golds: list[list[int]]
+    completions: list[list[int]]
+    trained: list[list[int]]
+    lengths: list[int]
+    closed: list[bool]
+    answers: list[str]
+    sampled: list[list[float]] | None
+    plays: list[Play | None]
+
+
 class Draft:
     """A rollout as it grows: what stands behind its prompt, and which of it is trained on."""
 
