@@ -195,6 +195,27 @@ def load_model(
     Traceback (most recent call last):
     computeledger.errors.InputError: model: no folder with a config.json is named 'nowhere'
     """
+    model, tokenizer = read_model(path, precision)
+    markers = [thought.start, thought.end]
+    missing = [one for one in markers if one not in tokenizer.get_vocab()]
+    if missing:
+        tokenizer.add_tokens(missing, special_tokens=True)
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # a marker that is added begins as the same vector wherever the model is loaded
+            model.resize_token_embeddings(len(tokenizer))
+    return model, tokenizer
+
+
+def read_model(path: Path, precision: Literal["float32", "bfloat16"] = "float32") -> tuple[Any, Any]:
+    """Load a model and its tokenizer as they are, markers or none; else as :func:`load_model` does.
+
+    Examples
+    --------
+    >>> read_model(Path("nowhere"))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: model: no folder with a config.json is named 'nowhere'
+    """
     if not (path / "config.json").is_file():
         raise InputError(f"model: no folder with a config.json is named {shown(str(path))}")
     safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -208,14 +229,6 @@ def load_model(
         raise InputError(f"model: {shown(str(path))} has no fast tokenizer, which the places of tokens in a text need")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    markers = [thought.start, thought.end]
-    missing = [one for one in markers if one not in tokenizer.get_vocab()]
-    if missing:
-        tokenizer.add_tokens(missing, special_tokens=True)
-    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # a marker that is added begins as the same vector wherever the model is loaded
-            model.resize_token_embeddings(len(tokenizer))
     return model, tokenizer
 
 

@@ -100,20 +100,24 @@ def _wanted(names: Sequence[str]) -> tuple[str, ...]:
 
 def _found(question: Question) -> _Found:
     """Find checkpoint, run, recipe, base and judge."""
-    target = question.target
-    run = next((one for one in (target, target.parent) if (one / "recipe.json").is_file()), None)
-    checkpoint = target
-    if not (target / "config.json").is_file():
-        whole = target / "final" if (target / "final").is_dir() else last_checkpoint(target)
-        if run != target or whole is None:
-            raise InputError(f"{shown(str(target))}: neither a checkpoint (config.json) nor a run with one")
-        checkpoint = whole
+    checkpoint, run = checkpoint_of(question.target)
     recipe = _recipe(question, run)
     base = question.base or (run / "base" if run is not None and (run / "base").is_dir() else None)
     if base is None and recipe.model.path:
         base = recipe.folder / recipe.model.path
     judge = question.judge or (recipe.folder / recipe.controls.judge if recipe.controls.judge else None)
     return _Found(checkpoint, run, recipe, base, judge)
+
+
+def checkpoint_of(target: Path) -> tuple[Path, Path | None]:
+    """The checkpoint that a folder is, or that of a run; and the run that it belongs to, where there is one."""
+    run = next((one for one in (target, target.parent) if (one / "recipe.json").is_file()), None)
+    if (target / "config.json").is_file():
+        return target, run
+    whole = target / "final" if (target / "final").is_dir() else last_checkpoint(target)
+    if run != target or whole is None:
+        raise InputError(f"{shown(str(target))}: neither a checkpoint (config.json) nor a run with one")
+    return whole, run
 
 
 def _recipe(question: Question, run: Path | None) -> Recipe:

@@ -18,6 +18,7 @@ COMMANDS = {
     "gpu": ("rntp.interfaces.cli.gpu:gpu", "Measure one GPU beside what the planner predicts of it"),
     "judge": ("rntp.interfaces.cli.judge:judge", "Hold a judge that is a language model against the truth"),
     "ledger": ("rntp.interfaces.cli.ledger:ledger", "GPU-time by phase, utilisation, energy and RL's beta"),
+    "lm-eval": ("rntp.interfaces.cli.lm_eval:lm_eval", "lm-evaluation-harness, with and without thoughts"),
     "mixture": (
         "rntp.interfaces.cli.mixture:mixture",
         "Search the shares of texts and tasks that RL goes over",
