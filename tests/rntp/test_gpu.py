@@ -91,6 +91,18 @@ def test_time_is_shared_out_and_what_one_leaves_over_goes_on() -> None:
     assert quick > allowance_s(tasks[1:], 495.0 - allowance_s(tasks, 495.0))
 
 
+def test_a_busy_machine_does_not_end_the_first_part_of_a_dry_run(tmp_path: Path) -> None:
+    """It has a process of its own, whose start alone takes most of a share where many others run."""
+    allowed: list[float] = []
+
+    def runner(_task: Task, allowed_s: float) -> str:
+        allowed.append(allowed_s)
+        return ""
+
+    assert measure_gpu(tmp_path, dry=True, budget_s=540.0, runner=runner, told=lambda _line: None)["failed"] == []
+    assert allowed[0] > 480 and allowed[1] < 100
+
+
 def test_a_process_that_outlives_its_time_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting, "_GRACE_S", 0.0)
     (task, *_) = tasks_of(DRY, tmp_path, dry=True)

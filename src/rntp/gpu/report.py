@@ -262,7 +262,8 @@ def measure_gpu(
     waiting, rows, states = tasks_of(settings, output, dry=dry), list[Row](), list[dict[str, Any]]()
     while waiting:
         task = waiting[0]
-        allowed_s = allowance_s(waiting, deadline.left_s)
+        # a dry run measures nothing: however busy the machine, its one process of its own may take what time there is
+        allowed_s = deadline.left_s if dry and not states else allowance_s(waiting, deadline.left_s)
         told(f"{task.name}: at most {allowed_s:.0f} s")
         started = time.monotonic()
         carried = runner or (carry_out if dry and states else in_process)
