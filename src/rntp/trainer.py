@@ -57,7 +57,7 @@ from rntp.verify.task import Task
 #: Running means, of what scores and of what is kept beside the last weights, and the files of a checkpoint with them.
 SCORER, POLICY = "scorer", "policy"
 #: The file of a checkpoint that holds a batch drawn ahead.
-AHEAD = "ahead.json"
+DRAWN_FILE = "ahead.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +494,7 @@ class RntpTrainer(TurnTrainer):
                 torch.save(state, folder / f"{name}.pt")
         self._wait()
         if self._ahead is not None and (batch := self._ahead.state()) is not None:
-            (folder / AHEAD).write_text(json.dumps(batch), "utf-8")
+            (folder / DRAWN_FILE).write_text(json.dumps(batch), "utf-8")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
@@ -502,7 +502,7 @@ class RntpTrainer(TurnTrainer):
             self.begin()
             for name, mean in self._means.items():
                 mean.load(torch.load(Path(checkpoint) / f"{name}.pt", weights_only=True))
-            drawn = Path(checkpoint) / AHEAD  # none where no batch followed
+            drawn = Path(checkpoint) / DRAWN_FILE  # none where no batch followed
             if self._ahead is not None and drawn.exists():
                 self._ahead.load(json.loads(drawn.read_text("utf-8")), self.rows.__getitem__)
 

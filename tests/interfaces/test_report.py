@@ -126,7 +126,7 @@ def test_nothing_of_a_plan_becomes_markup() -> None:
     }, "<i>plan</i>")  # fmt: skip
     text = report_of(estimate_ledger(plan, n_samples=64))
     found = Page(text)
-    assert [tag for tag, _ in found.elements].count("script") == 3
+    assert [tag for tag, _ in found.elements].count("script") == 5
     assert not {"img", "b", "iframe"} & {tag for tag, _ in found.elements}
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
     assert "{{ 7 * 7 }}" in text

@@ -22,7 +22,7 @@ from rntp.errors import TrainingError
 from rntp.mixture import Problem, Rows, mixed_rows
 from rntp.recipe import EnvironmentSpec, Recipe, RewardSpec, ThoughtSpec
 from rntp.recipe_file import parse_recipe
-from rntp.trainer import AHEAD, Extras, RntpTrainer
+from rntp.trainer import DRAWN_FILE, Extras, RntpTrainer
 from rntp.verify.task import Task
 from tests.rntp import tiny
 from tests.rntp.http_engine import Engine, flat, serving, stand_in
@@ -176,7 +176,7 @@ def test_stopped_and_resumed_a_run_ends_with_the_same_weights(tmp_path: Path) ->
     with pytest.raises(TrainingError):
         first.train()
     shutil.copytree(tmp_path / "kept", tmp_path / "lost")
-    (tmp_path / "lost" / "checkpoint-2" / AHEAD).unlink()
+    (tmp_path / "lost" / "checkpoint-2" / DRAWN_FILE).unlink()
     apart = {}
     for name in ("kept", "lost"):
         again = mixed(tmp_path / name)
@@ -184,7 +184,7 @@ def test_stopped_and_resumed_a_run_ends_with_the_same_weights(tmp_path: Path) ->
         apart[name] = float((flat(again.model) - flat(whole.model)).abs().max())
     assert apart["kept"] < 1e-6
     assert apart["lost"] > 1e-4  # what is drawn anew is something else
-    assert not (tmp_path / "kept" / "checkpoint-6" / AHEAD).exists()
+    assert not (tmp_path / "kept" / "checkpoint-6" / DRAWN_FILE).exists()
 
 
 def test_the_books_count_what_torch_counts(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_server_samples_while_the_trainer_updates(tmp_path: Path, monkeypatch:
     generation = [one for one in trainer.books.entries if one.phase == "generation"]
     assert sum(one.tokens_by_kind.get("sampled", 0) for one in generation) == sum(map(len, engine.answers))
     assert sum(one.tokens_by_kind.get("sampled", 0) for one in trainer.books.entries) == sum(map(len, engine.answers))
-    kept = sorted(path.parent.name for path in tmp_path.glob(f"checkpoint-*/{AHEAD}"))
+    kept = sorted(path.parent.name for path in tmp_path.glob(f"checkpoint-*/{DRAWN_FILE}"))
     assert kept == ["checkpoint-2"]  # the last has none, the first is no longer kept
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import assets, foot, page_template, plotly_script, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.view import View
@@ -28,6 +29,8 @@ def report(view: View) -> str:
         style=assets("report.css"),
         draw=assets("draw.js"),
         search=assets("report.js"),
+        terms=script_json(glossary()),
+        explain=assets("terms.js"),
         sources=[load_sources()[key] for key in view.sources],
         bibtex=bibtex(view.sources),
         data=script_json(data),

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.web.spec import Control, Page
@@ -33,6 +34,7 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
         groups=_groups(page.controls),
         version=version(),
         data=script_json(_data(page)),
+        terms=script_json(glossary()),
         plotly=plotly_name(),
     )
 

@@ -16,6 +16,8 @@ from computeledger.interfaces.page import plotly_name, plotly_packed
 from computeledger.interfaces.web.guard import plain
 
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+#: What reports have too.
+_SHARED = {"terms.js"}
 _YEAR = "max-age=31536000, immutable"
 
 
@@ -53,7 +55,10 @@ def _file(name: str) -> _File | str:
     """The file, or one line that says what there is."""
     if name == plotly_name():
         return _File(plotly_packed(), f'"{name}"', _YEAR)
-    folder = resources.files("computeledger.interfaces.web").joinpath("static")
+    if name in _SHARED:
+        folder = resources.files("computeledger.interfaces").joinpath("templates")
+    else:
+        folder = resources.files("computeledger.interfaces.web").joinpath("static")
     names = [one.name for one in folder.iterdir()]
     if name not in names:
         return f"{name!r}: no such file; {nearest(name, names)}"

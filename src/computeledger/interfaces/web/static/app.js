@@ -380,6 +380,7 @@ async function show(view, other) {
   byId("pinned").hidden = !other;
   byId("scenarios").classList.toggle("two", Boolean(other));
   if (other) draw(byId("pinned"), other, null, "Compared with");
+  for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
   if (explained !== null) work(explained);
   await paintInView();
   shownCount += 1;
@@ -837,4 +838,5 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 dress(redrawn);
 history.replaceState({ depth: 0 }, "");
 fromAddress();
+window.explainTerms(form);
 ask();
