@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rntp.episodes import Episodes
 from rntp.problems import asked_problems, episode_seeds
-from rntp.recipe import EnvironmentSpec, Recipe
+from rntp.recipe import DOMAIN, EnvironmentSpec, Recipe
 from rntp.sampling import Sampling, played, solved
 
 #: What a model has seen of the episodes that it is evaluated on.
@@ -72,6 +72,22 @@ def asked_of(
         return Asked(count, UNSEEN_SEEDS, play)
     some, seen = asked_problems(spec, tokenizer, count, recipe.folder, seed)
     return Asked(len(some), seen, lambda model, part: solved(model, tokenizer, some[part], sampling, longest, recipe))
+
+
+def audited(recipe: Recipe) -> Recipe:
+    """Let environments that are audited be scored by that, in place of their judges.
+
+    Examples
+    --------
+    >>> spec = EnvironmentSpec("sums", tasks="tasks.jsonl", judge="prefix", audit="exact")
+    >>> audited(Recipe(environments=(spec,))).environments[0].judge
+    'exact'
+    """
+    turned = (
+        replace(one, judge="" if one.audit == DOMAIN else one.audit) if one.audit else one
+        for one in recipe.environments
+    )
+    return replace(recipe, environments=tuple(turned))
 
 
 def every(recipe: Recipe, tokenizer: Any, sampling: Sampling, asked: tuple[int, int]) -> dict[str, Asked]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from rntp.interfaces.cli import main
 from rntp.judges import served
 from rntp.judges.answers import Checks, check_judges, judge_of
 from rntp.judges.items import Item, Judgement, asked, read_verdict
-from rntp.judges.local import LocalJudge
+from rntp.judges.local import LocalJudge, prompt_ids
 from rntp.judges.served import ServedJudge
 from rntp.mixture import mixed_rows
 from rntp.problems import problems
@@ -240,6 +241,13 @@ def test_a_local_reply_is_read_as_any_other(folder: Path, monkeypatch: pytest.Mo
     assert [one.score for one in judge.judgements([Item("w1", "w2")])] == [1.0]
 
 
+def test_a_chat_model_is_asked_through_its_template() -> None:
+    words = copy.deepcopy(tiny.TOKENIZER)
+    words.chat_template = "{% for one in messages %}w1 {{ one['content'] }} w2 {% endfor %}"
+    for read, said in (("auto", "w1 w3 w2 <unk>"), ("reply", "w1 w3 w2")):  # it has no word for "Verdict:"
+        assert words.decode(prompt_ids(words, JudgeSpec("folder", read=read), "w3")) == said
+
+
 # in training, and before it
 
 
@@ -335,5 +343,6 @@ def test_a_worker_does_not_judge_in_a_models_place(port: Endpoint, tmp_path: Pat
     with pytest.raises(InputError, match="judge 'http"):
         verify(task, "w1")
     with Checks(recipe, ["e"]) as checks:
-        assert checks.scores([(task, "Hull"), (task, "w1")]) == [1.0, 0.0]
+        assert checks.scores([(task, "Hull"), (task, "w1"), (task, "Hull")]) == [1.0, 0.0, 1.0]
+        assert len(port.requests) == 2 and checks.take_tally("e").answers == 3  # the same is asked once
     assert judge_of(JudgeSpec(port.address, name="m"), recipe).take_work().flop == 0

@@ -99,9 +99,11 @@ class Checks:
         out: list[float | None] = [None] * len(pairs)
         for name, judge in self._judges.items():
             places = [place for place, (task, _) in enumerate(pairs) if task.environment == name]
-            found = judge.judgements([item_of(*pairs[place]) for place in places]) if places else []
-            for place, one in zip(places, found, strict=True):
-                out[place] = self._reward(name, one)
+            items = [item_of(*pairs[place]) for place in places]
+            different = list(dict.fromkeys(items))  # what a group says alike is asked about once
+            found = dict(zip(different, judge.judgements(different), strict=True)) if items else {}
+            for place, item in zip(places, items, strict=True):
+                out[place] = self._reward(name, found[item])
         others = [place for place, (task, _) in enumerate(pairs) if task.environment not in self._judges]
         for place, score in zip(others, self._verified([pairs[place] for place in others]), strict=True):
             out[place] = score

@@ -25,7 +25,7 @@ from rntp.recipe import Recipe
 from rntp.recipe_file import parse_recipe, read_recipe
 from rntp.run_folder import read_written_recipe
 from rntp.sampling import Sampling
-from rntp.solvers import every
+from rntp.solvers import audited, every
 
 #: Told a stage, how far it is, and how far it goes.
 Progress = Callable[[str, int, int], None]
@@ -208,7 +208,11 @@ def _rows(name: str, found: _Found, model: Any, tokenizer: Any, sampling: Sampli
 
 
 def _answers(roles: Roles, found: _Found, tokenizer: Any, sampling: Sampling, count: int) -> dict[str, dict[str, Any]]:
-    asked = every(found.recipe, tokenizer, sampling, (count, found.recipe.seed + _STREAM))
+    recipe, drawn = found.recipe, (count, found.recipe.seed + _STREAM)
+    asked = every(recipe, tokenizer, sampling, drawn)
+    if any(one.audit for one in recipe.environments):
+        truth = every(audited(recipe), tokenizer, sampling, drawn)
+        asked |= {f"{one.name}, audited": truth[one.name] for one in recipe.environments if one.audit}
     return evaluate_answers(roles, asked, sampling)
 
 
