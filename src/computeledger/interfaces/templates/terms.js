@@ -67,7 +67,7 @@ window.explainTerms = (() => {
     const seen = new Set([...part.querySelectorAll(".term")].map((one) => one.dataset.means));
     const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT, (node) => {
       const own = node.parentElement;
-      return own.closest(WHERE) && !own.closest("a, button, code, select, textarea, .term, svg, [hidden]") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT;
+      return own.closest(WHERE) && !own.closest("a, button:not(.by), code, select, textarea, .term, svg, [hidden]") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT;
     });
     const nodes = [];
     while (walker.nextNode()) nodes.push(walker.currentNode);
@@ -81,7 +81,7 @@ window.explainTerms = (() => {
         const term = document.createElement("span");
         term.className = "term";
         term.dataset.means = means;
-        if (!node.parentElement.closest("label, summary, legend")) term.tabIndex = 0;
+        if (!node.parentElement.closest("label, summary, legend, button")) term.tabIndex = 0;
         term.textContent = match[0];
         pieces.push(node.data.slice(from, match.index), term);
         from = match.index + match[0].length;

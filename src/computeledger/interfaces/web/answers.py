@@ -11,6 +11,7 @@ from typing import Any
 
 from computeledger.errors import InputError, shown
 from computeledger.files import without_user_files
+from computeledger.interfaces.render.html import report
 from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.spec import Answer, ControlError, Page, View, blamed, checked
@@ -145,6 +146,13 @@ def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     return csv_text(_answer(page_named(name), dict(query)).document).encode()
 
 
+def _report_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """The report that the command writes with ``--html``."""
+    source = _answer(page_named(name), dict(query)).source
+    found = source[0] if isinstance(source, tuple) else source
+    return report(found.view(working=found.has_working)).encode()
+
+
 def _read_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """What a text that was pasted says in the boxes of a page."""
     read, asked = page_named(name).read, dict(query)
@@ -158,6 +166,7 @@ _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], 
     "api": (_document_bytes, "application/json"),
     "line": (_line_bytes, "application/json"),
     "csv": (_csv_bytes, "text/csv; charset=utf-8"),
+    "report": (_report_bytes, "text/html; charset=utf-8"),
     "view": (_view_bytes, "application/json"),
     "read": (_read_bytes, "application/json"),
 }

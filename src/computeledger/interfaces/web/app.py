@@ -87,7 +87,7 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
             description=_described(page),
             responses=_RESPONSES, openapi_extra={"parameters": _parameters(page)}, name=f"api {page.name}",
         )  # fmt: skip
-        for kind in ("csv", "view", "line"):
+        for kind in ("csv", "report", "view", "line"):
             reply = functools.partial(_answer, ask, kind, page.name)
             app.add_api_route(f"/{kind}/{page.name}", reply, include_in_schema=False)
         if page.read is not None:

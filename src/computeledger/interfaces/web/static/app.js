@@ -520,22 +520,51 @@ function table(one, whose) {
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
     element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
-        element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null }, name)))), body));
+        element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
+          one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
     one.is_sortable && one.rows.length > 8 ? sorter(one.title + whose, names, numeric, body) : null,
-    one.rows.length > 40 || (one.is_sortable && one.rows.length > 8) ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
+    one.rows.length > 12 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
 }
 
-// numbers fall, words rise; the order of the answer comes back with the first choice
+// numbers fall, words rise; the order of the answer comes back with the first choice, or at the third press of a column's name
+const UNITS = { ns: 1e-9, "\u00b5s": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, day: 86400, days: 86400, months: 2.63e6, years: 3.156e7,
+  k: 1e3, K: 1e3, M: 1e6, B: 1e9, T: 1e12, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, PB: 1e15, kW: 1e3, MW: 1e6, GW: 1e9,
+  MFLOP: 1e6, GFLOP: 1e9, TFLOP: 1e12, PFLOP: 1e15, EFLOP: 1e18 };
+
+// what a cell's first number amounts to: $1.2K, 450 ms, 16.4 GB
+function amount(text) {
+  const found = /([-+\u2212]?)\$?(\d[\d,]*\.?\d*(?:e[-+]?\d+)?)(?:\s?([\p{L}\u00b5]+))?/u.exec(text);
+  if (!found) return NaN;
+  const number = Number(found[2].replaceAll(",", "")) * (UNITS[found[3]] ?? 1);
+  return "-\u2212".includes(found[1]) && found[1] ? -number : number;
+}
+
+function ordered(rows, i, isNumeric, direction) {
+  const key = (row) => row.cells[i].firstChild?.textContent ?? "";
+  const value = new Map(rows.map((row) => [row, isNumeric ? amount(row.cells[i].textContent) : key(row)]));
+  const isNone = (row) => isNumeric && Number.isNaN(value.get(row));
+  return [...rows].sort((one, other) => (isNone(one) || isNone(other) ? isNone(one) - isNone(other)
+    : direction * (isNumeric ? value.get(one) - value.get(other) : value.get(one).localeCompare(value.get(other)))));
+}
+
+function sorting(name, i, isNumeric, body) {
+  const asGiven = [...body.rows];
+  const turns = isNumeric ? ["descending", "ascending", null] : ["ascending", "descending", null];
+  return element("button", { type: "button", class: "by", onclick: (event) => {
+    const head = event.currentTarget.closest("th");
+    const turn = turns[(turns.indexOf(head.getAttribute("aria-sort")) + 1) % 3];
+    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
+    if (turn) head.setAttribute("aria-sort", turn);
+    body.replaceChildren(...(turn ? ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1) : asGiven));
+  } }, name);
+}
+
 function sorter(title, names, numeric, body) {
   const asGiven = [...body.rows];
-  const key = (row, i) => parseFloat(row.cells[i].textContent.replaceAll(",", ""));
   const sort = (event) => {
     const i = Number(event.target.value);
-    const rows = i < 0 ? asGiven : [...asGiven].sort((one, other) => (numeric[i]
-      ? (Number.isNaN(key(one, i)) ? 1 : Number.isNaN(key(other, i)) ? -1 : key(other, i) - key(one, i))
-      : one.cells[i].textContent.localeCompare(other.cells[i].textContent)));
-    body.replaceChildren(...rows);
+    body.replaceChildren(...(i < 0 ? asGiven : ordered(asGiven, i, numeric[i], numeric[i] ? -1 : 1)));
   };
   return element("label", { class: "find" }, "Sort by ", element("select", { "aria-label": `sort ${title}`, onchange: sort },
     element("option", { value: "-1" }, "as listed"), ...names.map((name, i) => element("option", { value: String(i) }, name))));
@@ -828,10 +857,12 @@ byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });
-byId("get-csv").addEventListener("click", async () => {
-  const answer = await fetch(`/csv/${given.page}?${readBoxes()}`);
-  if (answer.ok) save(`${given.page}.csv`, "text/csv", await answer.text()); else complain(await answer.json());
-});
+for (const [kind, ending, type] of [["csv", "csv", "text/csv"], ["report", "html", "text/html"]]) {
+  byId(`get-${kind}`).addEventListener("click", async () => {
+    const answer = await fetch(`/${kind}/${given.page}?${readBoxes()}`);
+    if (answer.ok) save(`${given.page}.${ending}`, type, await answer.text()); else complain(await answer.json());
+  });
+}
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

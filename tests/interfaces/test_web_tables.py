@@ -1,0 +1,52 @@
+"""What a reader does with a table and takes away with a button."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import computeledger as cl
+from computeledger.interfaces.render.html import report
+from computeledger.interfaces.web.answers import Question, answered
+
+ASKED = (("layout", "tp1"), ("batch", "8"), ("model", "llama-3.1-8b"), ("system", "h100-nvl8"))
+
+
+def test_the_report_is_what_the_command_writes() -> None:
+    reply = answered(Question("report", "serve", ASKED))
+    assert (reply.status, reply.media) == (200, "text/html; charset=utf-8")
+    own = cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8)
+    assert reply.body.decode() == report(own.view(working=True))
+    assert answered(Question("report", "serve", (("batch", "-1"),))).status == 422
+
+
+@pytest.mark.browser
+def test_columns_order_their_rows_by_amount_and_give_the_answer_s_order_back(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    place = page.locator(".tables section", has_text="Decode, one step").first
+    first = "row => row.querySelector('[data-name=\"time\"]').firstChild.textContent"
+    times = f"place => [...place.querySelectorAll('tbody tr')].map({first})"
+    before = place.evaluate(times)
+    head = place.locator("th", has_text="time")
+    button = head.locator("button.by")
+    button.click()
+    assert head.get_attribute("aria-sort") == "descending"
+    scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
+    amounts = [float(one.split()[0]) * scale[one.split()[1]] for one in place.evaluate(times)]
+    assert amounts == sorted(amounts, reverse=True) and len({one.split()[1] for one in before}) > 1
+    button.click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    button.click()
+    assert head.get_attribute("aria-sort") is None and place.evaluate(times) == before
+
+
+@pytest.mark.browser
+def test_the_report_is_saved_with_a_button(visit: Any, tmp_path: Path) -> None:
+    page = visit("/memory")
+    with page.expect_download() as found:
+        page.locator("#get-report").click()
+    assert found.value.suggested_filename == "memory.html"
+    found.value.save_as(tmp_path / "memory.html")
+    assert "<!DOCTYPE html>" in (tmp_path / "memory.html").read_text("utf-8")
