@@ -34,8 +34,8 @@ DRAGS = {
     "life": ("inference.rate", "rl.rollout", "pretraining.tokens", "price", "inference.output", "rl.steps"),
 }
 PLACES = range(400, 700)
-#: A batch of 4 to 48: more does not fit beside the longest inputs and is refused.
-PLACES_OF = {"batch": range(150, 400)}
+#: A batch of 4 to 48 and outputs of 128 to 1,024 tokens: more does not fit beside the other values and is refused.
+PLACES_OF = {"batch": range(150, 400), "inference.output": range(250, 500)}
 
 
 @contextmanager
