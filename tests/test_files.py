@@ -39,6 +39,7 @@ NO_USERS_FILE = {
     ("computeledger/workloads/frameworks/__init__.py", "load_framework"): "shipped",
     ("computeledger/writing.py", "write_report"): "the start of what it would overwrite, a regular file",
     ("rntp/plugins.py", "source_hash"): "modules that were imported",
+    ("rntp/ahead.py", "read_state"): "a part of a checkpoint, beside its weights",
     ("rntp/checkpoints.py", "mark_complete"): "writes, and flushes what was written",
     ("rntp/corpus.py", "python_library"): "Python's own library",
     ("rntp/pretraining.py", "_save"): "writes",

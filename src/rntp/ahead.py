@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from computeledger.actuals.recording.run import PhaseBook
@@ -100,3 +102,9 @@ class Ahead:
         self._numbers = state["rows"]
         self._rows, self._due = [row_of(number) for number in self._numbers], Future()
         self._due.set_result(Thoughts(**state["thoughts"], plays=[None] * len(self._rows)))
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read what a checkpoint kept: as many tokens as a batch has, more than a user's own file may hold."""
+    state: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return state

@@ -29,7 +29,7 @@ from computeledger.errors import InputError
 from rntp import advantages as comparing
 from rntp.adapter import lora_config, save_merged
 from rntp.advantages import Comparison
-from rntp.ahead import Ahead, Batch
+from rntp.ahead import Ahead, Batch, read_state
 from rntp.arguments import grpo_config, process_state
 from rntp.averages import RunningMean
 from rntp.judges.answers import Checks
@@ -118,7 +118,6 @@ class RntpTrainer(TurnTrainer):
         self._sources = rows.sources
         beside = recipe.rl.engine == "vllm-server"
         self._ahead = Ahead(self._draw, is_beside=beside) if recipe.rl.ahead else None
-        self._is_weighed = self.use_vllm or self.num_iterations > 1 or self._ahead is not None
         # verified answers alone need no likelihoods
         self._scores = TEXT in self._sources or self._is_weighed or self.beta > 0
         self._endings: list[int] = list(self.eos_token_ids)
@@ -189,6 +188,11 @@ class RntpTrainer(TurnTrainer):
             if thoughts.sampled is not None:
                 self._weigh(made, self._importance(old, thoughts.sampled))
         return made
+
+    @property
+    def _is_weighed(self) -> bool:
+        """Whether tokens are weighed by how much likelier they have become since they were sampled."""
+        return self.use_vllm or self.num_iterations > 1 or self._ahead is not None
 
     def _drawn(self, numbers: Sequence[int]) -> tuple[Batch, Thoughts]:
         """Rows and their thoughts: drawn now, or before the last update, when the next ones are drawn now."""
@@ -504,7 +508,7 @@ class RntpTrainer(TurnTrainer):
                 mean.load(torch.load(Path(checkpoint) / f"{name}.pt", weights_only=True))
             drawn = Path(checkpoint) / DRAWN_FILE  # none where no batch followed
             if self._ahead is not None and drawn.exists():
-                self._ahead.load(json.loads(drawn.read_text("utf-8")), self.rows.__getitem__)
+                self._ahead.load(read_state(drawn), self.rows.__getitem__)
 
     def save_final(self, folder: Path, mean_folder: Path) -> None:
         """Write the model, and beside it its running mean where the recipe asks for one."""
