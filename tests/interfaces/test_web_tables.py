@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +51,34 @@ def test_the_report_is_saved_with_a_button(visit: Any, tmp_path: Path) -> None:
     assert found.value.suggested_filename == "memory.html"
     found.value.save_as(tmp_path / "memory.html")
     assert "<!DOCTYPE html>" in (tmp_path / "memory.html").read_text("utf-8")
+
+
+def test_an_input_that_is_worked_out_names_its_figure() -> None:
+    reply = answered(Question("view", "serve", (*ASKED, ("working", "on"))))
+    working = json.loads(reply.body)["working"]
+    places = {one["name"]: place for place, one in enumerate(working)}
+    named = {(one["name"], term["name"]): term for one in working for term in one["terms"] if term["of"]}
+    assert named["usd_per_mtok_output", "in service"]["of"] == "in_service_s"
+    assert named["tpot_s", "decode step"]["of"] == "decode_s"
+    for (name, _), term in named.items():
+        figure = working[places[term["of"]]]
+        assert places[term["of"]] < places[name]
+        assert (term["text"], term["band"]) == (figure["text"], figure["band"])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_working_opens_all_the_way_down_and_has_an_address(width: int, visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16#working=usd_per_mtok_output", width)
+    page.wait_for_selector("#working details[open]")
+    page.locator("#working .deeper-by", has_text="in service").first.click()
+    inner = page.locator("#working .deeper").first
+    assert "= mean TTFT" in inner.inner_text()
+    inner.locator(".deeper-by", has_text="TPOT").click()
+    inner.locator(".deeper .deeper-by", has_text="decode step").click()
+    assert "routed experts" in inner.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    wide = inner.locator("details").first.bounding_box()
+    assert wide is not None and wide["width"] > 0.7 * width
+    page.locator("#close-working").click()
+    assert "#" not in page.url

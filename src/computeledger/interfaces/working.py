@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.questions.wording import interval_words, point, span, words
@@ -20,20 +21,31 @@ def working_view(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     >>> term = {"name": "N", "value": 8e9, "unit": "params", "origin": "fact", "ground": "llama-3-report, 2024"}
     >>> figure = {"name": "rl.flop", "value": 2.0, "unit": "FLOP", "formula": "2 N", "terms": [term]}
     >>> found = working_view({"working": [figure]})
-    >>> found[0]["title"], found[0]["terms"][0]["text"]
-    ('RL FLOP', '8B')
+    >>> found[0]["title"], found[0]["terms"][0]["text"], found[0]["terms"][0]["of"]
+    ('RL FLOP', '8B', '')
     """
+    figures = document.get("working", ())
     found = [
         {"name": one["name"], "title": _title(one["name"]), "formula": one["formula"], **_said(one),
-         "terms": [{"name": term["name"], **_said(term), **ground_words(term["origin"], term["ground"])}
+         "terms": [{"name": term["name"], **_said(term), **ground_words(term["origin"], term["ground"]),
+                    "of": _figure_of(term, one, figures)}
                    for term in one["terms"]]}
-        for one in document.get("working", ())
+        for one in figures
     ]  # fmt: skip
     below = _below(document)
     if below:
         entry = {"name": BELOW, "title": "Facts and factors behind them", "text": "", "band": "", "terms": below}
         found.append({**entry, "formula": "time of an operation: the longest of its compute, memory and network times"})
     return found
+
+
+def _figure_of(term: Mapping[str, Any], own: Mapping[str, Any], figures: Sequence[Mapping[str, Any]]) -> str:
+    """The figure that an input is: the only one worked out before it with the same median, ends and unit."""
+    if term["origin"] != "figure":
+        return ""
+    earlier = itertools.takewhile(lambda one: one is not own, figures)
+    same = [one["name"] for one in earlier if (one["value"], one["unit"]) == (term["value"], term["unit"])]
+    return same[0] if len(same) == 1 else ""
 
 
 def _below(document: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -82,5 +94,5 @@ def ground_words(origin: str, ground: str) -> dict[str, str]:
     key, _, rest = ground.partition(", ")
     source = load_sources().get(key)
     if source is None:
-        return {"origin": origin, "ground": ground, "source": "", "href": ""}
-    return {"origin": origin, "ground": rest, "source": source.title, "href": source.url}
+        return {"origin": origin, "ground": ground, "source": "", "href": "", "of": ""}
+    return {"origin": origin, "ground": rest, "source": source.title, "href": source.url, "of": ""}

@@ -382,6 +382,7 @@ async function show(view, other) {
   if (other) draw(byId("pinned"), other, null, "Compared with");
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
   if (explained !== null) work(explained);
+  else if (location.hash.startsWith("#working=")) work(decodeURIComponent(location.hash.slice(9)));
   await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
@@ -684,17 +685,21 @@ async function work(key, button = null) {
     const open = new Set([...place.querySelectorAll("details[open]")].map((one) => one.dataset.name));
     const own = (one) => one.name === key || one.name.endsWith(`.${key}`);
     const order = [...working.filter(own), ...working.filter((one) => !own(one))];
-    place.replaceChildren(...order.map((one) => step(one, own(one) || (!button && open.has(one.name)))));
+    const figures = new Map(working.map((one) => [one.name, one]));
+    place.replaceChildren(...order.map((one) => step(one, own(one) || (!button && open.has(one.name)), figures)));
+    window.explainTerms(place);
   } catch (error) {
     place.textContent = error.message ?? String(error);
   }
   byId("working").hidden = false;
+  if (!isOther) history.replaceState(history.state, "", `${location.pathname}${location.search}#working=${key}`);
   root.classList.add("explaining");
   if (button) { byId("working").scrollTop = 0; byId("working").focus({ preventScroll: true }); }
 }
 
 function closeWorking() {
   explained = null;
+  if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
   byId("working").hidden = true;
   root.classList.remove("explaining");
   // the button may have been drawn anew meanwhile
@@ -709,8 +714,21 @@ function source(term) {
   return [element("span", {}, title, term.ground ? `, ${term.ground}` : "")];
 }
 
-function step(one, open) {
-  const rows = one.terms.map((term) => element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, term.name),
+// an input that is itself worked out opens below its row, down to what somebody published
+function inputName(term, figures) {
+  const figure = figures.get(term.of);
+  if (!figure) return term.name;
+  const button = element("button", { type: "button", class: "by deeper-by", "aria-expanded": "false", onclick: () => {
+    const row = button.closest("tr"), opened = button.getAttribute("aria-expanded") === "true";
+    if (opened) row.nextElementSibling.remove();
+    else row.after(element("tr", { role: "row", class: "deeper" }, element("td", { role: "cell", colspan: "4" }, step(figure, true, figures))));
+    button.setAttribute("aria-expanded", String(!opened));
+  } }, term.name);
+  return button;
+}
+
+function step(one, open, figures) {
+  const rows = one.terms.map((term) => element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, inputName(term, figures)),
     element("td", { role: "cell", class: "number", "data-name": "value" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
     element("td", { role: "cell", "data-name": "kind" }, term.origin === "figure" ? "worked out" : term.origin),
     element("td", { role: "cell", "data-name": "source" }, ...source(term))));
