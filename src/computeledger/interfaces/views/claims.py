@@ -160,7 +160,8 @@ def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _term(name: str, text: str, ground: str) -> dict[str, str]:
-    return {"name": name, "text": text, "band": "", "origin": "figure", "ground": ground, "source": "", "href": ""}
+    said = {"origin": "figure", "ground": ground, "source": "", "href": "", "of": ""}
+    return {"name": name, "text": text, "band": "", **said}
 
 
 def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: str = "equals") -> str:
