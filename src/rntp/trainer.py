@@ -25,7 +25,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl.models.utils import disable_gradient_checkpointing, prepare_fsdp
 
 from computeledger.actuals.recording.run import PhaseBook, RunLedger
-from computeledger.errors import InputError
+from computeledger.errors import InputError, shown
 from rntp import advantages as comparing
 from rntp.adapter import lora_config, save_merged
 from rntp.advantages import Comparison
@@ -396,6 +396,10 @@ class RntpTrainer(TurnTrainer):
             sums = torch.tensor(row, device=self.accelerator.device, dtype=torch.float32)
             asked, silent, failed, audited, total = self.accelerator.reduce(sums, reduction="sum").tolist()
             metrics = self._metrics["train"]
+            if asked and failed == asked:
+                raise self._stopped(
+                    f"the judge of environment {shown(name)} could be asked about no answer of the step"
+                )
             if asked:
                 metrics[f"no_verdict_fraction/{name}"].append(silent / asked)
                 metrics[f"failed_fraction/{name}"].append(failed / asked)

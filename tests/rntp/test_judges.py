@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from computeledger.errors import InputError
+from rntp.errors import TrainingError
 from rntp.interfaces.cli import main
 from rntp.judges import served
 from rntp.judges.answers import Checks, check_judges, judge_of
@@ -302,10 +303,19 @@ def test_no_verdict_is_counted_and_worth_what_the_recipe_states(
     assert np.isfinite(logged(made)["loss"])
 
 
-def test_an_endpoint_that_goes_away_in_training_leaves_its_answers_out(tmp_path: Path) -> None:
-    with endpoint(lambda *_: (500, {})) as port:
-        made = trained(recipe_at(tmp_path, JudgeSpec(port.address, name="m", retries=0, no_verdict=0.25)))
-    assert np.isnan(made.values).all() and logged(made)["failed_fraction/e"] == 1.0
+def test_answers_that_an_endpoint_fails_at_are_left_out(tmp_path: Path) -> None:
+    with endpoint(lambda _, number: (200, "yes") if number % 2 else (500, {})) as port:
+        made = trained(recipe_at(tmp_path, JudgeSpec(port.address, name="m", batch=1, retries=0, no_verdict=0.25)))
+    assert set(made.values[~np.isnan(made.values)].tolist()) == {1.0} and np.isnan(made.values).any()
+    assert logged(made)["failed_fraction/e"] == np.isnan(made.values).mean() == 0.5
+
+
+def test_an_endpoint_that_is_gone_for_a_whole_step_ends_the_run(tmp_path: Path) -> None:
+    with (
+        endpoint(lambda *_: (500, {})) as port,
+        pytest.raises(TrainingError, match=r"step 1: environment 'e': its judge could be asked about no answer"),
+    ):
+        trained(recipe_at(tmp_path, JudgeSpec(port.address, name="m", retries=0, no_verdict=0.25)))
 
 
 def test_what_is_evaluated_is_judged_too(port: Endpoint, tmp_path: Path) -> None:

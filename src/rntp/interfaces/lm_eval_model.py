@@ -69,7 +69,8 @@ class _Rntp:
             raise InputError("model_args: pretrained=FOLDER is needed, of a run or a checkpoint")
         hush()
         # the harness's own models take what there is, too: its command says cuda:0 where nobody has said anything
-        where = device or "cuda" if torch.cuda.is_available() else "cpu"
+        where = device or "cuda"
+        where = "cpu" if where.startswith("cuda") and not torch.cuda.is_available() else where
         self._asked = AskedModel(Path(pretrained), record(Settings, given, "model_args"), int(batch_size), where)
         self._name = str(pretrained)
         self._device = self._asked.model.device

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import tomllib
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.fields import Given, Record, question_from
+from computeledger.validation.measured_table import curated_rows
 
 _Q = TypeVar("_Q", bound=Record)
 
@@ -72,18 +72,12 @@ def _states(question: _Q, asked: Mapping[str, str]) -> bool:
 
 
 def _read(one: Mapping[str, Any]) -> RealSystem:
-    rows = _rows(one["table"])
+    rows = curated_rows(one["table"])
     figures = [
         PublishedFigure(each["label"], each["key"], each.get("unit", ""), _value(rows, each)) for each in one["figure"]
     ]
     source = one["figure"][0]["where"]["source"]
     return RealSystem(one["name"], one["command"], one["asked"], source, one["url"], one["note"], tuple(figures))
-
-
-@functools.cache
-def _rows(table: str) -> list[dict[str, str]]:
-    text = resources.files("computeledger.validation").joinpath("data", table).read_text("utf-8")
-    return list(csv.DictReader(text.splitlines()))
 
 
 def _value(rows: list[dict[str, str]], figure: Mapping[str, Any]) -> float:

@@ -524,11 +524,10 @@ function table(one, whose) {
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
           one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
   return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.is_sortable && one.rows.length > 8 ? sorter(one.title + whose, names, numeric, body) : null,
     one.rows.length > 12 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
 }
 
-// numbers fall, words rise; the order of the answer comes back with the first choice, or at the third press of a column's name
+// numbers fall, words rise; the order of the answer comes back at the third press
 const UNITS = { ns: 1e-9, "\u00b5s": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, day: 86400, days: 86400, months: 2.63e6, years: 3.156e7,
   k: 1e3, K: 1e3, M: 1e6, B: 1e9, T: 1e12, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, PB: 1e15, kW: 1e3, MW: 1e6, GW: 1e9,
   MFLOP: 1e6, GFLOP: 1e9, TFLOP: 1e12, PFLOP: 1e15, EFLOP: 1e18 };
@@ -559,16 +558,6 @@ function sorting(name, i, isNumeric, body) {
     if (turn) head.setAttribute("aria-sort", turn);
     body.replaceChildren(...(turn ? ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1) : asGiven));
   } }, name);
-}
-
-function sorter(title, names, numeric, body) {
-  const asGiven = [...body.rows];
-  const sort = (event) => {
-    const i = Number(event.target.value);
-    body.replaceChildren(...(i < 0 ? asGiven : ordered(asGiven, i, numeric[i], numeric[i] ? -1 : 1)));
-  };
-  return element("label", { class: "find" }, "Sort by ", element("select", { "aria-label": `sort ${title}`, onchange: sort },
-    element("option", { value: "-1" }, "as listed"), ...names.map((name, i) => element("option", { value: String(i) }, name))));
 }
 
 function finder(title, body) {
