@@ -313,7 +313,10 @@ def test_answers_that_an_endpoint_fails_at_are_left_out(tmp_path: Path) -> None:
 def test_an_endpoint_that_is_gone_for_a_whole_step_ends_the_run(tmp_path: Path) -> None:
     with (
         endpoint(lambda *_: (500, {})) as port,
-        pytest.raises(TrainingError, match=r"step 1: environment 'e': its judge could be asked about no answer"),
+        pytest.raises(
+            TrainingError,
+            match=r"step 1: the judge of environment 'e' could be asked about no answer of the step; there is no",
+        ),
     ):
         trained(recipe_at(tmp_path, JudgeSpec(port.address, name="m", retries=0, no_verdict=0.25)))
 
