@@ -82,3 +82,12 @@ def test_the_working_opens_all_the_way_down_and_has_an_address(width: int, visit
     assert wide is not None and wide["width"] > 0.7 * width
     page.locator("#close-working").click()
     assert "#" not in page.url
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["%", "no_such_figure"])
+def test_an_address_of_no_figure_still_shows_the_answer_and_the_working(name: str, visit: Any) -> None:
+    page = visit(f"/memory#working={name}")
+    assert page.locator("#headline").inner_text()
+    page.wait_for_selector("#working details")
+    assert page.locator("#working details[open]").count() == 0

@@ -72,7 +72,7 @@ def _context(known: Sequence[Mapping[str, Any]]) -> str:
     first, others = known[0], _as_likely(known)
     parts = [_open_order(first, others)] if others else []
     if not others and len(known) > 1:
-        parts.append(_sureness(first["cheaper_than_next_probability"], known[1]["name"]))
+        parts.append(_odds(first["cheaper_than_next_probability"], known[1]["name"]))
     if first["meets"] and first["kept_probability"] < 1 / 2:
         chance = _chance(first["kept_probability"])
         parts.append(f"{first['name']} keeps the limits at the medians alone: with a chance of at most {chance}.")
@@ -82,7 +82,7 @@ def _context(known: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(parts)
 
 
-def _sureness(chance: float, other: str) -> str:
+def _odds(chance: float, other: str) -> str:
     """How surely the first comes before the second, in words."""
     return f"It is {'clearly' if chance >= _CLEAR else 'likely'} cheaper than {other} ({_chance(chance)})."
 

@@ -338,12 +338,12 @@ def _sites(document: Document) -> View:
         title="Sites",
         headline=headline_words(
             f"{largest['name']}, the largest site now",
-            f"{words(largest['facility_w'] or 0.0, 'W')} of facility power on {largest['date']}{_site_ends(largest)}",
+            f"{_power(largest)} of facility power on {largest['date']}{_site_ends(largest)}",
         ),
         tiles=(
             Tile("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows):,} dates with capacity",
                  key=key),
-            Tile("Largest now", words(largest["facility_w"] or 0.0, "W"), f"{largest['name']}, {largest['date']}",
+            Tile("Largest now", _power(largest), f"{largest['name']}, {largest['date']}",
                  key=key),
             Tile("Recomputed within 10 %", within, "site-dates of the whole data, facility power checked",
                  key="agreement"),
@@ -358,6 +358,10 @@ def _sites(document: Document) -> View:
         grounds=tuple(f"within 10 %, {name.replace('_', ' ')}: {one['within_10_percent']} of {one['compared']}"
                       for name, one in document["agreement"].items()),
     )  # fmt: skip
+
+
+def _power(row: Document) -> str:
+    return "unknown" if row["facility_w"] is None else words(row["facility_w"], "W")
 
 
 def _site_ends(row: Document) -> str:

@@ -382,7 +382,7 @@ async function show(view, other) {
   if (other) draw(byId("pinned"), other, null, "Compared with");
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
   if (explained !== null) work(explained);
-  else if (location.hash.startsWith("#working=")) work(decodeURIComponent(location.hash.slice(9)));
+  else if (location.hash.startsWith("#working=")) work(location.hash.slice(9));
   await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
