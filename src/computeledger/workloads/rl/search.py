@@ -184,14 +184,23 @@ def search_trainer(question: TrainerQuestion, scenario: RLScenario, machine: Mac
         shared = [replace(scenario, trainer=with_share(one, float(question.n_gpus))) for one in found]
         found = [one for one, run in zip(found, shared, strict=True) if _trains_evenly(run, question.n_gpus)] or found
     # what is fastest with full sequences need not be so with rollouts of every length
-    passes, made_of = passes_of(scenario), (machine, RLFactors())
+    ranks = np.array([float(one.layout.dp) for one in found])
+    most = np.ceil(np.round(each_step / ranks, _DIGITS)) * ranks / each_step  # of the rank with most rollouts
+    return found[int(np.argmin(most * _trained_s(question.model, found, scenario, machine)))]
 
-    def took_s(one: Trainer) -> float:
-        """Of the rank with most rollouts."""
-        most = math.ceil(round(each_step / float(one.layout.dp), _DIGITS)) * float(one.layout.dp) / each_step
-        return most * float(np.max(train(question.model, one, passes, made_of).wall_s))
 
-    return min(counted(found, "cuts of the model"), key=took_s)
+def _trained_s(model: Model, trainers: Sequence[Trainer], scenario: RLScenario, machine: Machine) -> Array:
+    """Wall time of each trainer's part of a step; those that differ in layout and packing alone are timed at once."""
+    alike: dict[Trainer, list[int]] = {}
+    for place, one in enumerate(trainers):
+        alike.setdefault(replace(one, layout=Layout(), pack_tokens=PACK_TOKENS), []).append(place)
+    passes, took_s = passes_of(scenario), np.empty(len(trainers))
+    for kind, places in counted(list(alike.items()), "cuts of the model"):
+        layouts = stack_layouts([trainers[place].layout for place in places])
+        packed = np.array([[float(trainers[place].pack_tokens)] for place in places])
+        one = replace(kind, layout=layouts, pack_tokens=packed)
+        took_s[places] = np.max(train(model, one, passes, (machine, RLFactors())).wall_s, axis=-1)
+    return took_s
 
 
 def _fitting_trainers(question: TrainerQuestion, sequences: int, longest: float, machine: Machine) -> list[Trainer]:
