@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -36,7 +39,22 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
         data=script_json(_data(page)),
         terms=script_json(glossary()),
         plotly=plotly_name(),
+        modules=modules_of("app.js"),
     )
+
+
+@functools.cache
+def modules_of(name: str) -> tuple[str, ...]:
+    """Scripts that one of the app's own loads before it runs, so that a browser asks for all of them at once.
+
+    Examples
+    --------
+    >>> "dom.js" in modules_of("app.js")
+    True
+    """
+    text = resources.files("computeledger.interfaces.web").joinpath("static", name).read_text("utf-8")
+    own = re.findall(r'^import .* from "\./([\w-]+\.js)";$', text, re.MULTILINE)
+    return tuple(dict.fromkeys((*own, *(one for part in own for one in modules_of(part)))))
 
 
 def rendered(name: str, **given: Any) -> str:

@@ -1,64 +1,20 @@
 // One page of the app: controls become an address, the address becomes an answer, the answer becomes tiles and plots.
 // Nothing is computed here: the server answers with texts and finished drawings.
 
+import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
-import { controlsSheet } from "./sheet.js";
 import { parts, unbroken } from "./headline.js";
-import { dress, theme } from "./theme.js";
+import { positionOf, textAt } from "./numbers.js";
+import { alike, paintInView, redrawn, seen, want } from "./plots.js";
+import { controlsSheet } from "./sheet.js";
+import { table } from "./tables.js";
+import { save, take } from "./taking.js";
+import { dress } from "./theme.js";
+import { closeWorking, followWorking, isExplaining, why, workingOf } from "./working.js";
 
 const given = JSON.parse(document.getElementById("data").textContent);
 const controls = new Map(given.controls.map((one) => [one.name, one]));
 const form = document.getElementById("controls");
-const root = document.documentElement;
-const byId = (id) => document.getElementById(id);
-const SUFFIX = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]];
-const SCALE = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, B: 1e9, T: 1e12, P: 1e15 };
-
-// ---- numbers as people type them ----
-
-function parsed(text) {
-  const match = /^\s*([\d.]+(?:[eE][+-]?\d+)?)\s*([kKMGBTP]?)\s*$/.exec(text);
-  return match ? Number(match[1]) * (SCALE[match[2]] ?? 1) : NaN;
-}
-
-function ends(text) {
-  const parts = text.split("..");
-  if (parts.length > 2) return null;
-  const values = parts.map(parsed);
-  const scale = SCALE[parts.at(-1).trim().at(-1)] ?? 1;
-  // a suffix written once holds for both ends, as long as they stay in order
-  if (parts.length === 2 && !/[a-zA-Z]\s*$/.test(parts[0]) && values[0] * scale < values[1]) values[0] *= scale;
-  return values.every((value) => value >= 0) ? values : null;
-}
-
-function written(value, whole) {
-  if (whole && (value < 1e4 || Number.isInteger(Math.log2(value)))) return String(Math.round(value));
-  if (value >= 1e17) return value.toExponential(2).replace("+", "").replace(/\.?0+e/, "e");
-  if (value < 1e4 * 0.9995) return String(whole ? Math.round(value) : Number(value.toPrecision(3)));
-  const [size, name] = SUFFIX.find(([least]) => value >= least * 0.9995);
-  return Number((value / size).toPrecision(3)) + name;
-}
-
-function positionOf(one, text) {
-  const values = ends(text);
-  if (!values) return null;
-  if (one.has_zero && Math.max(...values) === 0) return 0;
-  const value = values.length === 1 ? values[0] : one.log ? Math.sqrt(values[0] * values[1]) : (values[0] + values[1]) / 2;
-  const share = one.log ? Math.log(Math.max(value, one.low) / one.low) / Math.log(one.high / one.low)
-    : (value - one.low) / (one.high - one.low);
-  return Math.round(1000 * Math.min(1, Math.max(0, share)));
-}
-
-function textAt(one, position, before) {
-  const share = position / 1000;
-  if (one.has_zero && position === 0) return "0";
-  const free = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
-  const value = one.is_power ? 2 ** Math.round(Math.log2(free)) : free;
-  const old = ends(before);
-  if (!old || old.length === 1 || !(old[0] > 0)) return written(value, one.whole);
-  const middle = one.log ? Math.sqrt(old[0] * old[1]) : (old[0] + old[1]) / 2;
-  return old.map((end) => written((end * value) / middle, one.whole)).join("..");
-}
 
 // ---- the scenario: boxes and the address ----
 
@@ -343,19 +299,7 @@ function startOver(error) {
   return true;
 }
 
-const say = (text) => { byId("said").textContent = text; };
-
 // ---- showing ----
-
-function element(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null));
-  return node;
-}
 
 async function show(view, other) {
   complain(null);
@@ -381,8 +325,7 @@ async function show(view, other) {
   byId("scenarios").classList.toggle("two", Boolean(other));
   if (other) draw(byId("pinned"), other, null, "Compared with");
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
-  if (explained !== null) work(explained);
-  else if (location.hash.startsWith("#working=")) work(location.hash.slice(9));
+  followWorking();
   await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
@@ -394,30 +337,12 @@ function tellEvidence(evidence) {
   place.hidden = evidence === null;
   if (evidence === null) return;
   byId("evidence-text").textContent = unbroken(evidence.text);
-  place.querySelector(".tables").replaceChildren(...evidence.tables.map((one) => table(one, "")));
+  place.querySelector(".tables").replaceChildren(...evidence.tables.map((one) => table(one, "", why)));
   const links = evidence.address ? [element("a", { href: evidence.address }, "All measurements like this one")] : [];
   const command = evidence.command ? [links.length ? ", or " : "All of them: ", element("code", {}, evidence.command)] : [];
   byId("evidence-details").textContent = unbroken(evidence.details);
   byId("evidence-links").replaceChildren(...links, ...command);
   place.classList.toggle("bare", !evidence.tables.length && !evidence.command);
-}
-
-// two scenarios side by side are measured by the same rule; an axis that only orders rows stays
-function alike(one, other) {
-  for (const name of ["xaxis", "yaxis"]) {
-    const pair = [one[name], other[name]];
-    if (!pair.every((axis) => axis && axis.showticklabels !== false && axis.range?.every(Number.isFinite) && axis.range[0] < axis.range[1])) continue;
-    if (pair[0].type !== pair[1].type) continue;
-    const [wide, slim] = pair.toSorted((a, b) => b.range[1] - b.range[0] - a.range[1] + a.range[0]).map((axis) => ({ ...axis }));
-    const isOutside = (tick) => { const at = wide.type === "log" ? Math.log10(tick) : tick; return at < wide.range[0] || at > wide.range[1]; };
-    for (const axis of pair) {
-      axis.range = [Math.min(wide.range[0], slim.range[0]), Math.max(wide.range[1], slim.range[1])];
-      if (!wide.tickvals || !slim.tickvals) continue;
-      const more = slim.tickvals.map((tick, i) => [tick, slim.ticktext?.[i]]).filter(([tick]) => isOutside(tick));
-      axis.tickvals = [...wide.tickvals, ...more.map(([tick]) => tick)];
-      if (wide.ticktext) axis.ticktext = [...wide.ticktext, ...more.map(([, text]) => text)];
-    }
-  }
 }
 
 // who stands in an answer as the next one comes stays at the same table or button, though it is made anew
@@ -446,7 +371,7 @@ function draw(place, view, other, heading) {
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
-            onclick: () => take(canvas, format, one.title) }, format.toUpperCase())))));
+            onclick: () => take(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())))));
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
@@ -468,7 +393,7 @@ function draw(place, view, other, heading) {
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);
   });
-  place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "")));
+  place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "", why)));
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
   for (const [title, text] of view.blocks) place.querySelector(".tables").append(element("section", {}, element("h2", {}, title), element("pre", {}, text)));
   place.querySelector(".notes").replaceChildren(
@@ -477,299 +402,12 @@ function draw(place, view, other, heading) {
   if (held && !held.isConnected) refocus(place, held);
 }
 
-const why = (key, label) => element("button", { type: "button", class: "why", onclick: (event) => work(key, event.currentTarget),
-  "aria-label": `working of ${label}` }, "working");
-
 function versus(one, other) {
   if (!other || one.value === null || other.value === null || !(other.value > 0)) return "";
   const ratio = one.value / other.value;
   return Math.abs(ratio - 1) < 0.005 ? "the same" : `${ratio.toPrecision(3)} × the other`;
 }
 
-const under = (cell) => [cell.below, cell.details].filter(Boolean);
-const said = (cell) => (typeof cell === "string" ? cell : cell.text);
-
-function cellParts(cell) {
-  // long units may break behind a stroke
-  if (/^\d{4}-\d\d(-\d\d)?$/.test(cell)) return [element("span", { class: "date" }, cell)];
-  const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
-  if (typeof cell === "string") return parts;
-  const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
-  const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
-  return [...bar, ...text, ...under(cell).map((words) => element("span", { class: "below" }, words))];
-}
-
-// columns of prose share the width by how much they say
-function widths(one) {
-  const length = (cell) => said(cell).length + under(cell).join("").length;
-  const shares = one.columns.map((name, i) => {
-    const lengths = one.rows.map((row) => length(row[i]));
-    return Math.sqrt(Math.max(name.length, lengths.reduce((sum, each) => sum + each) / lengths.length, Math.max(...lengths) / 4)) + 1;
-  });
-  const whole = shares.reduce((sum, share) => sum + share, 0);
-  return element("colgroup", {}, ...shares.map((share) => element("col", { style: `width: ${((100 * share) / whole).toFixed(1)}%` })));
-}
-
-// roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
-function table(one, whose) {
-  const numeric = one.columns.map((name) => name.endsWith("#"));
-  const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
-  const isLong = one.rows.some((row) => row.some((cell) => under(cell).length));
-  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
-    i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
-      : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
-  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
-    element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
-      element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
-        element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
-          one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
-  return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.rows.length > 12 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
-}
-
-// numbers fall, words rise; the order of the answer comes back at the third press
-const UNITS = { ns: 1e-9, "\u00b5s": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, day: 86400, days: 86400, months: 2.63e6, years: 3.156e7,
-  k: 1e3, K: 1e3, M: 1e6, B: 1e9, T: 1e12, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, PB: 1e15, kW: 1e3, MW: 1e6, GW: 1e9,
-  MFLOP: 1e6, GFLOP: 1e9, TFLOP: 1e12, PFLOP: 1e15, EFLOP: 1e18 };
-
-// what a cell's first number amounts to: $1.2K, 450 ms, 16.4 GB
-function amount(text) {
-  const found = /([-+\u2212]?)\$?(\d[\d,]*\.?\d*(?:e[-+]?\d+)?)(?:\s?([\p{L}\u00b5]+))?/u.exec(text);
-  if (!found) return NaN;
-  const number = Number(found[2].replaceAll(",", "")) * (UNITS[found[3]] ?? 1);
-  return "-\u2212".includes(found[1]) && found[1] ? -number : number;
-}
-
-function ordered(rows, i, isNumeric, direction) {
-  const key = (row) => row.cells[i].firstChild?.textContent ?? "";
-  const value = new Map(rows.map((row) => [row, isNumeric ? amount(row.cells[i].textContent) : key(row)]));
-  const isNone = (row) => isNumeric && Number.isNaN(value.get(row));
-  return [...rows].sort((one, other) => (isNone(one) || isNone(other) ? isNone(one) - isNone(other)
-    : direction * (isNumeric ? value.get(one) - value.get(other) : value.get(one).localeCompare(value.get(other)))));
-}
-
-function sorting(name, i, isNumeric, body) {
-  const asGiven = [...body.rows];
-  const turns = isNumeric ? ["descending", "ascending", null] : ["ascending", "descending", null];
-  return element("button", { type: "button", class: "by", onclick: (event) => {
-    const head = event.currentTarget.closest("th");
-    const turn = turns[(turns.indexOf(head.getAttribute("aria-sort")) + 1) % 3];
-    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
-    if (turn) head.setAttribute("aria-sort", turn);
-    body.replaceChildren(...(turn ? ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1) : asGiven));
-  } }, name);
-}
-
-function finder(title, body) {
-  const find = (event) => {
-    const asked = event.target.value.toLowerCase().split(/\s+/);
-    for (const row of body.rows) row.hidden = !asked.every((word) => row.textContent.toLowerCase().includes(word));
-  };
-  return element("label", { class: "find" }, "Find ", element("input", { type: "search", "aria-label": `find in ${title}`, oninput: find }));
-}
-
-// plots in view are drawn before an answer counts as shown, those near the view as soon as nothing else is to do, and
-// the others when they come near it or the drag is over: a drag moves what one looks at
-const waiting = new WeakMap();
-const inSight = new WeakSet();
-const canvases = () => [...document.querySelectorAll(".canvas")];
-const isInView = ({ top, bottom }) => top < innerHeight && bottom > 0;
-const seen = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting, boundingClientRect } of entries) {
-    if (isIntersecting) inSight.add(target); else inSight.delete(target);
-    if (isIntersecting && waiting.has(target) && isInView(boundingClientRect)) paintNow(target);
-  }
-  paintNear();
-}, { rootMargin: "200px" });
-const libraryLoaded = new Promise((go) => {
-  if (window.Plotly) go(); else document.addEventListener("DOMContentLoaded", go, { once: true });
-});
-
-function want(canvas, figure) {
-  const asked = JSON.stringify(figure);
-  if (canvas.asked === asked) return; // as it is drawn, or waits to be
-  canvas.asked = asked;
-  waiting.set(canvas, figure);
-  canvas.style.height = `${figure.layout.height}px`;
-}
-
-async function paintInView() {
-  await libraryLoaded;
-  // all places are read before anything is drawn: reading one afterwards would lay out the page again
-  const next = canvases().filter((one) => waiting.has(one)).filter((one) => isInView(one.getBoundingClientRect()));
-  for (const canvas of next) {
-    const isFirst = !canvas.figure;
-    if (waiting.has(canvas)) paintNow(canvas);
-    if (isFirst) await new Promise((go) => setTimeout(go)); // a first drawing takes long: the page stays awake
-  }
-  paintNear();
-}
-
-const whenIdle = window.requestIdleCallback ?? ((go) => setTimeout(go, 30));
-let isPainting = false;
-
-function paintNear() {
-  const next = window.Plotly && canvases().find((one) => waiting.has(one) && inSight.has(one));
-  root.toggleAttribute("data-behind", Boolean(next));
-  if (!next) paintRest(SETTLED_MS);
-  if (isPainting || !next) return;
-  isPainting = true;
-  whenIdle(() => {
-    isPainting = false;
-    if (waiting.has(next) && next.isConnected) paintNow(next);
-    paintNear();
-  }, { timeout: 200 });
-}
-
-// the rest once nothing has been asked for a while: a page that is looked at from afar, or copied whole, lacks nothing
-const SETTLED_MS = 600;
-let rest = 0;
-
-function paintRest(after_ms) {
-  clearTimeout(rest);
-  rest = setTimeout(() => whenIdle(() => {
-    const next = window.Plotly && canvases().find((one) => waiting.has(one));
-    if (!next || asking) return;
-    paintNow(next);
-    paintRest(0);
-  }, { timeout: SETTLED_MS }), after_ms); // a machine that is never idle draws them all the same
-}
-
-function paintNow(canvas, sized = {}, look = theme()) {
-  if (!window.Plotly) return;
-  const figure = waiting.get(canvas);
-  canvas.figure = figure;
-  waiting.delete(canvas);
-  window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, given.config);
-}
-
-// paper is light, as wide as a sheet, and shows every plot
-addEventListener("beforeprint", () => {
-  root.style.setProperty("--sheet", JSON.stringify(document.title));
-  for (const canvas of canvases()) {
-    const figure = waiting.get(canvas) ?? canvas.figure;
-    waiting.set(canvas, figure);
-    paintNow(canvas, { width: 650, height: Math.min(figure.layout.meta?.paper ?? figure.layout.height, 900), autosize: false }, "light");
-  }
-});
-addEventListener("afterprint", () => {
-  for (const canvas of canvases()) { waiting.set(canvas, canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
-});
-
-// ---- working: a sheet at the foot of the window, which follows the sliders while it is open ----
-
-let explained = null, asker = null, isOther = false; // which figure, from which button, of the scenario compared with
-
-async function work(key, button = null) {
-  explained = key;
-  if (button) { asker = button; isOther = button.closest("#pinned") !== null; }
-  isOther &&= pinned !== null;
-  byId("working-title").textContent = isOther ? "Working of the scenario compared with" : "Working";
-  const place = byId("working-list");
-  try {
-    const query = isOther ? new URLSearchParams(pinned) : readBoxes();
-    query.set("working", "on");
-    const { working } = await fetched(`/view/${given.page}?${query}`);
-    if (explained === null) return;
-    const open = new Set([...place.querySelectorAll("details[open]")].map((one) => one.dataset.name));
-    const own = (one) => one.name === key || one.name.endsWith(`.${key}`);
-    const order = [...working.filter(own), ...working.filter((one) => !own(one))];
-    const figures = new Map(working.map((one) => [one.name, one]));
-    place.replaceChildren(...order.map((one) => step(one, own(one) || (!button && open.has(one.name)), figures)));
-    window.explainTerms(place);
-  } catch (error) {
-    place.textContent = error.message ?? String(error);
-  }
-  byId("working").hidden = false;
-  if (!isOther) history.replaceState(history.state, "", `${location.pathname}${location.search}#working=${key}`);
-  root.classList.add("explaining");
-  if (button) { byId("working").scrollTop = 0; byId("working").focus({ preventScroll: true }); }
-}
-
-function closeWorking() {
-  explained = null;
-  if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
-  byId("working").hidden = true;
-  root.classList.remove("explaining");
-  // the button may have been drawn anew meanwhile
-  const label = asker?.getAttribute("aria-label");
-  const again = [...byId(isOther ? "pinned" : "now").querySelectorAll(".why")].find((one) => one.getAttribute("aria-label") === label);
-  (asker?.isConnected ? asker : again)?.focus({ preventScroll: true });
-}
-
-function source(term) {
-  if (!term.source) return term.ground ? [term.ground] : [];
-  const title = term.href ? element("a", { href: term.href, target: "_blank", rel: "noreferrer" }, term.source) : term.source;
-  return [element("span", {}, title, term.ground ? `, ${term.ground}` : "")];
-}
-
-// an input that is itself worked out opens below its row, down to what somebody published
-function inputName(term, figures) {
-  const figure = figures.get(term.of);
-  if (!figure) return term.name;
-  const button = element("button", { type: "button", class: "by deeper-by", "aria-expanded": "false", onclick: () => {
-    const row = button.closest("tr"), opened = button.getAttribute("aria-expanded") === "true";
-    if (opened) row.nextElementSibling.remove();
-    else row.after(element("tr", { role: "row", class: "deeper" }, element("td", { role: "cell", colspan: "4" }, step(figure, true, figures))));
-    button.setAttribute("aria-expanded", String(!opened));
-  } }, term.name);
-  return button;
-}
-
-function step(one, open, figures) {
-  const rows = one.terms.map((term) => element("tr", { role: "row" }, element("th", { scope: "row", role: "rowheader" }, inputName(term, figures)),
-    element("td", { role: "cell", class: "number", "data-name": "value" }, term.text, term.band ? element("span", { class: "below" }, term.band) : null),
-    element("td", { role: "cell", "data-name": "kind" }, term.origin === "figure" ? "worked out" : term.origin),
-    element("td", { role: "cell", "data-name": "source" }, ...source(term))));
-  return element("details", { open, "data-name": one.name }, element("summary", {}, element("b", {}, one.title), ` ${one.text} `,
-    element("span", { class: "quiet" }, one.band)),
-    element("p", { class: "formula" }, `= ${one.formula}`),
-    rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `inputs of ${one.title}` },
-      element("table", { role: "table", class: "cards" }, element("thead", { role: "rowgroup" }, element("tr", { role: "row" },
-        ...["input", "value", "kind", "source"].map((name, i) =>
-          element("th", { scope: "col", role: "columnheader", class: i === 1 ? "number" : null }, name)))),
-        element("tbody", { role: "rowgroup" }, ...rows))) : null);
-}
-
-// ---- taking away ----
-
-function save(name, type, text) {
-  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
-
-// a picture says what it shows, of which scenario, and from where, on an opaque ground
-async function take(canvas, format, title) {
-  if (waiting.has(canvas)) paintNow(canvas);
-  const width = Math.max(canvas.clientWidth, 640), height = canvas.clientHeight, look = getComputedStyle(root);
-  const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
-  const color = (name) => look.getPropertyValue(name).trim();
-  const below = [scenario(), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
-  let y = 0, body = "";
-  const write = (text, size, weight, ink) => wrapped(text, (width - 32) / (size * 0.56)).forEach((line) => {
-    y += size * 1.45;
-    body += `<text x="16" y="${y}" font-size="${size}" font-weight="${weight}" fill="${ink}">${escaped(line)}</text>`;
-  });
-  y = 12;
-  write(title, 18, 650, color("--ink"));
-  write(canvas.closest("figure").querySelector("figcaption").textContent, 12, 400, color("--quiet"));
-  const drawn = decodeURIComponent(inner.slice(inner.indexOf(",") + 1)).replace(/^<svg /, `<svg x="0" y="${(y += 12)}" `);
-  y += height;
-  for (const line of below) write(line, 11, 400, color("--quiet"));
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
-    + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
-  const name = `computeledger-${given.page}-${canvas.parentNode.dataset.plot}.${format}`;
-  if (format === "svg") return save(name, "image/svg+xml", svg);
-  const picture = new Image();
-  picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
-  await picture.decode();
-  const sheet = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * (y + 16) });
-  sheet.getContext("2d").drawImage(picture, 0, 0, sheet.width, sheet.height);
-  return save(name, "image/png", await new Promise((go) => sheet.toBlob(go)));
-}
-
-const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
 // the scenario in one line: what the boxes say, by their labels
 function scenario() {
@@ -777,22 +415,11 @@ function scenario() {
   return words.map((one) => `${one.label} ${typed(one.name)}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`).join("; ");
 }
 
-function wrapped(text, most) {
-  const lines = [""];
-  for (const word of text.split(/\s+/)) {
-    if (lines.at(-1).length + word.length + 1 > most && lines.at(-1)) lines.push(word); else lines[lines.length - 1] += `${lines.at(-1) && " "}${word}`;
-  }
-  return lines;
-}
+// what stands below a picture
+const below = () => [scenario(), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
 
 async function copy(text, what) {
   try { await navigator.clipboard.writeText(text); say(`${what} copied`); } catch { say(`${what}: ${text}`); }
-}
-
-// ---- look ----
-
-function redrawn() {
-  for (const canvas of canvases()) if (canvas.figure) { waiting.set(canvas, waiting.get(canvas) ?? canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
 }
 
 // ---- events ----
@@ -855,8 +482,7 @@ byId("compare").addEventListener("click", () => { pinned = pinned === null ? rea
 byId("add")?.addEventListener("click", addSlot);
 for (const slot of slots) slot.querySelector(".remove").addEventListener("click", () => removeSlot(slot));
 byId("read")?.addEventListener("click", readPasted);
-byId("close-working").addEventListener("click", closeWorking);
-document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (explained !== null) closeWorking(); else sheet.close(); });
+document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (isExplaining()) closeWorking(); else sheet.close(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
@@ -874,6 +500,7 @@ byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(b
 
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 dress(redrawn);
+workingOf({ now: readBoxes, other: () => (pinned === null ? null : new URLSearchParams(pinned)) }, fetched);
 history.replaceState({ depth: 0 }, "");
 fromAddress();
 window.explainTerms(form);

@@ -1,0 +1,118 @@
+// Plots of an answer: when each is drawn, in which look, and on paper.
+
+import { root } from "./dom.js";
+import { theme } from "./theme.js";
+
+const given = JSON.parse(document.getElementById("data").textContent);
+
+// plots in view are drawn before an answer counts as shown, those near the view as soon as nothing else is to do, and
+// the others when they come near it or the drag is over: a drag moves what one looks at
+const waiting = new WeakMap();
+const inSight = new WeakSet();
+export const canvases = () => [...document.querySelectorAll(".canvas")];
+const isInView = ({ top, bottom }) => top < innerHeight && bottom > 0;
+export const seen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting, boundingClientRect } of entries) {
+    if (isIntersecting) inSight.add(target); else inSight.delete(target);
+    if (isIntersecting && waiting.has(target) && isInView(boundingClientRect)) paintNow(target);
+  }
+  paintNear();
+}, { rootMargin: "200px" });
+const libraryLoaded = new Promise((go) => {
+  if (window.Plotly) go(); else document.addEventListener("DOMContentLoaded", go, { once: true });
+});
+
+export function want(canvas, figure) {
+  const asked = JSON.stringify(figure);
+  if (canvas.asked === asked) return; // as it is drawn, or waits to be
+  canvas.asked = asked;
+  waiting.set(canvas, figure);
+  canvas.style.height = `${figure.layout.height}px`;
+}
+
+export async function paintInView() {
+  await libraryLoaded;
+  // all places are read before anything is drawn: reading one afterwards would lay out the page again
+  const next = canvases().filter((one) => waiting.has(one)).filter((one) => isInView(one.getBoundingClientRect()));
+  for (const canvas of next) {
+    const isFirst = !canvas.figure;
+    if (waiting.has(canvas)) paintNow(canvas);
+    if (isFirst) await new Promise((go) => setTimeout(go)); // a first drawing takes long: the page stays awake
+  }
+  paintNear();
+}
+
+const whenIdle = window.requestIdleCallback ?? ((go) => setTimeout(go, 30));
+let isPainting = false;
+
+function paintNear() {
+  const next = window.Plotly && canvases().find((one) => waiting.has(one) && inSight.has(one));
+  root.toggleAttribute("data-behind", Boolean(next));
+  if (!next) paintRest(SETTLED_MS);
+  if (isPainting || !next) return;
+  isPainting = true;
+  whenIdle(() => {
+    isPainting = false;
+    if (waiting.has(next) && next.isConnected) paintNow(next);
+    paintNear();
+  }, { timeout: 200 });
+}
+
+// the rest once nothing has been asked for a while: a page that is looked at from afar, or copied whole, lacks nothing
+const SETTLED_MS = 600;
+let rest = 0;
+
+function paintRest(after_ms) {
+  clearTimeout(rest);
+  rest = setTimeout(() => whenIdle(() => {
+    const next = window.Plotly && canvases().find((one) => waiting.has(one));
+    if (!next || root.dataset.asking) return;
+    paintNow(next);
+    paintRest(0);
+  }, { timeout: SETTLED_MS }), after_ms); // a machine that is never idle draws them all the same
+}
+
+export function paintNow(canvas, sized = {}, look = theme()) {
+  if (!window.Plotly) return;
+  const figure = waiting.get(canvas);
+  canvas.figure = figure;
+  waiting.delete(canvas);
+  window.Plotly.react(canvas, figure.data, { ...figure.layout, ...sized, template: given.templates[look] }, given.config);
+}
+
+export const paintIfWaiting = (canvas) => { if (waiting.has(canvas)) paintNow(canvas); };
+
+// paper is light, as wide as a sheet, and shows every plot
+addEventListener("beforeprint", () => {
+  root.style.setProperty("--sheet", JSON.stringify(document.title));
+  for (const canvas of canvases()) {
+    const figure = waiting.get(canvas) ?? canvas.figure;
+    waiting.set(canvas, figure);
+    paintNow(canvas, { width: 650, height: Math.min(figure.layout.meta?.paper ?? figure.layout.height, 900), autosize: false }, "light");
+  }
+});
+addEventListener("afterprint", () => {
+  for (const canvas of canvases()) { waiting.set(canvas, canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
+});
+
+export function redrawn() {
+  for (const canvas of canvases()) if (canvas.figure) { waiting.set(canvas, waiting.get(canvas) ?? canvas.figure); if (inSight.has(canvas)) paintNow(canvas); }
+}
+
+// two scenarios side by side are measured by the same rule; an axis that only orders rows stays
+export function alike(one, other) {
+  for (const name of ["xaxis", "yaxis"]) {
+    const pair = [one[name], other[name]];
+    if (!pair.every((axis) => axis && axis.showticklabels !== false && axis.range?.every(Number.isFinite) && axis.range[0] < axis.range[1])) continue;
+    if (pair[0].type !== pair[1].type) continue;
+    const [wide, slim] = pair.toSorted((a, b) => b.range[1] - b.range[0] - a.range[1] + a.range[0]).map((axis) => ({ ...axis }));
+    const isOutside = (tick) => { const at = wide.type === "log" ? Math.log10(tick) : tick; return at < wide.range[0] || at > wide.range[1]; };
+    for (const axis of pair) {
+      axis.range = [Math.min(wide.range[0], slim.range[0]), Math.max(wide.range[1], slim.range[1])];
+      if (!wide.tickvals || !slim.tickvals) continue;
+      const more = slim.tickvals.map((tick, i) => [tick, slim.ticktext?.[i]]).filter(([tick]) => isOutside(tick));
+      axis.tickvals = [...wide.tickvals, ...more.map(([tick]) => tick)];
+      if (wide.ticktext) axis.ticktext = [...wide.ticktext, ...more.map(([, text]) => text)];
+    }
+  }
+}

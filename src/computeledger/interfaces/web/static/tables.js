@@ -1,0 +1,85 @@
+// Tables of an answer: cells, columns that order the rows, and a search in long ones.
+
+import { element } from "./dom.js";
+
+const under = (cell) => [cell.below, cell.details].filter(Boolean);
+const said = (cell) => (typeof cell === "string" ? cell : cell.text);
+
+function cellParts(cell) {
+  // long units may break behind a stroke
+  if (/^\d{4}-\d\d(-\d\d)?$/.test(cell)) return [element("span", { class: "date" }, cell)];
+  const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+  if (typeof cell === "string") return parts;
+  const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
+  const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
+  return [...bar, ...text, ...under(cell).map((words) => element("span", { class: "below" }, words))];
+}
+
+// columns of prose share the width by how much they say
+function widths(one) {
+  const length = (cell) => said(cell).length + under(cell).join("").length;
+  const shares = one.columns.map((name, i) => {
+    const lengths = one.rows.map((row) => length(row[i]));
+    return Math.sqrt(Math.max(name.length, lengths.reduce((sum, each) => sum + each) / lengths.length, Math.max(...lengths) / 4)) + 1;
+  });
+  const whole = shares.reduce((sum, share) => sum + share, 0);
+  return element("colgroup", {}, ...shares.map((share) => element("col", { style: `width: ${((100 * share) / whole).toFixed(1)}%` })));
+}
+
+// roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
+export function table(one, whose, why) {
+  const numeric = one.columns.map((name) => name.endsWith("#"));
+  const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
+  const isLong = one.rows.some((row) => row.some((cell) => under(cell).length));
+  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
+    i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
+      : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
+  const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
+    element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
+      element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
+        element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
+          one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
+  return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
+    one.rows.length > 12 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
+}
+
+// numbers fall, words rise; the order of the answer comes back at the third press
+const UNITS = { ns: 1e-9, "\u00b5s": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, day: 86400, days: 86400, months: 2.63e6, years: 3.156e7,
+  k: 1e3, K: 1e3, M: 1e6, B: 1e9, T: 1e12, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, PB: 1e15, kW: 1e3, MW: 1e6, GW: 1e9,
+  MFLOP: 1e6, GFLOP: 1e9, TFLOP: 1e12, PFLOP: 1e15, EFLOP: 1e18 };
+
+// what a cell's first number amounts to: $1.2K, 450 ms, 16.4 GB
+function amount(text) {
+  const found = /([-+\u2212]?)\$?(\d[\d,]*\.?\d*(?:e[-+]?\d+)?)(?:\s?([\p{L}\u00b5]+))?/u.exec(text);
+  if (!found) return NaN;
+  const number = Number(found[2].replaceAll(",", "")) * (UNITS[found[3]] ?? 1);
+  return "-\u2212".includes(found[1]) && found[1] ? -number : number;
+}
+
+function ordered(rows, i, isNumeric, direction) {
+  const key = (row) => row.cells[i].firstChild?.textContent ?? "";
+  const value = new Map(rows.map((row) => [row, isNumeric ? amount(row.cells[i].textContent) : key(row)]));
+  const isNone = (row) => isNumeric && Number.isNaN(value.get(row));
+  return [...rows].sort((one, other) => (isNone(one) || isNone(other) ? isNone(one) - isNone(other)
+    : direction * (isNumeric ? value.get(one) - value.get(other) : value.get(one).localeCompare(value.get(other)))));
+}
+
+function sorting(name, i, isNumeric, body) {
+  const asGiven = [...body.rows];
+  const turns = isNumeric ? ["descending", "ascending", null] : ["ascending", "descending", null];
+  return element("button", { type: "button", class: "by", onclick: (event) => {
+    const head = event.currentTarget.closest("th");
+    const turn = turns[(turns.indexOf(head.getAttribute("aria-sort")) + 1) % 3];
+    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
+    if (turn) head.setAttribute("aria-sort", turn);
+    body.replaceChildren(...(turn ? ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1) : asGiven));
+  } }, name);
+}
+
+function finder(title, body) {
+  const find = (event) => {
+    const asked = event.target.value.toLowerCase().split(/\s+/);
+    for (const row of body.rows) row.hidden = !asked.every((word) => row.textContent.toLowerCase().includes(word));
+  };
+  return element("label", { class: "find" }, "Find ", element("input", { type: "search", "aria-label": `find in ${title}`, oninput: find }));
+}

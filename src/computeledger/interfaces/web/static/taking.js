@@ -1,0 +1,48 @@
+// Taking away: files, and pictures that say what they show, of which scenario, and from where.
+
+import { element, root } from "./dom.js";
+import { paintIfWaiting } from "./plots.js";
+
+const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+
+export function save(name, type, text) {
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// a picture says what it shows, of which scenario, and from where, on an opaque ground
+export async function take(canvas, format, { title, page, below }) {
+  paintIfWaiting(canvas);
+  const width = Math.max(canvas.clientWidth, 640), height = canvas.clientHeight, look = getComputedStyle(root);
+  const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
+  const color = (name) => look.getPropertyValue(name).trim();
+  let y = 0, body = "";
+  const write = (text, size, weight, ink) => wrapped(text, (width - 32) / (size * 0.56)).forEach((line) => {
+    y += size * 1.45;
+    body += `<text x="16" y="${y}" font-size="${size}" font-weight="${weight}" fill="${ink}">${escaped(line)}</text>`;
+  });
+  y = 12;
+  write(title, 18, 650, color("--ink"));
+  write(canvas.closest("figure").querySelector("figcaption").textContent, 12, 400, color("--quiet"));
+  const drawn = decodeURIComponent(inner.slice(inner.indexOf(",") + 1)).replace(/^<svg /, `<svg x="0" y="${(y += 12)}" `);
+  y += height;
+  for (const line of below) write(line, 11, 400, color("--quiet"));
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
+    + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
+  const name = `computeledger-${page}-${canvas.parentNode.dataset.plot}.${format}`;
+  if (format === "svg") return save(name, "image/svg+xml", svg);
+  const picture = new Image();
+  picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  await picture.decode();
+  const sheet = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * (y + 16) });
+  sheet.getContext("2d").drawImage(picture, 0, 0, sheet.width, sheet.height);
+  return save(name, "image/png", await new Promise((go) => sheet.toBlob(go)));
+}
+function wrapped(text, most) {
+  const lines = [""];
+  for (const word of text.split(/\s+/)) {
+    if (lines.at(-1).length + word.length + 1 > most && lines.at(-1)) lines.push(word); else lines[lines.length - 1] += `${lines.at(-1) && " "}${word}`;
+  }
+  return lines;
+}
