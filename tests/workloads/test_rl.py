@@ -78,6 +78,8 @@ def test_flop_of_rl_on_text_by_hand() -> None:
     assert with_gold["update"] == pytest.approx(6 * n * (128 * 8 * 2232 + 1e6))
     alone = rl(replace(bare, sampling=replace(RUN.sampling, is_prefix_shared=False))).flop_by_phase
     assert alone["generation"] == pytest.approx(2 * n * 128 * 8 * 2200)
+    passed = rl(replace(bare, algorithm=replace(bare.algorithm, logprob_passes=1.0))).flop_by_phase
+    assert passed["log-probs"] == pytest.approx(2 * n * 128 * (8 * 2000 + 200))
 
 
 RUNS = {

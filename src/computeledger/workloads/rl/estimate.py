@@ -283,7 +283,7 @@ def passes_of(scenario: RLScenario) -> Passes:
     algorithm, whole = scenario.algorithm, scenario.trained_tokens + scenario.padding_tokens
     plain = 0.0 if scenario.text is None else scenario.text.plain_tokens / whole
     return Passes(
-        scenario.sequence_tokens + scenario.padding_tokens,
+        scenario.passed_tokens + scenario.padding_tokens,
         algorithm.trained_rollouts * algorithm.forward_passes,
         algorithm.trained_rollouts * algorithm.trained_passes + plain,
         algorithm.optimizer_steps * algorithm.updates_per_batch,

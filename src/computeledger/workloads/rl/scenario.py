@@ -249,6 +249,13 @@ class RLScenario:
         return self.sampling.context_tokens(self.taken_tokens)
 
     @property
+    def passed_tokens(self) -> Num:
+        """Mean length of a forward pass over a rollout; of RL on text a group's context is read once [token]."""
+        if self.text is None:
+            return self.sequence_tokens
+        return self.sequence_tokens - self.sampling.prompt_tokens * (1 - 1 / self.algorithm.group_size)
+
+    @property
     def longest_sequence_tokens(self) -> Num:
         """Longest of them [token]."""
         return self.sampling.longest_context_tokens
@@ -310,8 +317,9 @@ class RLScenario:
         With adapters of ``a`` parameters an update takes ``4 N + 6 a``; a generated token and the pass of the old
         policy ``2 a`` more where adapters run beside the weights. The reference has them off.
 
-        Where a text rewards, its scores take ``2 N`` a token, and generators read the context: it is long beside a
-        thought. So they do with what tools answer. Of other rollouts reading the prompt is left out.
+        Where a text rewards, its scores take ``2 N`` a token, a forward pass reads the context once for a group, and
+        generators read it too: it is long beside a thought. So they do with what tools answer. Of other rollouts
+        reading the prompt is left out.
         """
         n, one = n_params_active(self.engine.model), self.algorithm
         a = 0.0 if self.lora is None else adapter_params(self.engine.model, self.lora)
@@ -322,7 +330,7 @@ class RLScenario:
         return {
             "generation": 2 * (n + beside) * (self.sampled_tokens + read + self.observed_tokens),
             **{name: 2 * (n + a) * tokens * sequences for name, (tokens, sequences) in self.scored.items()},
-            "log-probs": 2 * passes * one.trained_rollouts * self.sequence_tokens,
+            "log-probs": 2 * passes * one.trained_rollouts * self.passed_tokens,
             "update": update * (one.trained_passes * one.trained_rollouts * self.trained_tokens + plain),
             **({} if self.judge is None else {"judge": self.judge_flop}),
         }
