@@ -51,6 +51,7 @@ from computeledger.facts.naming import (
     variant_of,
     without_mirror,
 )
+from computeledger.facts.packed import is_packed, model_from_packed
 from computeledger.facts.reading import ASSUMPTION, Document, read_facts, read_file, read_provenance
 from computeledger.facts.records import base_record, built, check_id, record_values
 from computeledger.facts.schema import PEAK_PRECISIONS, PRECISION_BYTES, Accelerator, Fact, Node, System
@@ -104,8 +105,7 @@ def load_accelerator(given: str) -> Accelerator:
     >>> load_accelerator("h200-sxm5-141gb").hbm_bytes.given
     '141 GB'
     """
-    path = user_path(given)
-    if path is not None:
+    if (path := user_path(given)) is not None:
         return read_accelerator(read_file(path))
     return _shipped_accelerator(_exact("accelerator", given, accelerator_ids(), system_ids))
 
@@ -138,8 +138,7 @@ def load_system(given: str) -> System:
     >>> load_system("2 x L40S").scale_up_bytes_per_s_per_gpu.value < load_system("8xh100").n_gpus_scale_up.value * 4e9
     True
     """
-    path = user_path(given)
-    if path is not None:
+    if (path := user_path(given)) is not None:
         return read_system(read_file(path))
     return bundled_system(given)
 
@@ -212,10 +211,10 @@ def _named_accelerator(given: str) -> Accelerator:
     """The shipped accelerator of an id or a short name."""
     if (chip := accelerator_called(given)) is not None:
         return chip
-    named = _accelerators_by_name()
     if _family(given, accelerator_ids()):
         raise _no_exact("accelerator", given, given, accelerator_ids(), accelerator_ids())
-    short = {one.short_name.lower() for one in named.values()}  # a name in capitals reads as the same choice twice
+    # a name in capitals reads as the same choice twice
+    short = {one.short_name.lower() for one in _accelerators_by_name().values()}
     raise unknown_id("accelerator", given, {*accelerator_ids(), *system_ids(), *short})
 
 
@@ -244,8 +243,8 @@ def load_model(given: str, online: bool = False) -> Model:
     given : str
         An id or alias (``deepseek-ai/DeepSeek-V3``, ``deepseek-v3``; case does not matter), a mirror or a quantised
         checkpoint of a bundled model (``unsloth/Qwen3-8B-GGUF``), an address on huggingface.co, an id in the local
-        Hugging Face cache, the path of a config.json, a TOML file or a model directory, or numbers (``70B``,
-        ``100B-A10B``, ``2T-A100B layers=61 kv=2KB/token``).
+        Hugging Face cache, the path of a config.json, a TOML file or a model directory, a packed configuration
+        (``config:NAME:DATA``), or numbers (``70B``, ``100B-A10B``, ``2T-A100B layers=61 kv=2KB/token``).
     online : bool
         Whether the configuration of a model that is not bundled may be fetched from huggingface.co.
 
@@ -268,8 +267,9 @@ def load_model(given: str, online: bool = False) -> Model:
     >>> load_model("Qwen/Qwen3-14B-AWQ").weight_precision, load_model("100B-A10B").is_moe
     ('int4', True)
     """
-    path = user_path(given)
-    if path is not None:
+    if is_packed(str(given)):
+        return model_from_packed(given)
+    if (path := user_path(given)) is not None:
         return _user_model(path)
     if is_numbers(given):
         return _numbers(given)

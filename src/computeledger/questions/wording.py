@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from computeledger.facts.packed import is_packed, packed_name
 from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import parse_layout
 from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, WH_J, YEAR_S, format_percent, format_si, format_usd
@@ -442,13 +443,15 @@ def step_words(phase: str, step: str) -> str:
 
 
 def model_words(model: str) -> str:
-    """Name of a model: its id, or the end of the path to the user's own configuration.
+    """Name of a model: its id, or what the user's own configuration goes by.
 
     Examples
     --------
     >>> model_words("deepseek-ai/DeepSeek-V3"), model_words("/home/me/plans/own-moe/config.json")
     ('deepseek-ai/DeepSeek-V3', 'own-moe/config.json')
     """
+    if is_packed(model):
+        return packed_name(model)
     return "/".join(PurePath(model).parts[-2:]) if model.endswith(".json") else model
 
 

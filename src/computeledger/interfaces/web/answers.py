@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.errors import InputError, shown
+from computeledger.facts.load import load_model
+from computeledger.facts.packed import packed, packed_name
 from computeledger.files import without_user_files
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.web.csv_rows import csv_text
+from computeledger.interfaces.web.listed import LISTS
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.spec import Answer, ControlError, Page, View, blamed, checked
 from computeledger.interfaces.working import working_view
+from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer as CommandAnswer
+from computeledger.questions.wording import words
 from computeledger.sources import load_sources
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
@@ -161,6 +166,21 @@ def _read_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     return _json(read(asked.get("text", ""), asked.get("system", "")))
 
 
+@functools.lru_cache(maxsize=4)
+def _list_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """What stands beside the names in a box of models or systems."""
+    del query
+    return _json(LISTS[name]())
+
+
+def _config_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """A ``config.json`` that was pasted, as the word that a box of models takes."""
+    del name
+    word = packed(dict(query).get("text", ""))
+    size = words(n_params_total(load_model(word)), "")
+    return _json({"model": word, "said": f"{packed_name(word)}, {size} parameters"})
+
+
 #: What each kind of address is answered with, and what that is.
 _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], str]] = {
     "api": (_document_bytes, "application/json"),
@@ -169,6 +189,8 @@ _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], 
     "report": (_report_bytes, "text/html; charset=utf-8"),
     "view": (_view_bytes, "application/json"),
     "read": (_read_bytes, "application/json"),
+    "list": (_list_bytes, "application/json"),
+    "config": (_config_bytes, "application/json"),
 }
 
 

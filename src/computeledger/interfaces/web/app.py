@@ -15,6 +15,7 @@ from computeledger.interfaces.web.answers import Question, Reply, answered
 from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.docs_site import DOCS, docs_file, docs_problem
 from computeledger.interfaces.web.guard import Guard, plain
+from computeledger.interfaces.web.listed import LISTS, MODELS, list_of
 from computeledger.interfaces.web.pages import PAGES
 from computeledger.interfaces.web.shell import absent_html, page_html
 from computeledger.interfaces.web.spec import LONGEST, Page
@@ -24,7 +25,7 @@ from computeledger.progress import Progress, StoppedError, listening
 from computeledger.units import KIB
 
 #: Addresses that programs ask; the others are for people.
-_DATA = ("/api/", "/csv/", "/view/", "/line/", "/static/", "/read/")
+_DATA = ("/api/", "/csv/", "/view/", "/line/", "/static/", "/read/", "/list/", "/config/")
 #: Most of a text that is pasted.
 MOST_PASTED_BYTES = int(256 * KIB)
 Ask = Callable[[Question, Progress], Reply | None]
@@ -90,10 +91,18 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
         for kind in ("csv", "report", "view", "line"):
             reply = functools.partial(_answer, ask, kind, page.name)
             app.add_api_route(f"/{kind}/{page.name}", reply, include_in_schema=False)
-        if page.read is not None:
-            pasted = functools.partial(_pasted, ask, page.name)
-            app.add_api_route(f"/read/{page.name}", pasted, methods=["POST"], include_in_schema=False)
+        _add_pasting(app, ask, page)
+    for name in LISTS:
+        app.add_api_route(f"/list/{name}", functools.partial(_listed, ask, name), include_in_schema=False)
     return app
+
+
+def _add_pasting(app: FastAPI, ask: Ask, page: Page) -> None:
+    """Addresses that take a text: a launch, where the page reads one, and a model's configuration."""
+    kinds = {"read": page.read is not None, "config": any(list_of(one) == MODELS for one in page.controls)}
+    for kind in (kind for kind, is_read in kinds.items() if is_read):
+        pasted = functools.partial(_pasted, ask, kind, page.name)
+        app.add_api_route(f"/{kind}/{page.name}", pasted, methods=["POST"], include_in_schema=False)
 
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -125,16 +134,25 @@ def _shell(page: Page, request: Request) -> HTMLResponse:
     return HTMLResponse(page_html(page, PAGES))
 
 
-async def _pasted(ask: Ask, name: str, request: Request) -> Response:
+async def _listed(ask: Ask, name: str, request: Request) -> Response:
+    """What stands beside the names in a box."""
+    return await attended(functools.partial(ask, Question("list", name, ())), request)
+
+
+async def _pasted(ask: Ask, kind: str, name: str, request: Request) -> Response:
     """Read a text that a visitor pasted, as far as texts go."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MOST_PASTED_BYTES:
-            return plain(413, f"more than {MOST_PASTED_BYTES / KIB:.0f} KiB: paste the launch alone")
+            return plain(413, f"more than {MOST_PASTED_BYTES / KIB:.0f} KiB: paste the {_PASTED[kind]} alone")
     system = request.query_params.get("system", "")[:LONGEST]
     items = (("system", system), ("text", body.decode("utf-8", "replace")))
-    return await attended(functools.partial(ask, Question("read", name, items)), request)
+    return await attended(functools.partial(ask, Question(kind, name, items)), request)
+
+
+#: What a text that is pasted is.
+_PASTED = {"read": "launch", "config": "config.json"}
 
 
 async def _answer(ask: Ask, kind: str, name: str, request: Request) -> Response:

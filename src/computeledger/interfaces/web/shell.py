@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
+from computeledger.interfaces.web.listed import list_of
 from computeledger.interfaces.web.spec import Control, Page
 
 _TEMPLATES = Environment(
@@ -40,6 +41,7 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
         terms=script_json(glossary()),
         plotly=plotly_name(),
         modules=modules_of("app.js"),
+        list_of=list_of,
     )
 
 
@@ -85,7 +87,8 @@ def _data(page: Page) -> dict[str, Any]:
         "page": page.name,
         "title": page.title,
         "version": version(),
-        "controls": [asdict(replace(one, choice_of=None)) for one in page.controls],  # names are read on the server
+        # names are read on the server
+        "controls": [{**asdict(replace(one, choice_of=None)), "list": list_of(one)} for one in page.controls],
         "presets": {name: dict(values) for name, values in page.presets.items()},
         "bases": {name: dict(values) for name, values in page.bases.items()},
         "examples": page.slot_examples,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from computeledger.errors import InputError, nearest, shown
+from computeledger.facts.packed import MOST_PACKED, is_packed
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, cited, tile
 from computeledger.interfaces.views import view_of
 from computeledger.questions.wording import words
@@ -183,7 +184,7 @@ def with_times(controls: Sequence[Control], values: Values) -> Values:
 
 def _choice(one: Control, text: str) -> str:
     """The choice that a text names; any other text as it is."""
-    if one.choice_of is None or not text or text in one.choices or len(text) > LONGEST:
+    if one.choice_of is None or not text or text in one.choices or len(text) > _longest(one, text):
         return text
     try:
         return one.choice_of(text)
@@ -191,9 +192,14 @@ def _choice(one: Control, text: str) -> str:
         raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {error}") from None
 
 
+def _longest(one: Control, text: str) -> int:
+    """Characters that are read: more where a configuration stands in a box of models."""
+    return MOST_PACKED if one.choice_of is not None and is_packed(text) else LONGEST
+
+
 def _check(one: Control, text: str) -> None:
-    if len(text) > LONGEST:
-        raise ControlError(one.name, f"{one.label}: {len(text)} characters; at most {LONGEST} are read")
+    if len(text) > _longest(one, text):
+        raise ControlError(one.name, f"{one.label}: {len(text)} characters; at most {_longest(one, text)} are read")
     if not text:
         return
     if any(ord(letter) < ord(" ") for letter in text):

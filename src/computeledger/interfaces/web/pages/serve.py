@@ -12,6 +12,7 @@ from computeledger.interfaces.deployment_files import PASTED, given_by_text
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.web.ask import ask_question, boxes_of_question
 from computeledger.interfaces.web.controls import choices, controls_of, real_presets
+from computeledger.interfaces.web.listed import WEIGHT_FORMATS
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.serving.answer import answer_serve
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
@@ -19,8 +20,6 @@ from computeledger.workloads.commands.read import FIELD_OF
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.questions.setup import BACKENDS
 
-#: Formats of weights that are offered: those that people ask about, and those that launches name.
-_FORMATS = ("bf16", "fp8", "fp4", "int8", "int4", "awq", "mxfp4", "mxfp8", "nf4")
 _CONTROLS = controls_of(ServeQuestion, {
     "model": choices(model_ids, model_name, "deepseek-ai/DeepSeek-V3"),
     "system": choices(offered_systems, bundled_system_id, "h200-nvl8"),
@@ -34,7 +33,7 @@ _CONTROLS = controls_of(ServeQuestion, {
     "output_tokens": {},
     "requests_per_s": {},
     "backend": {"kind": "choice", "choices": ("", *BACKENDS)},
-    "precision": {"kind": "choice", "choices": ("", *_FORMATS), "blank": "as stored"},
+    "precision": {"kind": "choice", "choices": ("", *WEIGHT_FORMATS), "blank": "as stored"},
     "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8")},
     "price": {"follows": "system", "blank": "rent", "help": "Empty: rent of the price edition."},
     "mode": {},

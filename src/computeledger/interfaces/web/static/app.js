@@ -5,6 +5,7 @@ import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
 import { parts, unbroken } from "./headline.js";
 import { positionOf, textAt } from "./numbers.js";
+import { pickers } from "./picker.js";
 import { alike, paintInView, redrawn, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
 import { table } from "./tables.js";
@@ -435,15 +436,6 @@ function typing(name) {
   pause = setTimeout(() => { isTyping = true; followed(); buttons(); ask(); }, REST_MS);
 }
 
-// choices whose words begin as typed come first, then those that hold it anywhere
-function offer(field) {
-  const asked = field.value.trim().toLowerCase(), { choices } = controls.get(field.name);
-  const rank = (text) => [(text) => text.startsWith(asked), (text) => text.split("/").at(-1).startsWith(asked),
-    (text) => text.split(/[^a-z0-9]+/).some((word) => word.startsWith(asked)), (text) => text.includes(asked)].findIndex((fits) => fits(text.toLowerCase()));
-  const ranked = choices.map((text) => [rank(text), text]).filter(([place]) => place >= 0).sort(([a], [b]) => a - b);
-  field.list.replaceChildren(...ranked.map(([, value]) => element("option", { value })));
-}
-
 form.addEventListener("input", (event) => {
   const name = event.target.closest(".control")?.dataset.name;
   if (!name) return;
@@ -458,12 +450,9 @@ form.addEventListener("input", (event) => {
     settle();
   } else {
     placeSlider(name);
-    if (event.target.list) offer(event.target);
     typing(name);
   }
 });
-form.addEventListener("focusin", (event) => { if (event.target.list) setTimeout(() => { if (document.activeElement === event.target) event.target.select(); }); }); // select() would take the focus back
-form.addEventListener("focusout", (event) => { if (event.target.list) { event.target.list.replaceChildren(...controls.get(event.target.name).choices.map((value) => element("option", { value }))); } });
 form.addEventListener("change", (event) => {
   if (event.target.id === "preset") {
     const chosen = given.presets[event.target.value];
@@ -500,6 +489,8 @@ byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(b
 
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 dress(redrawn);
+pickers({ form, controls, page: given.page, fetched, choose: () => { followed(); settle(); },
+  precision: () => (controls.has("precision") ? typed("precision") : "") });
 workingOf({ now: readBoxes, other: () => (pinned === null ? null : new URLSearchParams(pinned)) }, fetched);
 history.replaceState({ depth: 0 }, "");
 fromAddress();

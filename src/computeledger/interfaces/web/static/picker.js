@@ -1,0 +1,172 @@
+// Boxes that take one of many names open a list: names with what the facts say of them, found by any of their words.
+// The pattern is that of a combobox whose list completes nothing by itself: what is typed stays until a choice is made.
+
+import { byId, element, say } from "./dom.js";
+
+const MOST_FILE_BYTES = 256 * 1024;
+const panel = byId("picker"), list = byId("picks"), hint = byId("picker-hint"), opener = byId("picker-file");
+const narrow = matchMedia("(max-width: 56rem)");
+const described = new Map(); // of a list: a promise of what it says
+
+// choose(field) takes what now stands in a box
+export function pickers({ form, controls, page, precision, fetched, choose }) {
+  let field = null, active = -1, isReading = false, before = ""; // what stood in the box when it was entered
+
+  const words = (text) => text.toLowerCase().split(/[^a-z0-9.]+/).filter(Boolean);
+  // whole name, name behind its publisher, a word that begins so, anywhere; several words must all be there
+  function rank(name, aliases, asked) {
+    const lower = name.toLowerCase(), all = [lower, ...aliases.map((one) => one.toLowerCase())];
+    if (!asked) return 0;
+    if (lower.startsWith(asked)) return 0;
+    if (lower.split("/").at(-1).replace(/^meta-/, "").startsWith(asked)) return 1;
+    const parts = words(asked), begins = (text) => parts.every((part) => words(text).some((word) => word.startsWith(part)));
+    if (begins(lower)) return 2;
+    if (all.some((text) => parts.every((part) => text.includes(part)))) return begins(all.join(" ")) ? 3 : 4;
+    return -1;
+  }
+
+  // of versions of one family the later first
+  const newer = (one, other) => other.split("/").at(-1).replace("Meta-", "").localeCompare(one.split("/").at(-1).replace("Meta-", ""), "en", { numeric: true });
+
+  function facts(one) {
+    if (!one) return "";
+    if (!one.weights) return [one.chips, one.memory, one.bandwidth, one.rent].filter(Boolean).join(" · ");
+    const format = precision();
+    return `${one.size} · weights ${one.weights[format] ?? one.weights[""]} ${one.weights[format] && format ? `in ${format}` : "as stored"}`;
+  }
+
+  async function fill(asked) {
+    const own = field, control = controls.get(own.name), name = own.dataset.list;
+    draw(control, asked, {});
+    if (!name) return;
+    if (!described.has(name)) described.set(name, fetched(`/list/${name}`).catch(() => { described.delete(name); return {}; }));
+    const known = await described.get(name);
+    if (field === own) draw(control, asked, known);
+  }
+
+  function draw(control, asked, known) {
+    const held = list.children[active]?.dataset.value;
+    const ranked = control.choices.filter(Boolean).map((name) => [rank(name, known[name]?.aliases ?? [], asked), name])
+      .filter(([place]) => place >= 0).sort(([a, one], [b, other]) => a - b || (asked && control.list === "models" ? newer(one, other) : 0));
+    list.replaceChildren(...ranked.map(([, name], i) => element("li", { role: "option", id: `pick-${i}`, "data-value": name,
+      "aria-selected": String(name === field.value.trim()) }, element("span", { class: "pick-name" }, name), element("span", { class: "below" }, facts(known[name])))));
+    hint.textContent = ranked.length ? "" : `None of ${control.choices.length} has this in its name.`;
+    if (control.list === "models") hint.textContent += `${hint.textContent && " "}Sizes work too (70B, 100B-A10B), and a config.json that is pasted or dropped on the box.`;
+    opener.hidden = control.list !== "models";
+    mark(held ? ranked.findIndex(([, name]) => name === held) : -1);
+    place();
+  }
+
+  function mark(to) {
+    list.children[active]?.classList.remove("active");
+    active = to;
+    const one = list.children[active];
+    one?.classList.add("active");
+    one?.scrollIntoView({ block: "nearest" });
+    if (one) field.setAttribute("aria-activedescendant", one.id); else field?.removeAttribute("aria-activedescendant");
+  }
+
+  function place() { // below the box, or above it where there is more room; on a phone over the upper part of the window
+    const at = field.getBoundingClientRect(), below = innerHeight - at.bottom - 12, above = at.top - 12;
+    if (narrow.matches) { panel.style.cssText = ""; return; }
+    const isBelow = below >= 260 || below >= above;
+    panel.style.cssText = `left:${at.left}px;width:${Math.max(at.width, 448)}px;max-height:${Math.min(isBelow ? below : above, 420)}px;`
+      + (isBelow ? `top:${at.bottom + 4}px;bottom:auto` : `bottom:${innerHeight - at.top + 4}px;top:auto`);
+  }
+
+  function open(of, asked = "") {
+    field = of;
+    active = -1;
+    if (!panel.matches(":popover-open")) panel.showPopover();
+    field.setAttribute("aria-expanded", "true");
+    fill(asked);
+  }
+
+  function close() {
+    if (!field) return;
+    field.setAttribute("aria-expanded", "false");
+    field.removeAttribute("aria-activedescendant");
+    field = null;
+    panel.hidePopover();
+  }
+
+  function pick(name) {
+    const own = field;
+    own.value = name;
+    close();
+    own.focus({ preventScroll: true });
+    choose(own);
+  }
+
+  // what cannot be read is said at the box; the scenario stays as it is
+  function complain(own, message) {
+    const place = byId(`e-${own.name}`);
+    place.textContent = message;
+    place.hidden = false;
+    own.setAttribute("aria-invalid", "true");
+    say(message);
+  }
+
+  async function read(text, own) {
+    close();
+    isReading = true;
+    try {
+      const { model } = await fetched(`/config/${page}`, undefined, { method: "POST", body: text });
+      own.value = model;
+      choose(own);
+    } catch (error) {
+      complain(own, error.message ?? String(error));
+    }
+    isReading = false;
+  }
+
+  async function readFile(file, own) {
+    if (file.size > MOST_FILE_BYTES) complain(own, `${file.name}: larger than 256 KiB, the most that is read of a config.json`);
+    else read(await file.text(), own);
+  }
+
+  const of = (target) => target.closest?.('input[role="combobox"]');
+  const ofModels = (target) => target.closest?.(".control")?.querySelector('input[data-list="models"]');
+  form.addEventListener("input", (event) => { const own = of(event.target); if (own) open(own, own.value.trim().toLowerCase()); });
+  form.addEventListener("click", (event) => { const own = of(event.target); if (own && field !== own) open(own); });
+  form.addEventListener("focusin", (event) => { // select() would take the focus back
+    const own = of(event.target);
+    if (own && own !== field) before = own.value;
+    if (own) setTimeout(() => { if (document.activeElement === own) own.select(); });
+  });
+  form.addEventListener("focusout", (event) => { if (of(event.target) && !panel.contains(event.relatedTarget)) close(); });
+  form.addEventListener("scroll", () => { if (field) place(); });
+  form.addEventListener("keydown", (event) => {
+    const own = of(event.target);
+    if (!own || isReading) return;
+    const isOpen = field === own, n = list.children.length;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (!isOpen) return open(own);
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      return mark(active < 0 ? (step > 0 ? 0 : n - 1) : (active + step + n) % n);
+    }
+    if (isOpen && event.key === "Enter" && list.children[active]) { event.preventDefault(); event.stopPropagation(); return pick(list.children[active].dataset.value); }
+    if (event.key === "Enter" || event.key === "Tab") return close();
+    if (isOpen && event.key === "Escape") { event.preventDefault(); event.stopPropagation(); own.value = before; close(); }
+  }, true);
+  panel.addEventListener("pointerdown", (event) => { if (!event.target.closest("button")) event.preventDefault(); }); // the box keeps the focus
+  list.addEventListener("click", (event) => { const one = event.target.closest("[role=option]"); if (one) pick(one.dataset.value); });
+  opener.addEventListener("click", () => {
+    const own = field, chooser = element("input", { type: "file", accept: ".json,application/json" });
+    chooser.addEventListener("change", () => { if (chooser.files[0]) readFile(chooser.files[0], own); });
+    close();
+    chooser.click();
+  });
+  form.addEventListener("paste", (event) => {
+    const own = ofModels(event.target), text = event.clipboardData.getData("text");
+    if (own && event.target === own && /^\s*\{/.test(text)) { event.preventDefault(); read(text, own); }
+  });
+  form.addEventListener("dragover", (event) => { if (ofModels(event.target)) event.preventDefault(); });
+  form.addEventListener("drop", (event) => {
+    const own = ofModels(event.target), [file] = event.dataTransfer.files, text = event.dataTransfer.getData("text");
+    if (!own || (!file && !/^\s*\{/.test(text))) return;
+    event.preventDefault();
+    if (file) readFile(file, own); else read(text, own);
+  });
+}
