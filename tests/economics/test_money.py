@@ -278,6 +278,14 @@ def test_inversion_knows_what_it_does_not_know() -> None:
     assert "DeepSeek-V4-Pro" in found.threshold_words and "layer" not in found.threshold_words
     assert abs(found.learnt["kv_bytes_per_token"]) < 0.35 < found.learnt["n_params_total"]
     assert found.informed_by["input price"]["n_params_active"] > found.informed_by["output price"]["n_params_active"]
+    for name, (low, high) in (
+        ("n_params_active", found.n_params_active["90"]),
+        ("n_params_total", found.n_params_total["90"]),
+    ):
+        before = np.diff(np.log(np.quantile(found.before[name], (0.05, 0.95)))).item()
+        assert np.log2(before / np.log(high / low)) == pytest.approx(
+            found.learnt[name], abs=0.1
+        )  # 75 models, interpolated
     dearer, _ = revealed_sizes(PriceClues(4.0, 24.0))
     assert dearer["median"][0] > found.n_params_active["median"][0]
     wide = invert_prices(PriceClues(2.0, 12.0, premium_ratio=3.0, premium_spread=0.7), n_samples=40_000)

@@ -105,16 +105,23 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     assert asked["least_success_is"] == "stated"
 
 
-def test_prices_draw_what_they_identify_and_nothing_else(client: TestClient) -> None:
-    view = client.get("/view/prices").json()
-    (bits,) = [plot for plot in view["plots"] if plot["name"] == "bits"]
-    drawn = {str(label) for trace in bits["figure"]["data"] for label in trace["y"]}
-    not_identified = [
-        tile["label"].removesuffix(" (not identified)") for tile in view["tiles"] if "not id" in tile["label"]
-    ]
-    assert drawn
-    assert not drawn & set(not_identified)
-    assert all(name.lower() in bits["caption"] for name in not_identified)
+def test_prices_draw_every_quantity_before_and_after_and_mark_what_they_do_not_identify(client: TestClient) -> None:
+    query = {"samples": "20000"}
+    document, view = (client.get(f"/{kind}/prices", params=query).json() for kind in ("api", "view"))
+    (told,) = [plot for plot in view["plots"] if plot["name"] == "told"]
+    traces, labels = told["figure"]["data"], [note["text"] for note in told["figure"]["layout"]["annotations"]]
+    keys = [tile["key"] for tile in view["tiles"]]
+    for place, (key, label) in enumerate(zip(keys, labels, strict=True)):
+        for trace, held in zip(traces[2 * place :], (document["before_prices"][key], document[key]), strict=False):
+            drawn = [end for low, width in zip(trace["base"], trace["x"], strict=True) for end in (low, low + width)]
+            wanted = [held[end] for end in ("p05", "p95", "p25", "p75")]
+            if key == "gross_margin_fraction":
+                wanted = [1 - held[end] for end in ("p95", "p05", "p75", "p25")]
+            assert drawn == pytest.approx(wanted, rel=2e-3)
+        known = document["identified"][key]
+        assert ("not identified" in label) is not known
+        assert [one["marker"]["pattern"]["shape"] for one in traces[2 * place : 2 * place + 2]] == ["", "/"[known:]]
+    assert [document["identified"][key] for key in keys] == [True, True, False, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,8 @@ class Inversion:
         By quantity, how much narrower the interval is than before the prices, ``log2(prior / posterior)`` [bit].
     informed_by : dict of str to dict of str to float
         The same by clue, each taken alone [bit].
+    before : dict of str to ndarray
+        By quantity, what holds before any price is seen: samples over open models, each alike [unit of the quantity].
     markup : Markup
         Price over cost of open models.
     effective_samples : float
@@ -135,6 +137,7 @@ class Inversion:
     n_params_regressed: tuple[float, float]
     learnt: dict[str, float]
     informed_by: dict[str, dict[str, float]]
+    before: dict[str, Floats]
     markup: Markup
     effective_samples: float
 
@@ -207,8 +210,9 @@ def _inverted(
         "utilization_fraction": served.utilization_fraction,
         "gross_margin_fraction": gross_margin_fraction(prices, served),
     }
-    informed = {clue: _bits(columns, samples, known, one) for clue, one in weights.items()}
-    for clue, bits in _size_bits(known, own, errors).items():
+    before = _before(samples, known)
+    informed = {clue: _bits(columns, before, one) for clue, one in weights.items()}
+    for clue, bits in _size_bits(known, (before, own), errors).items():
         informed[clue].update(bits)
     questions = _questions(clues, (samples, meaning), weight)
     return Inversion(
@@ -225,6 +229,7 @@ def _inverted(
         n_params_regressed=(math.exp(centre[0]), math.exp(centre[1])),
         learnt=informed.pop("all"),
         informed_by=informed,
+        before=before,
         markup=markup,
         effective_samples=float(weight.sum() ** 2 / (weight**2).sum()),
     )
@@ -417,41 +422,51 @@ def _width(values: Floats, weight: Floats | None = None) -> float:
     return float(np.diff(values[order[np.minimum(ends, len(values) - 1)]])[0])
 
 
-def _bits(columns: dict[str, Floats], samples: Samples, known: PricePoints, weight: Floats) -> dict[str, float]:
-    """How much narrower each quantity is than on open models before any price: ``log2`` of the ratio of widths.
-
-    Widths are those of logarithms; of a margin, that of the logarithm of price over cost.
-    """
+def _before(samples: Samples, known: PricePoints) -> dict[str, Floats]:
+    """What holds of each quantity before any price is seen: open models, and every way of serving them that fits."""
     models, first = np.unique(known.model, return_index=True)
     each = len(samples.known.fits) // len(models)
     asked = [np.repeat(np.exp(values[first]), each) for values in (known.log_input, known.log_output)]
     fits = samples.known.fits
-    before = {
-        "kv_bytes_per_token": np.log(open_kv_bytes()),
-        "decode_batch": np.log(samples.known.batch[fits]),
-        "utilization_fraction": np.log(samples.known.utilization_fraction[fits]),
-        "gross_margin_fraction": -np.log1p(-gross_margin_fraction((asked[0], asked[1]), samples.known))[fits],
+    return {
+        "n_params_active": np.exp(known.log_active[first]),
+        "n_params_total": np.exp(known.log_total[first]),
+        "kv_bytes_per_token": open_kv_bytes(),
+        "decode_batch": samples.known.batch[fits],
+        "utilization_fraction": samples.known.utilization_fraction[fits],
+        "gross_margin_fraction": gross_margin_fraction((asked[0], asked[1]), samples.known)[fits],
     }
+
+
+def _logs(name: str, values: Floats) -> Floats:
+    """Logarithms, in which widths are compared; of a margin, that of price over cost."""
+    return -np.log1p(-values) if name == "gross_margin_fraction" else np.log(values)
+
+
+def _bits(columns: dict[str, Floats], before: dict[str, Floats], weight: Floats) -> dict[str, float]:
+    """How much narrower each quantity is than on open models before any price: ``log2`` of the ratio of widths."""
     keep = weight > 0
     bits = {}
     for name, values in columns.items():
-        logs = -np.log1p(-values[keep]) if name == "gross_margin_fraction" else np.log(values[keep])
-        bits[name] = math.log2(_width(before[name]) / max(_width(logs, weight[keep]), 1e-9))
+        width = _width(_logs(name, values[keep]), weight[keep])
+        bits[name] = math.log2(_width(_logs(name, before[name])) / max(width, 1e-9))
     return bits
 
 
 def _size_bits(
-    known: PricePoints, own: tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]], errors: LeftOut
+    known: PricePoints,
+    sizes: tuple[dict[str, Floats], tuple[dict[str, tuple[float, float]], dict[str, tuple[float, float]]]],
+    errors: LeftOut,
 ) -> dict[str, dict[str, float]]:
     """Bits of size: the prior is the spread of open models; of one price alone, by a regression on it alone."""
-    _, first = np.unique(known.model, return_index=True)
-    before = {"n_params_active": _width(known.log_active[first]), "n_params_total": _width(known.log_total[first])}
+    before, own = sizes
+    names = ("n_params_active", "n_params_total")
     widths = {"all": [math.log(one["90"][1] / one["90"][0]) for one in own]}
     weight = _each_model_once(errors)
     for clue, place in (("input price", 0), ("output price", 1)):
         widths[clue] = [2 * float(conformal_half_width(e, 0.9, weight)) for e in single_price_errors(known, place)]
     return {
-        clue: {name: math.log2(before[name] / width) for name, width in zip(before, pair, strict=True)}
+        clue: {name: math.log2(_width(np.log(before[name])) / width) for name, width in zip(names, pair, strict=True)}
         for clue, pair in widths.items()
     }
 

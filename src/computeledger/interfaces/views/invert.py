@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.plots.prices import Told, before_after_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
@@ -22,6 +23,8 @@ _NAMES = {
     "utilization_fraction": ("Utilisation", "fraction"),
     "kv_bytes_per_token": ("KV cache per token", "B"),
 }
+#: Ways of serving that are drawn; of questions, all answers stand in the table.
+_LIKELIEST = 6
 _WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
 
 
@@ -64,37 +67,41 @@ def _tile(document: Mapping[str, Any], key: str) -> Tile:
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
-    told = {key: max(value, 0.0) for key, value in document["bits"].items() if document["identified"].get(key)}
-    bits = {_NAMES[key][0]: value for key, value in told.items() if key in _NAMES}
-    rest = ", ".join(label.lower() for key, (label, _) in _NAMES.items() if key not in told)
+    rows = [
+        Told(label, unit, document["before_prices"][key], document[key], document["identified"][key],
+             key == "gross_margin_fraction")
+        for key, (label, unit) in _NAMES.items()
+    ]  # fmt: skip
     likely = [one for one in document["hypotheses"] if one["rejected"] is None]
     weights = {one["name"].rpartition(", ")[0]: one["weight"] for one in likely}
     speeds = dict.fromkeys(", ".join(one["name"].split(", ")[1:]) for one in likely)
+    shown = f"The {_LIKELIEST} likeliest of {len(weights)}" if len(weights) > _LIKELIEST else "Weights"
     return (
-        Plot("bits", "What the prices told", "Bits by which each interval is narrower than before any price was seen. "
-             f"Not identified, so that their intervals rest on what is assumed: {rest}.",
-             bars_figure(bits, "bits", PHASE_COLORS["pretraining"]), "bits"),
-        Plot("hypotheses", "Hypotheses", "Weight of each chip, precision and speed target that the prices allow: "
+        Plot("told", "What the prices told", "Thin: 90 %, thick: half of all. Before: open models, and every way of "
+             "serving them that fits. Hatched: prices do not identify it, and its interval rests on what is assumed.",
+             before_after_figure(rows), "bits"),
+        Plot("hypotheses", "Likeliest ways of serving", f"{shown}, by chip, precision and speed target: "
              f"{'; '.join(speeds)}.",
-             bars_figure(weights, "fraction", PHASE_COLORS["inference"], most=10), "hypotheses"),
+             bars_figure(weights, "fraction", PHASE_COLORS["inference"], most=_LIKELIEST), "hypotheses"),
     )  # fmt: skip
 
 
 def _clues(document: Mapping[str, Any]) -> Table:
-    """Bits that all clues tell together, and each alone."""
+    """Intervals before and after, bits that all clues tell together, and each alone."""
     alone = document["informed_by"]
     rows = []
-    for key, (label, _) in _NAMES.items():
+    for key, (label, unit) in _NAMES.items():
+        ends = [interval_words(one[key], unit) for one in (document["before_prices"], document)]
         together = f"{document['bits'][key]:.2f}" if document["identified"][key] else "–"
         each = (bits.get(key) for bits in alone.values())
-        rows.append([label, together, *("" if bits is None else f"{bits:.2f}" for bits in each)])
-    columns = ("", "all clues #", *(f"{name} #" for name in alone))
+        rows.append([label, *ends, together, *("" if bits is None else f"{bits:.2f}" for bits in each)])
+    columns = ("", "before any price #", "after #", "bits #", *(f"{name} #" for name in alone))
     note = (
-        "a bit: half the width of the interval before any price was seen; below 0 a clue alone widens it, since it "
-        "moves weight to hypotheses that differ more; –: prices do not identify it; its interval rests on what is "
-        "assumed and on physics"
+        "before and after: 90 % intervals. A bit: half the width of the interval before, from all clues and from each "
+        "alone; below 0 a clue alone widens it, since it moves weight to hypotheses that differ more; –: prices do not "
+        "identify it; its interval rests on what is assumed and on physics"
     )
-    return Table("Bits learnt, from all clues and from each alone", columns, rows, "bits", note)
+    return Table("What each clue told", columns, rows, "bits", note, drops=tuple(alone))
 
 
 def _weights(document: Mapping[str, Any]) -> Table:
@@ -104,7 +111,7 @@ def _weights(document: Mapping[str, Any]) -> Table:
         for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
             weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
             rows.append([question if place == 0 else "", one["name"], weight, one["rejected"] or ""])
-    return Table("Hypotheses", ("question", "answer", "weight #", "rejected because"), rows, "hypotheses")
+    return Table("Hypotheses by question", ("question", "answer", "weight #", "rejected because"), rows, "hypotheses")
 
 
 def _margins(document: Mapping[str, Any]) -> Table:

@@ -9,6 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from computeledger.economics.prices.evidence import PriceEvidence, price_evidence
 from computeledger.economics.prices.inversion import Inversion, PriceClues, invert_prices, premium_of
 from computeledger.economics.prices.points import fit_sizes, one_sheet, shipped_points
@@ -33,6 +36,9 @@ from computeledger.validation.prices_near import sizes_by_price
 
 #: Below so many effective samples the weights are rough.
 FEW_SAMPLES = 200
+#: Quantiles of what holds before and after the prices, and the quantities that physics adds to the sizes.
+_ENDS = {"p05": 0.05, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95}
+_SERVED = ("kv_bytes_per_token", "decode_batch", "gross_margin_fraction", "utilization_fraction")
 #: How much larger a ratio of output to input price is said what of.
 _RATIO_TRIED = 4.0
 
@@ -194,21 +200,21 @@ def _size(interval: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     return out
 
 
+def _spread(values: NDArray[np.float64], name: str) -> dict[str, Any]:
+    """The quantiles of a document with the quartiles between them: what holds half of all, and nine tenths."""
+    ends = dict(zip(_ENDS, np.quantile(values, list(_ENDS.values())).tolist(), strict=True))
+    unit = "byte/token" if name == "kv_bytes_per_token" else "params" if name.startswith("n_params") else ""
+    return {**ends, "unit": unit}
+
+
 def inversion_document(found: Inversion) -> dict[str, Any]:
     """Intervals and hypotheses as JSON."""
     return {
         "n_params_active": _size(found.n_params_active),
         "n_params_total": _size(found.n_params_total),
-        **picked(
-            found,
-            "kv_bytes_per_token",
-            "decode_batch",
-            "gross_margin_fraction",
-            "utilization_fraction",
-            "hypotheses",
-            "questions",
-            units={"kv_bytes_per_token": "byte/token"},
-        ),
+        **{name: _spread(getattr(found, name), name) for name in _SERVED},
+        **picked(found, "hypotheses", "questions"),
+        "before_prices": {name: _spread(values, name) for name, values in found.before.items()},
         "bits": found.learnt,
         "informed_by": found.informed_by,
         "identified": {name: name.startswith("n_params") for name in found.learnt},
