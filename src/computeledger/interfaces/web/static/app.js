@@ -10,6 +10,8 @@ import { alike, paintInView, redrawn, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
 import { table } from "./tables.js";
 import { save, take } from "./taking.js";
+import { differences, overlay } from "./comparing.js";
+import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
 import { dress } from "./theme.js";
 import { closeWorking, followWorking, isExplaining, why, workingOf } from "./working.js";
 
@@ -84,15 +86,18 @@ function followed() {
   remember();
 }
 
-let pinned = null, notice = "";
+// scenarios that the present one is compared with: one stands beside it, several are drawn over it
+let others = [], notice = "";
+const views = new Map(); // what was answered to them
 
 function address() {
   const query = readBoxes();
-  if (pinned !== null) query.set("vs", pinned);
+  for (const one of others) query.append("vs", writtenScenario(one));
   const text = query.toString();
   return `${location.pathname}${text ? `?${text}` : ""}`;
 }
 
+let kept = null; // the list of scenarios by name
 let depth = 0, furthest = 0, isSettling = false;
 const sheet = controlsSheet({ form, opener: byId("open-controls"), closer: byId("close-controls"), headline: byId("headline"),
   guard: () => { furthest = depth; history.pushState({ depth, sheet: true }, "", location.href); buttons(); } });
@@ -111,7 +116,8 @@ function keep() {
 function buttons() {
   byId("undo").disabled = depth === 0 && !isAhead();
   byId("redo").disabled = depth === furthest;
-  byId("compare").setAttribute("aria-pressed", String(pinned !== null));
+  byId("compare").setAttribute("aria-pressed", String(others.some((one) => !one.name)));
+  kept?.show();
   for (const [name, one] of controls) if (one.only) holder(name).hidden = !matters(one.only);
   for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])") || isEmptySlot(group);
   if (byId("add")) byId("add").disabled = !slots.some(isEmptySlot);
@@ -154,11 +160,13 @@ const same = (preset) => {
 
 function fromAddress() {
   const query = new URLSearchParams(location.search);
-  pinned = query.get("vs");
+  others = query.getAll("vs").map(readScenario);
+  const tooMany = others.splice(MOST_COMPARED).length;
   query.delete("vs");
   query.delete("token");
   const unread = [...new Set(query.keys())].filter((name) => !controls.has(name)).join(", ");
   notice = unread && `Left out of the address: ${unread} (no control of this page).`;
+  if (tooMany) notice = `${notice} ${MOST_COMPARED} scenarios are compared at once; the address has ${tooMany} more, left out.`.trim();
   fillBoxes(query);
   buttons();
 }
@@ -197,7 +205,7 @@ async function settle() {
 }
 
 async function ask(isSettled = false, before = 0) {
-  const query = readBoxes().toString(), question = JSON.stringify([query, pinned]);
+  const query = readBoxes().toString(), question = JSON.stringify([query, others]);
   if (asking) {
     again = asking.question !== question;
     if (again && isSettled && performance.now() - asking.since > SLOW_MS) asking.stop.abort();
@@ -212,15 +220,14 @@ async function ask(isSettled = false, before = 0) {
   const slow = setTimeout(() => { byId("busy").hidden = false; if (latest === null) computing("Computing."); }, SLOW_MS);
   let tell;
   try {
-    const wanted = [fetched(`/view/${given.page}?${query}`, own.stop.signal)];
-    if (pinned !== null) wanted.push(fetched(`/view/${given.page}?${pinned}`, own.stop.signal));
-    const [view, other] = await Promise.all(wanted);
+    const compared = others;
+    const [view, ...found] = await Promise.all([fetched(`/view/${given.page}?${query}`, own.stop.signal), ...compared.map((one) => otherView(one, own.stop.signal))]);
     answered = question;
     refused = null;
     tell = () => {
       latest = { query, view };
-      if (isSettling && question === JSON.stringify([readBoxes().toString(), pinned])) keep();
-      return show(view, other ?? null);
+      if (isSettling && question === JSON.stringify([readBoxes().toString(), others])) keep();
+      return show(view, compared.map((one, i) => ({ ...one, view: found[i] })).filter((one) => one.view));
     };
   } catch (error) {
     if (!own.stop.signal.aborted) tell = () => { if (!isTyping) { complain(error); refused = error.control ? question : null; } };
@@ -237,6 +244,22 @@ async function ask(isSettled = false, before = 0) {
   if (again) { again = false; ask(false, tell === null ? reached : 0); }
   await tell?.();
   if (!asking) delete root.dataset.asking;
+}
+
+// the answer to a scenario compared with, asked once; one that cannot be answered is left out, with a line that says so
+async function otherView({ name, query }, signal) {
+  if (views.has(query)) return views.get(query);
+  try {
+    const view = await fetched(`/view/${given.page}?${query}`, signal);
+    if (views.size > 3 * MOST_COMPARED) views.delete(views.keys().next().value);
+    views.set(query, view);
+    return view;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    others = others.filter((one) => one.query !== query);
+    notice = `Left out of the comparison: ${name || "the other scenario"}: ${error.message ?? error}`;
+    return null;
+  }
 }
 
 // a launch that is pasted becomes what its flags say in the boxes; what it does not decide stays
@@ -288,11 +311,11 @@ const plain = (error, label) => error.message.replace(`--${error.control} `, "")
 // a link that cannot be answered: one line says why, and the default stands in its place
 function startOver(error) {
   const query = readBoxes();
-  if (!query.size && pinned === null) return false;
+  if (!query.size && !others.length) return false;
   const label = controls.get(error.control)?.label ?? "";
   if (query.has(error.control)) query.delete(error.control); else for (const name of [...query.keys()]) query.delete(name);
   notice = `The link cannot be answered as it stands: ${label} ${plain(error, label)}. The default is shown instead.`.replace("  ", " ");
-  pinned = null;
+  others = [];
   fillBoxes(query);
   history.replaceState({ depth }, "", address());
   buttons();
@@ -302,7 +325,8 @@ function startOver(error) {
 
 // ---- showing ----
 
-async function show(view, other) {
+async function show(view, compared) {
+  const other = compared.length === 1 ? structuredClone(compared[0].view) : null; // several are drawn over the present one
   complain(null);
   computing("");
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
@@ -320,16 +344,26 @@ async function show(view, other) {
     if (box(name).placeholder.length > 12) holder(name).classList.add("wide");
     if (!box(name).value.trim()) placeSlider(name);
   }
+  if (compared.length > 1) overlay(view, compared.map((one) => ({ ...one, name: one.name || "compared with" })));
   if (other) other.plots.forEach((one, index) => alike(one.figure.layout, view.plots[index]?.name === one.name ? view.plots[index].figure.layout : {}));
   draw(byId("now"), view, other, other ? "This scenario" : "");
   byId("pinned").hidden = !other;
   byId("scenarios").classList.toggle("two", Boolean(other));
-  if (other) draw(byId("pinned"), other, null, "Compared with");
+  if (other) draw(byId("pinned"), other, null, compared[0].name || "Compared with");
+  byId("differs").replaceChildren(...(compared.length ? [table(differencesFrom(view, compared), "", why)] : []));
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
   followWorking();
   await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
+}
+
+function differencesFrom(view, compared) {
+  const inAll = compared.map((one) => {
+    const query = new URLSearchParams(one.query), usual = defaults((name) => query.get(name));
+    return { name: one.name || "Compared with", read: (name) => query.get(name) ?? usual[name], view: one.view };
+  });
+  return differences(given.controls, [{ name: "This scenario", read: typed, view }, ...inAll]);
 }
 
 // whether the answer is right: one line, and below it the nearest measurements; what a reader opened stays open
@@ -467,7 +501,11 @@ window.addEventListener("popstate", (event) => { if (sheet.takes(event.state, de
 byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else { sheet.walk(); history.back(); } });
 byId("redo").addEventListener("click", () => history.forward());
 byId("reset").addEventListener("click", () => { fillBoxes(new URLSearchParams()); settle(); });
-byId("compare").addEventListener("click", () => { pinned = pinned === null ? readBoxes().toString() : null; settle(); });
+byId("compare").addEventListener("click", () => {
+  const named = others.filter((one) => one.name);
+  others = named.length < others.length ? named : [...named.slice(0, MOST_COMPARED - 1), { name: "", query: readBoxes().toString() }];
+  settle();
+});
 byId("add")?.addEventListener("click", addSlot);
 for (const slot of slots) slot.querySelector(".remove").addEventListener("click", () => removeSlot(slot));
 byId("read")?.addEventListener("click", readPasted);
@@ -491,8 +529,10 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 dress(redrawn);
 pickers({ form, controls, page: given.page, fetched, choose: () => { followed(); settle(); },
   precision: () => (controls.has("precision") ? typed("precision") : "") });
-workingOf({ now: readBoxes, other: () => (pinned === null ? null : new URLSearchParams(pinned)) }, fetched);
+workingOf({ now: readBoxes, other: () => (others.length === 1 ? new URLSearchParams(others[0].query) : null) }, fetched);
 history.replaceState({ depth: 0 }, "");
 fromAddress();
+kept = keptScenarios({ page: given.page, place: byId("kept"), present: () => readBoxes().toString(), compared: () => others,
+  compare: (list) => { others = list; settle(); }, open: (query) => { fillBoxes(new URLSearchParams(query)); settle(); } });
 window.explainTerms(form);
 ask();

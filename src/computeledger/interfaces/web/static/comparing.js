@@ -1,0 +1,48 @@
+// Several scenarios in one answer: their curves in the plots that have one, and a table of what differs.
+
+import { alike } from "./plots.js";
+
+const COLORS = ["#cc79a7", "#0072b2", "#b07d00", "#8a63d2", "#56b4e9", "#a0522d"];
+const DASHES = ["dash", "dot", "dashdot", "longdash", "longdashdot", "6px 2px"];
+const isCurve = (trace) => (trace.type ?? "scatter") === "scatter" && trace.mode === "lines+markers" && !trace.fill && trace.x?.length > 2;
+const isPoint = (trace) => (trace.type ?? "scatter") === "scatter" && trace.mode === "markers" && trace.x?.length === 1;
+
+// the first curve of each other scenario, and its point where it has one, in the plot of the same name
+export function overlay(view, others) {
+  for (const plot of view.plots) {
+    if (!plot.figure.data.some(isCurve)) continue;
+    others.forEach(({ name, view: other }, i) => {
+      const same = other.plots.find((one) => one.name === plot.name);
+      const curve = same?.figure.data.find(isCurve);
+      if (!curve) return;
+      const color = COLORS[i % COLORS.length], point = same.figure.data.find(isPoint);
+      plot.figure.data.push({ ...curve, name, line: { ...curve.line, color, dash: DASHES[i % DASHES.length], width: 2 }, marker: { color, size: 4 }, showlegend: true, legendgroup: name });
+      if (point) plot.figure.data.push({ ...point, name, error_x: undefined, error_y: undefined, marker: { color, size: 10, symbol: "diamond" }, showlegend: false, legendgroup: name });
+      alike(plot.figure.layout, structuredClone(same.figure.layout));
+    });
+  }
+}
+
+const cell = (text, below = "") => ({ text, below, details: "", href: "", share: null, id: "" });
+
+// rows of the boxes that differ, in words, then those of the figures; scenarios are { name, read, view }
+export function differences(controls, scenarios) {
+  const labels = controls.map((one) => one.label);
+  const said = (one, { read, view }) => {
+    const text = read(one.name);
+    if (one.kind === "switch") return text === "on" ? "on" : "off";
+    if (text) return text.startsWith("config:") ? `${text.split(":")[1]}/config.json` : `${text}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`;
+    return view.resolved[one.name] ? `${view.resolved[one.name]} (${one.blank || "chosen"})` : one.blank || "none";
+  };
+  const matters = (one, { read }) => { const [name, words] = one.only.split("="); return !one.only || words.split("|").includes(read(name)); };
+  const rows = controls.filter((one) => new Set(scenarios.map(({ read }) => read(one.name))).size > 1 && scenarios.some((each) => matters(one, each)))
+    .map((one) => [labels.filter((label) => label === one.label).length > 1 && one.group ? `${one.group}: ${one.label}` : one.label,
+      ...scenarios.map((each) => cell(said(one, each)))]);
+  const [first] = scenarios;
+  const figures = first.view.tiles.map((tile) => [tile.label, ...scenarios.map(({ view }) => {
+    const own = view.tiles.find((one) => one.label === tile.label);
+    return own ? cell(own.text, own.band) : cell("\u2013");
+  })]);
+  return { title: "What differs", columns: ["", ...scenarios.map(({ name }) => name)], rows: [...rows, ...figures], key: "", strong: [], is_sortable: false,
+    note: rows.length ? "" : "The boxes of these scenarios say the same." };
+}
