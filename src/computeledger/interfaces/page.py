@@ -20,7 +20,21 @@ def page_template(name: str) -> Template:
         loader=PackageLoader("computeledger.interfaces", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    environment.filters["coded"] = coded
     return environment.get_template(name)
+
+
+def coded(text: str) -> Markup:
+    """Escape a sentence, and set what stands between backticks as code.
+
+    Examples
+    --------
+    >>> coded("a < b: see `computeledger serve`")
+    Markup('a &lt; b: see <code>computeledger serve</code>')
+    """
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(text.split("`"))
+    )
 
 
 def assets(*names: str) -> Markup:

@@ -120,7 +120,7 @@ def _points(comparison: Comparison, members: list[Deviation], unit: str, drawn: 
     few = crowd <= CROWD
     marker, whisker = (parts.faint(color, alpha) for alpha in ((0.9, 0.55) if few else (0.7, 0.08)))
     return {
-        "type": "scatter", "mode": "markers", "name": f"{plain(name)} ({len(members)})",
+        "type": "scatter", "mode": "markers", "name": f"{plain(_elided(name))} ({len(members)})",
         "x": rounded(one.measured for one in members), "y": rounded(one.predicted[2] for one in members),
         "error_y": {
             "type": "data", "symmetric": False, "thickness": 1, "width": 0, "color": whisker,

@@ -3,7 +3,7 @@
 
 import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
-import { parts, unbroken } from "./headline.js";
+import { coded, parts, unbroken } from "./headline.js";
 import { positionOf, textAt } from "./numbers.js";
 import { pickers } from "./picker.js";
 import { alike, paintInView, redrawn, seen, want } from "./plots.js";
@@ -331,7 +331,7 @@ async function show(view, compared) {
   computing("");
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
   byId("headline").replaceChildren(...parts(view.headline));
-  byId("context").textContent = unbroken(view.context);
+  byId("context").replaceChildren(...coded(view.context));
   tellEvidence(view.evidence);
   byId("command").textContent = view.command;
   byId("how-working").hidden = !view.tiles.some((one) => one.key);
@@ -371,7 +371,7 @@ function tellEvidence(evidence) {
   const place = byId("evidence");
   place.hidden = evidence === null;
   if (evidence === null) return;
-  byId("evidence-text").textContent = unbroken(evidence.text);
+  byId("evidence-text").replaceChildren(...coded(evidence.text));
   place.querySelector(".tables").replaceChildren(...evidence.tables.map((one) => table(one, "", why)));
   const links = evidence.address ? [element("a", { href: evidence.address }, "All measurements like this one")] : [];
   const command = evidence.command ? [links.length ? ", or " : "All of them: ", element("code", {}, evidence.command)] : [];
@@ -433,7 +433,7 @@ function draw(place, view, other, heading) {
   for (const [title, text] of view.blocks) place.querySelector(".tables").append(element("section", {}, element("h2", {}, title), element("pre", {}, text)));
   place.querySelector(".notes").replaceChildren(
     ...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
-    ...[...view.notes, ...view.grounds].map((text) => element("li", {}, text)));
+    ...[...view.notes, ...view.grounds].map((text) => element("li", {}, ...coded(text))));
   if (held && !held.isConnected) refocus(place, held);
 }
 

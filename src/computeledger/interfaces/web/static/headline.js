@@ -9,3 +9,11 @@ export function parts(text) {
   small.textContent = band.trim();
   return [`${said} `, small];
 }
+
+// a sentence with what stands between backticks as code
+export const coded = (text) => text.split("`").map((part, place) => {
+  if (place % 2 === 0) return unbroken(part);
+  const code = document.createElement("code");
+  code.textContent = part;
+  return code;
+});
