@@ -27,6 +27,7 @@ def test_the_report_is_what_the_command_writes() -> None:
 def test_columns_order_their_rows_by_amount_and_give_the_answer_s_order_back(visit: Any) -> None:
     page = visit("/serve?layout=tp8&batch=16")
     place = page.locator(".tables section", has_text="Decode, one step").first
+    place.locator(".detail > summary").click()
     first = "row => row.querySelector('[data-name=\"time\"]').firstChild.textContent"
     times = f"place => [...place.querySelectorAll('tbody tr')].map({first})"
     before = place.evaluate(times)

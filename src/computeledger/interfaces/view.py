@@ -38,7 +38,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table that is more than its text; pages have room for its details, a terminal has not."""
+    """A cell of a table that is more than its text; a page opens its details, a terminal has no room for them."""
 
     text: str
     href: str = ""
@@ -50,7 +50,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text; ``drops`` names the columns that a page too narrow for all leaves out, in this order."""
+    """Rows of text; ``drops`` names the columns that a page too narrow for all leaves out, in this order.
+
+    Pages and reports show the first rows of a long table, with a button for all; one that ``is_detail`` is closed
+    under its title.
+    """
 
     title: str
     columns: Sequence[str]
@@ -61,6 +65,7 @@ class Table:
     is_stacked: bool = False
     is_sortable: bool = False
     drops: tuple[str, ...] = ()
+    is_detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ def report(view: View) -> str:
         search=assets("report.js"),
         terms=script_json(glossary()),
         explain=assets("terms.js"),
+        fold=assets("folding.js", "folded.js"),
         sources=[load_sources()[key] for key in view.sources],
         bibtex=bibtex(view.sources),
         data=script_json(data),

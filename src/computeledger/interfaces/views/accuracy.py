@@ -183,18 +183,20 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
     said = {"accelerator": "chip", "family": "model family", "class": "interval class"}.get(column, column)
     if is_serving:
         lines: list[list[str | Cell]] = [[Cell(value, urls.get(value, "")), *_of_kinds(one)] for value, one in ordered]
-        return Table(f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True, drops=_DROPS)
+        return Table(
+            f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True, drops=_DROPS, is_detail=True
+        )
     cells: list[list[str | Cell]] = [
         [Cell(value, urls.get(value, "")), _SHORT.get(name, quantity_words(name)), *_cells(one)]
         for value, each in ordered
         for name, one in each.items()
     ]
     if len(kinds.measured) > 1:
-        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True, drops=_DROPS)
+        return Table(f"By {said}", (said, "of", *_ERRORS), cells, is_sortable=True, drops=_DROPS, is_detail=True)
     (name,) = kinds.measured
     return Table(
         f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True,
-        drops=_DROPS,
+        drops=_DROPS, is_detail=True,
     )  # fmt: skip
 
 
@@ -222,7 +224,7 @@ def accuracy_address(alike: Document) -> str:
 def alike_table(alike: Document) -> Table:
     """The same measurements, by who took them."""
     answer = answer_accuracy(AccuracyQuestion(**accuracy_slice(alike), by="source"))  # type: ignore[arg-type]
-    return replace(_sliced(answer, "source"), title="Measurements like this one, left out of the fit")
+    return replace(_sliced(answer, "source"), title="Measurements like this one, left out of the fit", is_detail=False)
 
 
 def _cells(one: Document) -> list[str]:

@@ -196,7 +196,7 @@ def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:
         (PHASE_NAMES[name], *(share_cell(point(one[name]), _in_band(one[name], "fraction")) for one in (flop, time)))
         for name in flop
     ]
-    return (Table("Shares of the three phases", ("", "in FLOP", "in GPU-time"), rows, "gpu_hours"),)
+    return (Table("Shares of the three phases", ("", "in FLOP", "in GPU-time"), rows, "gpu_hours", is_detail=True),)
 
 
 def _income(document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -233,7 +233,11 @@ def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
         bars = (share_cell(abs(rho[key]), f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
         rows.append((one["name"], span(one["low"], one["high"], one["unit"]), *bars))
     columns = ("input", "90 % interval", "of GPU-hours", "of cost")
-    return (Table("What drives the uncertainty (rank correlation)", columns, rows, "gpu_hours"),) if rows else ()
+    return (
+        (Table("What drives the uncertainty (rank correlation)", columns, rows, "gpu_hours", is_detail=True),)
+        if rows
+        else ()
+    )
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:
@@ -327,7 +331,9 @@ def _operations(ledger: Ledger) -> list[Table]:
                 work = [words(one[key], unit) if one[key] else "" for key, unit in kinds]
                 share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
                 rows.append((one["name"], *work, quantity_cell(one["time_s"], "s"), share, one["bound"]))
-            out.append(Table(f"{step_words(name, step)}, one step on {phase.accelerator}", _STEP_COLUMNS, rows))
+            out.append(
+                Table(f"{step_words(name, step)}, one step on {phase.accelerator}", _STEP_COLUMNS, rows, is_detail=True)
+            )
     return out
 
 

@@ -400,7 +400,7 @@ def _step(document: Mapping[str, Any], phase: str) -> Table:
         work = [words(one[key], unit) if one[key] else "" for key, unit in kinds]
         share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
         rows.append([one["name"], *work, quantity_cell(one["time_s"], "s"), share, one["bound"]])
-    return Table(title, _STEP_COLUMNS, rows, f"{phase}_s", drops=("network", "FLOP"))
+    return Table(title, _STEP_COLUMNS, rows, f"{phase}_s", drops=("network", "FLOP"), is_detail=True)
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:

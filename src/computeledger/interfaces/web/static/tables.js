@@ -1,23 +1,27 @@
-// Tables of an answer: cells, columns that order the rows, and a search in long ones.
+// Tables of an answer: columns order the rows, a search finds them, long ones show their first rows, details are closed.
 
 import { element } from "./dom.js";
 
 const under = (cell) => [cell.below, cell.details].filter(Boolean);
 const said = (cell) => (typeof cell === "string" ? cell : cell.text);
 
-function cellParts(cell) {
-  // long units may break behind a stroke
+// words may break behind a stroke, a figure and its unit may not
+function cellParts(cell, isNumber) {
   if (/^\d{4}-\d\d(-\d\d)?$/.test(cell)) return [element("span", { class: "date" }, cell)];
-  const parts = said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+  const parts = isNumber ? [said(cell)] : said(cell).split(/(?<=\/)/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
   if (typeof cell === "string") return parts;
   const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
   const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
-  return [...bar, ...text, ...under(cell).map((words) => element("span", { class: "below" }, words))];
+  const below = cell.below ? [element("span", { class: "below" }, cell.below)] : [];
+  return [...bar, ...text, ...below, ...(cell.details ? [more(cell)] : [])];
 }
+
+const more = (cell) => element("details", { class: "more" }, element("summary", {}, "More", element("span", { class: "unseen" }, ` of ${cell.text}`)),
+  element("span", { class: "below" }, cell.details));
 
 // columns of prose share the width by how much they say
 function widths(one) {
-  const length = (cell) => said(cell).length + under(cell).join("").length;
+  const length = (cell) => said(cell).length + (cell.below ?? "").length;
   const shares = one.columns.map((name, i) => {
     const lengths = one.rows.map((row) => length(row[i]));
     return Math.sqrt(Math.max(name.length, lengths.reduce((sum, each) => sum + each) / lengths.length, Math.max(...lengths) / 4)) + 1;
@@ -32,16 +36,24 @@ export function table(one, whose, why) {
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
   const isLong = one.rows.some((row) => row.some((cell) => under(cell).length));
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
-    i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell))
-      : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell))))));
+    i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell, numeric[0]))
+      : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell, numeric[i]))))));
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
     element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
           one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
-  return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), one.key ? why(one.key, one.title) : null,
-    one.rows.length > 12 ? finder(one.title + whose, body) : null), rows, one.note ? element("p", { class: "quiet" }, one.note) : null);
+  const name = one.title + whose, isMany = one.rows.length > 12; // as long as those that are folded
+  const fold = window.foldRows(rows.firstElementChild, name);
+  const note = one.note ? element("p", { class: "quiet" }, one.note) : null;
+  const tools = [one.key ? why(one.key, one.title) : null, isMany ? finder(name, body) : null];
+  if (!one.is_detail) return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), ...tools), rows, fold, note);
+  return element("section", {}, element("details", { class: "detail", open: unfolded.has(name), ontoggle: (event) => { if (event.target.open) unfolded.add(name); else unfolded.delete(name); } },
+    element("summary", {}, element("h2", {}, one.title)), element("div", { class: "table-top" }, ...tools), rows, fold, note));
 }
+
+// details that a reader opened stay open as the next answer comes
+const unfolded = new Set();
 
 // numbers fall, words rise; the order of the answer comes back at the third press
 const UNITS = { ns: 1e-9, "\u00b5s": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, day: 86400, days: 86400, months: 2.63e6, years: 3.156e7,
@@ -80,6 +92,7 @@ function finder(title, body) {
   const find = (event) => {
     const asked = event.target.value.toLowerCase().split(/\s+/);
     for (const row of body.rows) row.hidden = !asked.every((word) => row.textContent.toLowerCase().includes(word));
+    body.parentElement.dispatchEvent(new Event("found"));
   };
   return element("label", { class: "find" }, "Find ", element("input", { type: "search", "aria-label": `find in ${title}`, oninput: find }));
 }
