@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from computeledger.arrays import Range
+from computeledger.economics.routing.choice import best_policy, cheapest_by_failure
 from computeledger.economics.routing.fit import Attempt, fit_attempts, read_attempts
 from computeledger.economics.routing.model import Fallback, RouteModel, RouteTask, Step, Verifier, evaluate_policies
 from computeledger.economics.routing.task import MODEL_RANGE, ModelQuestion, RouteCase, route_task
@@ -193,3 +194,14 @@ def test_feedback_lifts_only_later_tries() -> None:
     told = [evaluate_policies(replace(plain, models=(replace(plain.models[0], retry_odds_ratio=ratio),)),
                               [(Step(0, 1),), (Step(0, 2),)]).success_fraction for ratio in (1.0, 20.0)]  # fmt: skip
     assert told[0][0] == told[1][0] and told[1][1] > told[0][1]
+
+
+def test_what_a_failure_costs_moves_the_cheapest_policy_where_the_lines_say() -> None:
+    given_usd = 2.0
+    steps = cheapest_by_failure(evaluate_policies(replace(TASK, failure_usd=given_usd)), given_usd)
+    assert len(steps) > 3 and steps == sorted(steps)
+    for (start, place), end in zip(steps, [usd for usd, _ in steps[1:]] + [10 * steps[-1][0]], strict=True):
+        between = evaluate_policies(replace(TASK, failure_usd=(start + end) / 2))
+        assert best_policy(between) == place
+    free, dear = (evaluate_policies(replace(TASK, failure_usd=usd)) for usd in (0.0, 3.0))
+    assert np.allclose(dear.usd_per_task - free.usd_per_task, 3.0 * (1 - free.success_fraction))

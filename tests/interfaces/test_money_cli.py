@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import computeledger as cl
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.plots.money import shares_figure
+from computeledger.interfaces.plots.money import front_figure, shares_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.physics.blackboard.ledgers import BETA_FLOP, rl_beta
 from computeledger.questions.answers.prices.source import history, model_names
@@ -163,6 +164,26 @@ def test_route(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     enough = [row for row in document["options"] if row["success_fraction"] >= document["least_success_fraction"]]
     assert min(row["usd_per_completed_task"] for row in enough) == document["best"]["usd_per_completed_task"]
     assert page.exists()
+
+
+def test_a_route_rings_the_chosen_policy_and_counts_what_a_failure_costs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    task = ROOT / "examples" / "money" / "route-support.toml"
+    free = answer(capsys, "route", str(task))
+    dear = answer(capsys, "route", str(task), "--failure-usd", "$5", "--min-success", "85%")
+    for document in (free, dear):
+        best, figure = document["best"], front_figure(document)
+        ring = next(trace for trace in figure["data"] if trace["name"] == "chosen")
+        assert ring["x"] == pytest.approx([best["usd_per_task"]], rel=1e-3)
+        assert ring["y"] == pytest.approx([100 * best["success_fraction"]], rel=1e-3)
+        assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(100 * document["least_success_fraction"])
+        named = {html.unescape(note["text"]) for note in figure["layout"]["annotations"]}
+        assert {best["policy"].replace(" checked", ""), "small", "the person alone"} <= named
+    assert (dear["least_success_fraction"], dear["least_success_is"], dear["failure_usd"]) == (0.85, "stated", 5.0)
+    assert dear["best"]["failure_usd_per_task"] == pytest.approx(5.0 * (1 - dear["best"]["success_fraction"]))
+    told = [(row["policy"], row["failure_usd"]) for row in dear["by_failure_usd"]]
+    assert told == [(row["policy"], pytest.approx(row["failure_usd"])) for row in free["by_failure_usd"]]
 
 
 def test_laws_over_a_budget(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

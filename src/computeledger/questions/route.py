@@ -20,11 +20,21 @@ class RouteQuestion(Asked):
         "switch", "Predict cascades of one half of the attempts' tasks from the other half.", False,
         aliases=("check",),
     )  # fmt: skip
+    min_success: float | None = asked(
+        "fraction", "Share of the tasks to complete at least, in place of what the task says.", is_single=True,
+        most=1.0, metavar="F",
+    )  # fmt: skip
+    failure_usd: float | None = asked(
+        "usd", "What a task costs besides that is not completed, in place of what the task says.", is_single=True,
+        least=0.0, most=1e9, metavar="USD", unit="USD",
+    )  # fmt: skip
     seed: int = asked("whole", "Seed of the sampling.", 0, most=MOST_SEED)
 
     def check(self) -> None:
         """Refuse a question without a task."""
         if self.check_attempts and self.attempts is None:
             raise InputError("--check-attempts needs --attempts, the real runs to predict")
+        if self.check_attempts and (self.min_success is not None or self.failure_usd is not None):
+            raise InputError("--check-attempts predicts cascades: it takes no --min-success and no --failure-usd")
         if self.task is None and self.attempts is None:
             raise InputError("no task: give a file such as TASK.toml, or --attempts")

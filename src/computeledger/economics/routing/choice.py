@@ -48,6 +48,45 @@ def best_policy(out: Outcome, least_success_fraction: float = 0.0) -> int:
     return int(np.argmin(np.where(allowed, out.usd_per_completed_task, np.inf)))
 
 
+def cheapest_by_failure(out: Outcome, failure_usd: float) -> list[tuple[float, int]]:
+    """The cheapest policy as a task that is not completed costs more: from which cost on, and which.
+
+    Cost per completed task grows with it on a straight line for each policy, flatter the more of the tasks are
+    completed; the lowest lines follow one another.
+
+    Parameters
+    ----------
+    out : Outcome
+        Policies.
+    failure_usd : float
+        What such a task costs in them [USD].
+
+    Returns
+    -------
+    list of tuple
+        Cost of a task that is not completed [USD], and the place of the policy.
+
+    Examples
+    --------
+    >>> from computeledger.economics.routing.model import RouteModel, Step, evaluate_policies
+    >>> models = (RouteModel("cheap", 0.4, 0.1, 0.1), RouteModel("dear", 0.8, 2.0, 2.0))
+    >>> out = evaluate_policies(RouteTask(models), [(Step(0, 1, "once"),), (Step(1, 1, "once"),)])
+    >>> [(round(usd, 2), place) for usd, place in cheapest_by_failure(out, 0.0)]  # 0.25 + 1.5 x = 2.5 + 0.25 x
+    [(0.0, 0), (1.8, 1)]
+    """
+    success = np.maximum(out.success_fraction, 1e-12)
+    slope = (1 - success) / success
+    start = out.usd_per_completed_task - slope * failure_usd
+    place, at_usd = int(np.lexsort((slope, start))[0]), 0.0
+    found = [(at_usd, place)]
+    while (flatter := np.flatnonzero(slope < slope[place] - 1e-9)).size:
+        meets = (start[flatter] - start[place]) / (slope[place] - slope[flatter])
+        first = int(np.lexsort((slope[flatter], meets))[0])
+        at_usd, place = max(at_usd, float(meets[first])), int(flatter[first])
+        found.append((at_usd, place))
+    return found
+
+
 def independent(task: RouteTask) -> RouteTask:
     """The same task with failures that know nothing of each other: an upper bound of what retries and cascades reach.
 

@@ -112,6 +112,8 @@ class RouteTask:
         What an hour of waiting costs [USD/h].
     max_tries, max_depth : int
         Attempts of one model, and models in a cascade.
+    failure_usd : float
+        What a task costs besides that nobody completes: delivered wrong, or given up [USD].
     """
 
     models: tuple[RouteModel, ...]
@@ -121,6 +123,7 @@ class RouteTask:
     usd_per_hour: float = 0.0
     max_tries: int = 4
     max_depth: int = 3
+    failure_usd: float = 0.0
 
     def __post_init__(self) -> None:
         checked = [
@@ -172,7 +175,7 @@ class Outcome:
     wrong_fraction : ndarray
         Tasks delivered wrongly, believed right [-].
     usd_per_task, s_per_task : ndarray
-        Expected cost with what waiting costs, and expected time [USD], [s].
+        Expected cost with what waiting and failing cost, and expected time [USD], [s].
     """
 
     policies: tuple[tuple[Step, ...], ...]
@@ -408,5 +411,6 @@ def evaluate_policies(task: RouteTask, policies: Sequence[tuple[Step, ...]] | No
     if task.fallback is not None:
         right = right + open_tasks * task.fallback.success_fraction
         usd, s = usd + open_tasks * task.fallback.task_usd, s + open_tasks * task.fallback.task_s
-    usd = usd + s * task.usd_per_hour / HOUR_S
-    return Outcome(chosen, np.minimum(right, 1.0), wrong, usd, s)
+    right = np.minimum(right, 1.0)
+    usd = usd + s * task.usd_per_hour / HOUR_S + (1 - right) * task.failure_usd
+    return Outcome(chosen, right, wrong, usd, s)

@@ -32,7 +32,8 @@ _MODEL_KEYS = (
     "retry_correlation", "retry_odds_ratio", "failed_cost_ratio", "tool_failure", "patch_tokens",
 )  # fmt: skip
 _RATES = {"false_accept": 0.0, "false_reject": 0.0, "model_correlation": MODEL_CORRELATION, "person_success": 1.0}
-_TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "max_tries", "max_depth", "title")
+_TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "failure_usd", "max_tries", "max_depth",
+              "title")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
         _amount(document, "task.latency_usd_per_hour", task.get("latency_usd_per_hour", 0)),
         _count(document, "task.max_tries", task.get("max_tries", 4), 8),
         _count(document, "task.max_depth", task.get("max_depth", 3), 4),
+        _amount(document, "task.failure_usd", task.get("failure_usd", 0)),
     )  # fmt: skip
     least = _share(document, "task.min_success", task["min_success"]) if "min_success" in task else None
     return RouteCase(models, settings, shares, least, uncertain)

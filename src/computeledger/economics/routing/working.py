@@ -67,6 +67,7 @@ def _money(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, fl
     if person is not None and (not policy or checked):
         paid.append(Term("a person", person.task_usd, "USD", "plan", "TASK.toml"))
         spent.append(Term("a person takes", person.task_s, "s", "plan", "TASK.toml"))
+    failing = Term("a task that is not completed", settings.failure_usd, "USD", "plan", "failure_usd")
     waiting = Term("an hour of waiting", settings.usd_per_hour, "USD", "plan", "TASK.toml")
     seconds = Term("time of a task", found["seconds"], "s")
     whole, share = Term("cost of a task", found["usd_per_task"], "USD"), found["success_fraction"]
@@ -74,8 +75,8 @@ def _money(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, fl
         Figure("usd_per_completed_task", found["usd_per_completed_task"], "USD", "cost of a task / share completed",
                (whole, Term("share completed", share, "fraction"))),
         Figure("usd_per_task", found["usd_per_task"], "USD",
-               "solved and failed tries + checks + the person on what is left + time x price of waiting / 3600",
-               (*tries, *failed, *paid, seconds, waiting)),
+               "solved and failed tries + checks + the person on what is left + time x price of waiting / 3600 + "
+               "share not completed x what one costs", (*tries, *failed, *paid, seconds, waiting, failing)),
         Figure("seconds", found["seconds"], "s",
                "tries and checks one after the other, a best-of-k side by side, then the person", (*times, *spent)),
     )  # fmt: skip

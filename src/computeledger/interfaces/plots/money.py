@@ -12,7 +12,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
-from computeledger.questions.wording import PHASE_NAMES, point
+from computeledger.questions.wording import PHASE_NAMES, percent, point
 from computeledger.units import MEGA, format_si, format_usd
 
 
@@ -85,8 +85,14 @@ def contour_figure(document: Mapping[str, Any]) -> Spec:
     return {"data": data, "layout": spec}
 
 
+#: Width of a plot's axis, as a share, from which on a label stands left of its point.
+_LEFT_FROM = 0.6
+#: How near two labels may stand, as shares of the two axes.
+_NEAR = (0.3, 0.08)
+
+
 def front_figure(document: Mapping[str, Any]) -> Spec:
-    """Policies by cost and success, with their 90 % intervals."""
+    """Policies by cost and success with their 90 % intervals, the chosen one in a ring, and the least success."""
     data: list[Spec] = []
     for name, chosen, color in (("the front", True, SERIES[0]), ("others", False, SERIES[1])):
         rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r["usd_per_task"])
@@ -97,8 +103,93 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
             "error_y": _whiskers(rows, color), "text": [parts.plain(r["policy"]) for r in rows],
             "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
         })  # fmt: skip
-    spec = _axes(380, "cost of a task, completed or not", "% of tasks completed")
-    spec["xaxis"] |= parts.log_axis((x for one in data for x in one["x"]), format_usd)
+    best, least = document["best"], document["least_success_fraction"]
+    data.append({
+        "type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best["usd_per_task"]]),
+        "y": rounded([100 * best["success_fraction"]]), "hoverinfo": "skip",
+        "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": parts.PHASE_COLORS["rl"]},
+    })  # fmt: skip
+    every = sorted(x for one in data for x in one["x"])
+    spec = _axes(400, "cost of a task, completed or not", "% of tasks completed")
+    spec["xaxis"] |= parts.log_axis(every, format_usd)
+    named = [best, *(r for r in document["options"] if r["single"] or r["policy"] == _PERSON), *_ends(document)]
+    spec["annotations"] = _labels(named, spec["xaxis"]["range"])
+    _floor(spec, least, f"at least {percent(least)}")
+    return {"data": data, "layout": spec}
+
+
+#: The policy without a model.
+_PERSON = "the person alone"
+
+
+def _ends(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The cheapest and the surest of the front."""
+    front = sorted((row for row in document["options"] if row["on_front"]), key=lambda row: float(row["usd_per_task"]))
+    return [front[0], front[-1]]
+
+
+def _floor(spec: Spec, least: float, text: str) -> None:
+    """A line at the success that is asked for, with its label at the left, where no policy is that cheap."""
+    at = round(100 * least, 2)
+    spec["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "layer": "below",
+                       "line": {"color": parts.NEUTRAL, "width": 1.5, "dash": "dot"}}]  # fmt: skip
+    spec["annotations"] = [*spec["annotations"], {
+        "text": text, "xref": "paper", "x": 0.01, "xanchor": "left", "y": at, "yanchor": "bottom", "showarrow": False,
+        "font": {"size": 12, "color": parts.NEUTRAL},
+    }]  # fmt: skip
+
+
+def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Spec]:
+    """Names beside points of a rising line: below at the left, above at the right; none stands on one before it."""
+    notes: list[Spec] = []
+    placed: list[tuple[float, float]] = []
+    for row in rows:
+        across = (math.log10(row["usd_per_task"]) - reach[0]) / (reach[1] - reach[0])
+        if any(abs(across - x) < _NEAR[0] and abs(row["success_fraction"] - y) < _NEAR[1] for x, y in placed):
+            continue
+        placed.append((across, row["success_fraction"]))
+        is_left = across > _LEFT_FROM
+        notes.append({
+            "text": parts.plain(str(row["policy"]).replace(" checked", "")), "showarrow": False, "font": {"size": 12},
+            "x": math.log10(row["usd_per_task"]), "y": round(100 * row["success_fraction"], 2),
+            "yanchor": "bottom" if is_left else "top",
+            "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 2 if is_left else -4,
+        })  # fmt: skip
+    return notes
+
+
+def failure_figure(document: Mapping[str, Any]) -> Spec:
+    """Which policy is the cheapest as a task that is not completed costs more, by the success that it reaches.
+
+    Examples
+    --------
+    >>> rows = [{"failure_usd": usd, "policy": "a", "success_fraction": share} for usd, share in ((0, 0.4), (2.0, 0.8))]
+    >>> document = {"by_failure_usd": rows, "failure_usd": 0.0}
+    >>> failure_figure(document)["data"][0]["y"]
+    [40.0, 80.0, 80.0]
+    """
+    rows = document["by_failure_usd"]
+    costs = [row["failure_usd"] for row in rows if row["failure_usd"] > 0] or [1.0]
+    given = document["failure_usd"]
+    start, end = (bound(*costs, *([given] if given else [])) * by for bound, by in ((min, 0.2), (max, 3.0)))
+    x = rounded([max(row["failure_usd"], start) for row in rows] + [end])
+    shares = [100 * row["success_fraction"] for row in rows]
+    names = [parts.plain(row["policy"].replace(" checked", "")) for row in rows]
+    data: list[Spec] = [{
+        "type": "scatter", "mode": "lines+markers", "x": x, "y": rounded([*shares, shares[-1]]), "name": "cheapest",
+        "line": {"color": SERIES[0], "width": 2.2, "shape": "hv"},
+        "marker": {"color": SERIES[0], "size": [7] * len(rows) + [0]}, "hovertext": [*names, names[-1]],
+        "hovertemplate": "from %{x:$.3~g}: %{hovertext}, %{y:.3~g} % completed<extra></extra>",
+    }]  # fmt: skip
+    spec = _axes(300, "what a task costs that is not completed", "% of tasks completed")
+    spec["xaxis"] |= parts.log_axis([start, end], format_usd, 0.0)
+    points = [{"policy": row["policy"], "usd_per_task": at, "success_fraction": row["success_fraction"]}
+              for row, at in zip(rows, x, strict=False)]  # fmt: skip
+    spec["annotations"] = _labels([points[0], points[-1], *points[1:-1]], spec["xaxis"]["range"])
+    spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}
+    if given:
+        spec["shapes"] = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": given, "x1": given,
+                           "line": {"color": parts.NEUTRAL, "width": 1.5, "dash": "dot"}}]  # fmt: skip
     return {"data": data, "layout": spec}
 
 

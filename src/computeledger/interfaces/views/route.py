@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots.money import front_figure
+from computeledger.interfaces.plots.money import failure_figure, front_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
@@ -41,8 +41,8 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         headline=headline_words(f"Policy {policy}", said, best["interval"]["usd_per_completed_task"], "USD"),
         context=" ".join(filter(None, (_sentence(text) for text in (without, document["remark"])))),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
-        plots=(Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none.",
-                    front_figure(document), "usd_per_task"),),
+        facts=(("A task not completed", _failing(document)),),
+        plots=_plots(document),
         tables=(_front(document), _bests(document), *_by_difficulty(document)),
         notes=tuple(_notes(document)),
         grounds=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
@@ -50,6 +50,29 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         overline="route",
         main="usd_per_completed_task",
     )  # fmt: skip
+
+
+def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    given = document["failure_usd"]
+    is_given = f"; the dotted line is the {words(given, 'USD')} that it costs here" if given else ""
+    return (
+        Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none, the "
+             f"ring is the answer. The dotted line is the success asked for, {document['least_success_is']}.",
+             front_figure(document), "usd_per_task"),
+        Plot("failure", "The cheapest policy by the cost of a failure", "Which policy costs least per completed task "
+             f"without a floor of success, as a task that is not completed costs more{is_given}.",
+             failure_figure(document), "usd_per_completed_task"),
+    )  # fmt: skip
+
+
+def _failing(document: Mapping[str, Any]) -> str:
+    """What failing costs with the answer, and from which cost on another policy would be cheaper."""
+    best, given = document["best"], document["failure_usd"]
+    share = percent(1 - best["success_fraction"])
+    if given:
+        part, whole = (words(best[name], "USD") for name in ("failure_usd_per_task", "usd_per_task"))
+        return f"{share} of the tasks at {words(given, 'USD')} each: {part} of the {whole} that a task costs"
+    return f"{share} of the tasks; it costs nothing besides its tries unless failure_usd says what"
 
 
 def _sentence(text: str) -> str:

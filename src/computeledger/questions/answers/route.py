@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.arrays import Range
-from computeledger.economics.routing.choice import best_policy, break_even_price_ratio, independent, pareto_policies
+from computeledger.economics.routing.choice import (
+    best_policy,
+    break_even_price_ratio,
+    cheapest_by_failure,
+    independent,
+    pareto_policies,
+)
 from computeledger.economics.routing.fit import fit_attempts, read_attempts
 from computeledger.economics.routing.model import Outcome, RouteModel, RouteTask, Step, evaluate_policies
 from computeledger.economics.routing.task import MODEL_RANGE, RouteCase, at, read_route, route_task
@@ -51,6 +57,7 @@ class PolicyFigures:
     success_fraction: float
     s_per_task: float = field(metadata=keyed("seconds"))
     usd_per_task: float
+    failure_usd_per_task: float
     wrong_fraction: float
     interval: PolicyDraws
     independent_upper_bound_success_fraction: float
@@ -100,6 +107,7 @@ class RouteAnswer(Answer):
                 success_fraction=float(out.success_fraction[place]),
                 s_per_task=float(out.s_per_task[place]),
                 usd_per_task=float(out.usd_per_task[place]),
+                failure_usd_per_task=float((1 - out.success_fraction[place]) * self.case.settings.failure_usd),
                 wrong_fraction=float(out.wrong_fraction[place]),
                 interval=_draws_of(mixed, row),
                 independent_upper_bound_success_fraction=float(self.bound.success_fraction[row]),
@@ -132,6 +140,7 @@ class RouteAnswer(Answer):
             "options": sorted(rows, key=lambda row: row["usd_per_completed_task"]),
             "policies_compared": len(out.policies),
             "best_of": {kind: rows[listed.index(place)]["policy"] for kind, place in _bests(out, singles).items()},
+            "failure_usd": case.settings.failure_usd, "by_failure_usd": _by_failure(self),
             "by_difficulty": _by_difficulty(self), "least_success_fraction": least,
             "least_success_is": "the best single model's" if case.least_success_fraction is None else "stated",
             "model_correlation": _shown(case.uncertain["model_correlation"]),
@@ -251,7 +260,27 @@ def _assumptions(question: RouteCase) -> list[str]:
     return out
 
 
+def _by_failure(answer: RouteAnswer) -> list[dict[str, Any]]:
+    """The cheapest policy from each cost of a failed task on."""
+    out = answer.outcome
+    return [
+        {"failure_usd": usd, "policy": policy_words(out.policies[place], answer._names),  # noqa: SLF001 (its own)
+         "success_fraction": float(out.success_fraction[place])}
+        for usd, place in cheapest_by_failure(out, answer.case.settings.failure_usd)
+    ]  # fmt: skip
+
+
 def _case(question: RouteQuestion) -> tuple[RouteCase, tuple[dict[str, Any], ...]]:
+    case, facts = _read(question)
+    least, usd = question.min_success, question.failure_usd
+    if least is not None:
+        case = replace(case, least_success_fraction=least)
+    if usd is not None:
+        case = replace(case, settings=replace(case.settings, failure_usd=usd))
+    return case, facts
+
+
+def _read(question: RouteQuestion) -> tuple[RouteCase, tuple[dict[str, Any], ...]]:
     if question.attempts is None:
         return read_route(question.task or "", load_sheet), ()
     fit = fit_attempts(read_attempts(question.attempts, load_sheet), question.seed)

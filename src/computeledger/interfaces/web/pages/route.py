@@ -33,6 +33,8 @@ _CONTROLS = (
     Control("fallback.seconds", "Takes", unit="s", default="1800", low=10, high=100000, group="Otherwise"),
     Control("task.latency_usd_per_hour", "An hour of waiting", unit="USD", default="2", low=0.1, high=500,
             group="Otherwise"),
+    Control("task.failure_usd", "A task not completed", unit="USD", low=0.01, high=500, group="Otherwise",
+            blank="nothing", help="What it costs besides that one is delivered wrong, or given up."),
     Control("task.min_success", "Must complete", unit="fraction", low=0.05, high=0.99, log=False, group="Otherwise",
             blank="as the best model", help="Share of the tasks; empty: as many as the best single model."),
     Control("task.model_correlation", "Models fail alike", unit="correlation", default="0.4..0.85", low=0.05, high=0.99,
@@ -90,6 +92,7 @@ PAGE = Page(
         "A cheap one, a strong one, a person": {},
         "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},
         "A check that is often wrong": {"verifier.false_accept": "0.3", "verifier.false_reject": "0.2"},
+        "A wrong result is dear": {"task.failure_usd": "10"},
         "An hour of waiting is dear": {"task.latency_usd_per_hour": "150"},
     },
 )  # fmt: skip
