@@ -9,6 +9,7 @@
 # make docs     build the documentation site into site/
 # make docs-pages  write docs/sources.md, docs/cli.md and the file tree, and what the pages' blocks and commands print
 # make accuracy DATA=FOLDER  predict every published measurement anew, sources left out, and write the table
+# make docs-pictures  take the pictures of the app and of the plots that the pages show, from both as they run here
 # make wheel     source distribution and wheel, in dist/
 # make clean     remove what the above made
 #
@@ -27,7 +28,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments beyond mixture test lint kernels format stress bench gpu accuracy docs docs-pages wheel clean
+.PHONY: run rntp experiments beyond mixture test lint kernels format stress bench gpu accuracy docs docs-pages docs-pictures wheel clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -109,8 +110,9 @@ bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/rl_memory.py
 	$(BIN)/python benchmarks/web.py
 
+# strict: a dead link stops the build. Never with -q, which hides warnings from the strict mode too
 docs: $(VENV)/.installed-test
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # With the Python at hand where it has the trainer and no environment was made: a machine with a GPU may have no network.
 # A part that fails is in the report, and the exit code is 1; without a GPU it is 2.
@@ -129,6 +131,10 @@ accuracy: $(VENV)/.installed
 docs-pages: $(VENV)/.installed
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/outputs.py
+
+# the site first: pictures of its plots are taken from it, and shown by the next build
+docs-pictures: $(VENV)/.installed-test $(VENV)/.chromium docs
+	$(BIN)/python docs/pictures.py
 
 wheel: $(VENV)/.installed-build
 	rm -rf dist

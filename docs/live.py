@@ -1,6 +1,7 @@
 """Live plots of the book: drawn from the package while the site is built, moved by a slider in the page.
 
-A page asks for one with the comment ``<!-- plot: NAME -->``. The script that draws is that of reports and app.
+A page asks for one with the comment ``<!-- plot: NAME -->``. The script that draws is that of reports and app. Readers
+without JavaScript see the plot's picture, ``images/plots/NAME.webp``, which ``docs/pictures.py`` takes.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ def _axis(values: Sequence[float], title: str, unit: str = "") -> Spec:
     return {**log_axis(values, lambda value: format_si(value, unit)), "title": {"text": title}}
 
 
+def _power(value: float) -> str:
+    return f"{value:.0e}".replace("+", "")
+
+
 def roofline() -> Live:
     """Rate that a chip can reach over FLOP per byte, with a forward pass of a dense model on it."""
     names = ("a100-sxm4-80gb", "h100-sxm5-80gb", "b200-sxm", "tpu-v6e")
@@ -127,9 +132,9 @@ def roofline() -> Live:
     }  # fmt: skip
     plain = _plain(_axis([0.5, 8192], "FLOP per byte"), _axis([1e12, 4e15], "FLOP/s that one chip can reach"))
     return Live(
-        "Where a pass stands under the roof",
-        "The slope is bandwidth, the flat part the dense bf16 peak. With 16-bit weights a pass of B tokens does B "
-        "FLOP per byte.",
+        "How fast one chip can run a pass",
+        "Bandwidth limits the slope, the dense bf16 peak limits the flat part. With 16-bit weights a pass of B tokens "
+        "does B FLOP per byte it reads.",
         positions,
         plain,
         "tokens in the pass",
@@ -169,8 +174,8 @@ def price() -> Live:
     plain = _plain(_axis([2, 250], "tokens/s for one user"), usd)
     return Live(
         "The price of speed",
-        "Llama 3.1 70B in 8 bits on 2 H200, at rent. Right is fast (small batches), down is "
-        "cheap (large ones). The lines end where the memory is full.",
+        "Llama 3.1 70B in 8 bits on 2 rented H200. Small batches are fast (right), large batches are cheap (down). "
+        "The lines end where the memory is full.",
         positions,
         plain,
         "tokens of context",
@@ -196,8 +201,8 @@ def context() -> Live:
     plain = _plain(_axis([256, 262_144], "tokens of context"), _axis([1e-7, 1e-2], "time per token", "s"))
     return Live(
         "What a token waits for",
-        "Qwen3-235B-A22B in 8 bits on 8 H200, by the two equations and the cache. The "
-        "batch lowers the weights' line only; where the cache crosses computing does not move.",
+        "Qwen3-235B-A22B in 8 bits on 8 H200, by the two equations and the cache. A larger batch lowers only the line "
+        "of the weights; the context at which the cache takes as long as computing stays the same.",
         positions,
         plain,
         "sequences in the batch",
@@ -228,8 +233,8 @@ def domains() -> Live:
     plain = _plain(_axis([5, 120], "tokens/s for one user"), _axis([1, 10_000], "tokens/s per chip"))
     return Live(
         "What a larger domain buys",
-        "DeepSeek-V3 in 8 bits, 1,024 tokens written, best layout at every point. "
-        "The larger domain gains most where users are slow.",
+        "DeepSeek-V3 in 8 bits, 1,024 output tokens, the best layout at every point. The larger domain gains most "
+        "where each user gets few tokens per second.",
         positions,
         plain,
         "tokens of input",
@@ -249,15 +254,15 @@ def isoflop() -> Live:
             shown = loss < loss.min() + 0.5
             lines.append(_line(name, size[shown], loss[shown], color))
             lines.append(_dot(name, float(size[loss.argmin()]), float(loss.min()), color))
-        positions[f"{budget:.0e}"] = lines
+        positions[_power(budget)] = lines
     plain = _plain(
         _axis([1e8, 1e13], "parameters"),
         {"title": {"text": "loss [nats per token]"}, "fixedrange": True, "range": [1.7, 3.2]},
     )
     return Live(
         "The best size for a budget",
-        "Loss of a dense model on as many tokens as the budget buys; the dots are "
-        "the best sizes. Both laws are fits to the same runs, up to 1e22 FLOP; the rest is extended.",
+        "Loss of a dense model trained on as many tokens as the budget buys; dots mark the best sizes. Both laws are "
+        "fitted to the same runs, up to 1e22 FLOP; beyond that they extrapolate.",
         positions,
         plain,
         "FLOP",
@@ -273,16 +278,16 @@ def survivors() -> Live:
         tokens = np.append(lengths.tokens[:-1, 0], lengths.tokens[-1, 0])
         share = float(np.asarray(lengths.mean_tokens).squeeze()) / (4000.0 * ratio)
         positions[f"{ratio:g}"] = [
-            _line("still being written", tokens, SURVIVAL, PHASE_COLORS["rl"], fill="tozeroy",
+            _line("still decoding", tokens, SURVIVAL, PHASE_COLORS["rl"], fill="tozeroy",
                   fillcolor=faint(PHASE_COLORS["rl"], 0.2)),
             _line(f"on average {percent(share)}", [0.0, 4000.0 * ratio], [share, share], SERIES[1]),
         ]  # fmt: skip
-    axis = {"title": {"text": "tokens written"}, "fixedrange": True, "range": [0, 32_500]}
+    axis = {"title": {"text": "tokens decoded"}, "fixedrange": True, "range": [0, 32_500]}
     up = {"title": {"text": "share of the rollouts"}, "fixedrange": True, "range": [0, 1.02], "tickformat": ".0%"}
     return Live(
         "The tail of a step",
-        "Rollouts of 4,000 tokens on average, log-normal, cut at the longest. Under the "
-        "curve places are taken, above it they are empty until the step ends.",
+        "Rollouts of 4,000 tokens on average, log-normal, cut off at the longest. Below the curve the batch is busy; "
+        "above it, slots stay empty until the step ends.",
         positions,
         _plain(axis, up),
         "longest over mean",
@@ -315,9 +320,9 @@ def ledgers() -> Live:
     axis = {"title": {"text": "share"}, "fixedrange": True, "range": [0, 1], "tickformat": ".0%"}
     up = {"fixedrange": True, "autorange": "reversed"}
     return Live(
-        "One life, two currencies",
-        "Assumed: 15T tokens trained on, 1T of RL with one written per token kept, 45T "
-        "served. Inference and the writing of rollouts share the utilisation.",
+        "One model, two currencies",
+        "Equal shares of FLOP are not equal shares of GPU-time, because decoding uses GPUs less well. Assumed: 15T "
+        "tokens of pretraining, 1T tokens of RL, 45T tokens served; inference and rollouts decode alike.",
         positions,
         {**_plain(axis, up, barmode="stack"), "height": 230},
         "utilisation of decoding over pretraining",
@@ -343,8 +348,8 @@ def sizes() -> Live:
     plain = _plain(_axis([1e8, 1e12], "active parameters"), up) | {"annotations": rows}
     return Live(
         "A price and a size",
-        "List prices per million tokens. Dot: median; bars: 50 and 90 % intervals, those that models left out of the "
-        "fit keep. Open models are sold at 1; what a closed one takes beyond that is not in the list.",
+        "List prices per million tokens. Dots: medians; bars: 50 and 90 % intervals, checked on models left out of "
+        "the fit. Open models sell at 1; a price list does not say what a closed model charges beyond that.",
         positions,
         plain,
         "times the open market's price",
@@ -365,9 +370,9 @@ def months() -> Live:
     across = {"title": {"text": "months of training"}, "fixedrange": True}
     return Live(
         "Power, time and FLOP",
-        "Medians, at 40 % of the dense bf16 peak and without stops.",
+        "Medians, at 40 % of the dense bf16 peak, without interruptions.",
         positions,
-        _plain(across, _axis([1e25, 1e29], "FLOP of the run")),
+        _plain(across, {**log_axis([1e25, 1e29], _power), "title": {"text": "FLOP of the run"}}),
         "MW of the facility",
         1,
     )
@@ -375,15 +380,15 @@ def months() -> Live:
 
 def text_beta() -> Live:
     """FLOP of RL on text per parameter and sampled token, by the length of a thought."""
-    model, group, gold = load_model("qwen3-8b"), 8, 32.0
+    model, group, following = load_model("qwen3-8b"), 8, 32.0
     lengths = (32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0)
     positions = {}
     for before in (128.0, 512.0, 2048.0):
         rows = []
         for thought in lengths:
-            read = forward_work(model, before).flop + forward_work(model, gold, before).flop
+            read = forward_work(model, before).flop + forward_work(model, following, before).flop
             write = decode_work(model, np.full(group, thought), before).flop
-            score = forward_work(model, np.full(group, thought + gold), before).flop
+            score = forward_work(model, np.full(group, thought + following), before).flop
             learn = 3 * group * forward_work(model, before + thought).flop
             rows.append(np.array([learn, score, write, read]) / (n_params_active(model) * group * thought))
         positions[f"{before:,.0f}"] = [
@@ -396,8 +401,8 @@ def text_beta() -> Live:
     up = {"title": {"text": "FLOP per parameter and token"}, "fixedrange": True, "rangemode": "tozero"}
     return Live(
         "What a token of thought costs",
-        "Qwen3-8B, eight thoughts at a place, a gold of 32 tokens, the context read again for the update. Pretraining "
-        "has 6.",
+        "Qwen3-8B, eight thoughts at a position, a continuation of 32 tokens, the context read again for the update. "
+        "Pretraining takes 6 FLOP per parameter and token.",
         positions,
         _plain(across, up, barmode="stack"),
         "tokens of context",
@@ -411,8 +416,8 @@ PLOTS: dict[str, Callable[[], Live]] = {
 }  # fmt: skip
 
 
-def figure(name: str) -> str:
-    """A plot as HTML: slider, place, data."""
+def figure(name: str, page_url: str) -> str:
+    """A plot as HTML: slider, plot, data, and its picture for readers without JavaScript."""
     live = PLOTS[name]()
     words = list(live.positions)
     data = {"layout": live.layout, "config": CONFIG, "positions": list(live.positions.values()), "words": words,
@@ -425,12 +430,13 @@ def figure(name: str) -> str:
         else ""
     )
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    picture = get_relative_url(f"images/plots/{name}.webp", page_url)
     label = html.escape(f"{live.title}. {live.caption}", quote=True)
     return (
         f'<figure class="live" id="plot-{name}"><p class="live-title">{html.escape(live.title)}</p>{slider}'
         f'<div class="live-plot" role="img" aria-label="{label}" style="min-height:{live.layout["height"]}px"></div>'
         f"<figcaption>{html.escape(live.caption)}</figcaption>"
-        f"<noscript>The plot needs JavaScript; the figures above say the same.</noscript>"
+        f'<noscript><img src="{picture}" alt="{label}"></noscript>'
         f'<script type="application/json">{text}</script></figure>'
     )
 
@@ -449,4 +455,4 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     scripts = (
         f'<script src="{get_relative_url(f"assets/{one}.js", page.url)}"></script>' for one in ("plotly", "live")
     )
-    return _ASKED.sub(lambda asked: figure(asked[1]), content) + "".join(scripts)
+    return _ASKED.sub(lambda asked: figure(asked[1], page.url), content) + "".join(scripts)

@@ -21,7 +21,7 @@ MAX_FILE_LINES = 600
 MAX_BODY_LINES = 60
 MAX_PARAMETERS = 6
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-BINARY = {".png", ".svg", ".ico", ".woff2", ".lock", ".csv", ".parquet", ".gz"}
+BINARY = {".webp", ".png", ".svg", ".ico", ".woff2", ".lock", ".csv", ".parquet", ".gz"}
 
 #: (file, number) -> why a number that looks like a conversion is none
 NOT_A_CONVERSION: dict[tuple[str, float], str] = {

@@ -35,6 +35,8 @@ PAGES = [
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if path.exists()
 ]
+#: pages that exist while the site is built
+GENERATED = {ROOT / "docs" / "reference" / f"{name}.md" for name in ("api", *docs_module("reference").ROOMS)}
 NO_TEST = re.compile(r"<!-- no-test: (.+?) -->")
 PRINTED = re.compile(r"\n```text\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -231,6 +233,8 @@ def test_links_and_anchors_exist(page: Path) -> None:
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
+        if target in GENERATED:
+            continue  # the strict build and the links of the built site are tested in tests/test_site.py
         if not target.exists() or (anchor and anchor not in anchors(target)):
             missing.append(link)
     assert missing == []

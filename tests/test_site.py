@@ -29,11 +29,11 @@ _FETCHED = re.compile(
 def built(folder: Path, every: int) -> Path:
     """The site, with every so many of the modules that the reference documents."""
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-q", "-d", str(folder)],
+        [sys.executable, "-m", "mkdocs", "build", "-d", str(folder)],
         cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_EVERY": str(every)}, capture_output=True,
         text=True, timeout=400, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert done.returncode == 0, done.stderr  # strict: 1 where there is a warning
     return folder
 
 
@@ -175,6 +175,31 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     assert dead_links(site) == []
 
 
+def test_the_site_is_never_built_quietly() -> None:
+    """With ``-q`` warnings are not counted, and the strict build lets dead links through."""
+    lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
+    builds = [line.split() for line in lines if line.startswith("\t") and "mkdocs build" in line]
+    assert builds and all(set(words).isdisjoint({"-q", "--quiet", "--no-strict"}) for words in builds)
+    assert "\nstrict: true\n" in (ROOT / "mkdocs.yml").read_text("utf-8")
+
+
+def test_addresses_of_the_app_lead_to_it_where_the_app_shows_the_site(site: Path, browser: Any) -> None:
+    """Below /docs/ they are links without a port; elsewhere text; with a setting, links from the build on."""
+    page = (site / "book" / "2-batch.html").read_text("utf-8")
+    tab = browser.new_page()
+    tab.route("http://app.test/**", lambda route: route.fulfill(
+        path=site / route.request.url.partition("/docs/")[2].partition("?")[0]))  # fmt: skip
+    tab.goto("http://app.test/docs/book/2-batch.html", wait_until="domcontentloaded")
+    assert str(tab.locator("a.app-link").first.evaluate("link => link.href")).startswith("http://app.test/serve?model=")
+    tab.goto((site / "book" / "2-batch.html").as_uri(), wait_until="domcontentloaded")
+    assert tab.locator("a.app-link").first.get_attribute("href") is None
+    tab.close()
+    assert page.count('class="app-link"') == 1
+    text = "in the app (<code>computeledger web</code>): <code>/frontier?spec=1 GW</code>"
+    links = docs_module("app_links").linked(text, "https://app.test/")
+    assert 'href="https://app.test/frontier?spec=1%20GW"' in links
+
+
 def test_formulas_are_drawn_and_the_book_goes_on(site: Path) -> None:
     """Formulas are MathML, no code; every chapter leads to the next; no page knows a port."""
     chapters = sorted((site / "book").glob("[0-9]*.html"), key=lambda path: int(path.name.split("-")[0]))
@@ -182,6 +207,8 @@ def test_formulas_are_drawn_and_the_book_goes_on(site: Path) -> None:
         text = chapter.read_text("utf-8")
         assert f'href="{following.name}"' in text.partition("md-footer")[2], chapter.name
         assert ":8765" not in text
+    for page in (site / "book").glob("*.html"):  # what is left as indented code would be a formula that was not read
+        assert 'class="highlight"><pre><span></span><code>' not in page.read_text("utf-8"), page.name
     text = (site / "book" / "2-batch.html").read_text("utf-8")
     assert "<msup><mi>B</mi><mo>*</mo></msup>" in text
     assert "<mfrac><mrow><mi>F</mi></mrow><mrow><mi>W</mi></mrow></mfrac>" in text

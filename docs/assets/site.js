@@ -3,3 +3,10 @@
 addEventListener("load", () => {
   for (const frame of document.querySelectorAll(".md-typeset__scrollwrap")) frame.tabIndex = 0;
 });
+// Shown by the app, under /docs/, the pages link to the app itself; docs/app_links.py marks the addresses.
+addEventListener("DOMContentLoaded", () => {
+  const { base } = JSON.parse(document.getElementById("__config").textContent);
+  const root = new URL(`${base}/`, location.href);
+  if (!root.protocol.startsWith("http") || root.pathname !== "/docs/") return;
+  for (const link of document.querySelectorAll("a.app-link:not([href])")) link.href = link.dataset.app;
+});
