@@ -26,7 +26,7 @@ class RouteQuestion(Asked):
     )  # fmt: skip
     failure_usd: float | None = asked(
         "usd", "What a task costs besides that is not completed, in place of what the task says.", is_single=True,
-        least=0.0, most=1e9, metavar="USD", unit="USD",
+        least=0.0, metavar="USD", unit="USD",
     )  # fmt: skip
     seed: int = asked("whole", "Seed of the sampling.", 0, most=MOST_SEED)
 
