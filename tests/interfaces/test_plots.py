@@ -14,6 +14,7 @@ import pytest
 from computeledger.arrays import median
 from computeledger.economics.plan.ledger import Ledger, estimate_ledger
 from computeledger.economics.plan.read import load_plan
+from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.plots import plan as plots
 from computeledger.questions.answers.plan import plan_document
@@ -146,15 +147,34 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("color", [*plot_parts.PHASE_COLORS.values(), plot_parts.NEUTRAL])
+_MEANT = {
+    *palette.PHASES.values(), *palette.BOUNDS.values(), *palette.VERDICTS.values(), *palette.MEMORY.values(),
+    *palette.SERIES, palette.CHOSEN, palette.OTHER,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("color", sorted(_MEANT))
 def test_colours_stand_out_in_light_and_dark(color: str) -> None:
     assert contrast(color, "#FBFBFA") >= 3
     assert contrast(color, "#14171A") >= 3
 
 
-@pytest.mark.parametrize("color", [*plot_parts.PHASE_COLORS.values(), *plot_parts.BOUND_COLORS.values()])
+@pytest.mark.parametrize("color", sorted(_MEANT))
 def test_text_on_bars_is_readable(color: str) -> None:
     assert contrast(plot_parts.bar_text(color)["insidetextfont"]["color"], color) >= 4.5
+
+
+def test_a_colour_has_one_meaning() -> None:
+    """What is neutral may mean nothing in several places; any other colour means one thing."""
+    kinds = [
+        palette.PHASES.values(),
+        palette.BOUNDS.values(),
+        palette.VERDICTS.values(),
+        palette.SERIES,
+        [palette.CHOSEN],
+    ]
+    every = [color for kind in kinds for color in kind if color != palette.OTHER]
+    assert len(set(every)) == len(every)
 
 
 def test_an_axis_over_one_value_has_a_tick() -> None:

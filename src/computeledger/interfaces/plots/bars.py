@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import interval_words, percent, point, words
 
@@ -17,7 +17,8 @@ _UNEVEN = 0.005
 #: Parts smaller than this share of the whole are nothing to the eye.
 _SEEN, _NEARLY_NOTHING = 1e-4, "under 0.01 %"
 #: Paul Tol's muted scheme, told apart by readers who see few colours; for its indigo his blue, which dark pages show.
-SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#7A838D")
+SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499",
+          palette.OTHER)  # fmt: skip
 
 
 def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) -> Spec:
@@ -81,7 +82,7 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
         data.append({
             "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
             "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
-            "text": [share if size > 0.12 * whole else ""], "insidetextfont": {"color": _ink(color)},
+            "text": [share if size > 0.12 * whole else ""], "insidetextfont": {"color": palette.ink(color)},
             "hovertemplate": f"{plain(name)}: {said}<extra></extra>",
         })  # fmt: skip
     if unit == "fraction" and abs(whole - 1) > _UNEVEN:
@@ -148,11 +149,3 @@ def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = 
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
     )
     return {"data": data, "layout": layout}
-
-
-def _ink(color: str) -> str:
-    """Black or white, whichever stands out from a colour."""
-    red, green, blue = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
-    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
-from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain
 from computeledger.questions.wording import point, words
 
 _ROW_PX, _AXIS_PX = 58, 52
-_ALONE, _ALL = PHASE_COLORS["pretraining"], PHASE_COLORS["inference"]
+_ALONE, _ALL = palette.PLAIN, palette.CHOSEN
 #: Where a row's intervals and its words stand, around its place.
 _MARK, _ARROW, _WORDS = -0.08, -0.27, 0.24
 

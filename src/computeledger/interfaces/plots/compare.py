@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import point, words
 
 _ROW_PX, _AXIS_PX = 46, 52
-_COLOR = "#0072B2"
+_COLOR = palette.PLAIN
 #: Where a row's mark and its words stand, below and above its place.
 _MARK, _WORDS = -0.14, 0.24
 

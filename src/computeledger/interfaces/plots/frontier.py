@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.wording import point, show
 from computeledger.units import MONTH_S, format_si
@@ -24,10 +24,10 @@ def cost_figure(document: Mapping[str, Any]) -> Spec:
     data: list[Spec] = [
         {"type": "scatter", "mode": "markers", "x": rounded(one["h100e_8bit"] for one in known), "name": "sites",
          "y": rounded(one["capex_usd"] for one in known), "text": [f"{one['name']}, {one['date']}" for one in known],
-         "marker": {"color": SERIES[1], "size": 8},
+         "marker": {"color": palette.OTHER, "size": 8},
          "hovertemplate": "%{text}: %{x:.3~s} H100e, $%{y:.3~s}<extra></extra>"},
         {"type": "scatter", "mode": "markers", "x": [asked[0]], "y": [asked[1]], "name": "asked for",
-         "marker": {"color": SERIES[2], "size": 12, "symbol": "diamond"},
+         "marker": {"color": palette.CHOSEN, "size": 12, "symbol": "diamond"},
          "hovertemplate": "%{x:.3~s} H100e, $%{y:.3~s}<extra></extra>"},
     ]  # fmt: skip
     across = parts.log_axis([*(one["h100e_8bit"] for one in known), asked[0]], format_si)
@@ -50,7 +50,7 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
     data: list[Spec] = [
         {"type": "heatmap", "x": systems, "y": models, "z": [[min(one, 1.0) for one in row] for row in cells],
          "text": said, "texttemplate": "%{text}", "textfont": {"size": 11, "color": "#000000"}, "zmin": 0, "zmax": 1,
-         "colorscale": [[0, "#E3EEF6"], [0.999, "#7F9DBA"], [1, "#D55E00"]],
+         "colorscale": [[0, "#E3EEF6"], [0.999, "#7F9DBA"], [1, "#E58A80"]],
          "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its memory)<extra></extra>"},
     ]  # fmt: skip
     layout = parts.layout(60 + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
@@ -68,7 +68,7 @@ def _share(one: float) -> str:
 
 def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Spec:
     """A record by quarter, and its forecast with the 90 % interval."""
-    known, unit, color = document["known"], document["unit"], SERIES[1]
+    known, unit, color = document["known"], document["unit"], palette.PLAIN
     dates = document["dates"]
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "x": [*dates, *reversed(dates)], "hoverinfo": "skip",
@@ -78,13 +78,13 @@ def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Sp
          "line": {"color": color, "width": 2, "dash": "dash"},
          "text": [show(value, unit) for value in document["p50"]], "hovertemplate": "%{x}: %{text}<extra></extra>"},
         {"type": "scatter", "mode": "lines", "x": known["dates"], "y": rounded(known["values"]),
-         "name": "largest known", "line": {"color": SERIES[2], "width": 2.4, "shape": "hv"},
+         "name": "largest known", "line": {"color": palette.OTHER, "width": 2.8, "shape": "hv"},
          "text": [show(value, unit) for value in known["values"]], "hovertemplate": "%{x}: %{text}<extra></extra>"},
     ]  # fmt: skip
     if target is not None:
         data.append({
             "type": "scatter", "mode": "lines", "x": [known["dates"][0], dates[-1]], "y": [target, target],
-            "name": "asked for", "hoverinfo": "skip", "line": {"color": parts.NEUTRAL, "width": 1, "dash": "dot"},
+            "name": "asked for", "hoverinfo": "skip", "line": {"color": palette.CHOSEN, "width": 1.5, "dash": "dot"},
         })  # fmt: skip
     every = [*known["values"], *document["p05"], *document["p95"], *([] if target is None else [target])]
     layout = parts.layout(
@@ -174,7 +174,7 @@ def recomputed_figure(document: Mapping[str, Any]) -> Spec:
             "y": rounded(r["h100e_8bit"] for r in some),
             "text": [f"{r['name']}, {r['date']}. {r['reason']}" for r in some],
             "hovertemplate": "%{text}<extra></extra>",
-            "marker": {"color": SERIES[1 + place], "size": 8, "symbol": parts.MARKS[place]},
+            "marker": {"color": (palette.GOOD, palette.BAD)[place], "size": 8, "symbol": parts.MARKS[place]},
         })  # fmt: skip
     every = [value for row in rows for value in (row["h100e_8bit"], row["published_h100e_8bit"])] or [1.0]
     data.append({"type": "scatter", "mode": "lines", "x": [min(every), max(every)], "y": [min(every), max(every)],
@@ -207,10 +207,10 @@ def growth_figure(document: Mapping[str, Any], name: str, unit: str) -> Spec:
     line = [fit["line"][place] for place in ("first", "last")]
     data: list[Spec] = [
         {"type": "scatter", "mode": "markers", "x": dates, "y": rounded(values), "name": "data",
-         "marker": {"color": SERIES[1], "size": 7}, "text": [show(value, unit) for value in values],
+         "marker": {"color": palette.OTHER, "size": 7}, "text": [show(value, unit) for value in values],
          "hovertemplate": "%{x}: %{text}<extra></extra>"},
         {"type": "scatter", "mode": "lines", "x": [dates[0], dates[-1]], "y": rounded(line), "hoverinfo": "skip",
-         "name": f"{fit['ratio']:.2f}x a year", "line": {"color": SERIES[2], "width": 2}},
+         "name": f"{fit['ratio']:.2f}x a year", "line": {"color": palette.PLAIN, "width": 2}},
     ]  # fmt: skip
     axis = parts.log_axis([*values, *line], lambda value: show(value, unit))
     return _framed(data, {"type": "date"}, axis, 300)
@@ -243,7 +243,7 @@ def backtest_figure(document: Mapping[str, Any], place: int) -> Spec:
     dates = [row["date"] for row in rows]
     before = [pair for pair in zip(known["dates"], known["values"], strict=True) if pair[0] <= document["cutoff"]]
     bars = {
-        "type": "data", "symmetric": False, "color": SERIES[1], "thickness": 2, "width": 5,
+        "type": "data", "symmetric": False, "color": palette.PLAIN, "thickness": 2, "width": 5,
         "array": [row["p95"] - row["p50"] for row in rows], "arrayminus": [row["p50"] - row["p05"] for row in rows],
     }  # fmt: skip
     data: list[Spec] = [
@@ -251,10 +251,10 @@ def backtest_figure(document: Mapping[str, Any], place: int) -> Spec:
          "name": "known at the cut-off", "line": {"color": parts.NEUTRAL, "width": 2, "shape": "hv"},
          "hoverinfo": "skip"},
         {"type": "scatter", "mode": "markers", "x": dates, "y": rounded(row["p50"] for row in rows), "error_y": bars,
-         "name": "forecast, 90 % interval", "marker": {"color": SERIES[1], "size": 8},
+         "name": "forecast, 90 % interval", "marker": {"color": palette.PLAIN, "size": 8},
          "text": [show(row["p50"], unit) for row in rows], "hovertemplate": "%{x}: %{text}<extra></extra>"},
         {"type": "scatter", "mode": "markers", "x": dates, "y": rounded(row["observed"] for row in rows),
-         "name": "came", "marker": {"color": SERIES[2], "size": 11, "symbol": "x"},
+         "name": "came", "marker": {"color": palette.CHOSEN, "size": 11, "symbol": "x"},
          "text": [show(row["observed"], unit) for row in rows], "hovertemplate": "%{x}: %{text}<extra></extra>"},
     ]  # fmt: skip
     every = [*known["values"], *(row[name] for row in rows for name in ("p05", "p95"))]

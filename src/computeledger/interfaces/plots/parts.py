@@ -1,4 +1,4 @@
-"""What plots are made of: palette, theme, axes, notes and intervals, as parts of plotly specifications."""
+"""What plots are made of: theme, axes, notes and intervals, as parts of plotly specifications."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from computeledger.interfaces.plots import palette
 from computeledger.questions.wording import interval_words, point, words
 
 Spec = dict[str, Any]
 
-#: Colours of Okabe and Ito that stand out from white and from near-black (3:1); the purple is a shade darker.
-PHASE_COLORS = {"pretraining": "#0072B2", "rl": "#D55E00", "inference": "#009E73", "experiments": "#B5648F"}
-BOUND_COLORS = {"compute": "#46688A", "memory": "#8FA9C2", "network": "#A87B2D", "overhead": "#D8BC86"}
-#: Text on a bar of that colour (4.5:1); black on the others.
-WHITE_ON = frozenset({"#0072B2", "#46688A"})
-SERIES = ("#009E73", "#0072B2", "#D55E00", "#B5648F")
+PHASE_COLORS, BOUND_COLORS, SERIES = palette.PHASES, palette.BOUNDS, palette.SERIES
 MARKS = ("circle", "triangle-up", "square", "diamond", "cross", "star", "hexagon", "triangle-down")
-NEUTRAL = "#7A838D"
+NEUTRAL = palette.OTHER
 #: Width of the bands that stand for intervals [-].
 _BAND_PX = 9
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
@@ -162,7 +158,7 @@ def bar_text(*colors: str) -> Spec:
     >>> bar_text("#D55E00")["insidetextfont"]["color"]
     '#000000'
     """
-    inks = ["#FFFFFF" if color in WHITE_ON else "#000000" for color in colors]
+    inks = [palette.ink(color) for color in colors]
     return {
         "textposition": "inside", "textangle": 0, "insidetextanchor": "middle", "constraintext": "both",
         "insidetextfont": {"color": inks if len(inks) > 1 else inks[0]},

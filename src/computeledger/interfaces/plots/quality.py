@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
-from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import Spec, rounded
 from computeledger.units import format_usd
 
 _PRICE = "USD per million tokens, blended"
@@ -23,7 +23,7 @@ def _axes(x: str, y: str) -> Spec:
 def offers_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
     """Ability over blended price, those that nobody beats for less apart."""
     data: list[Spec] = []
-    for name, best, color in (("nobody is as strong for less", True, SERIES[0]), ("others", False, SERIES[1])):
+    for name, best, color in (("nobody is as strong for less", True, palette.CHOSEN), ("others", False, palette.OTHER)):
         kept = sorted(
             (row for row in rows if row["on_frontier"] is best),
             key=lambda row: row["usd_per_mtok"],
@@ -44,7 +44,7 @@ def records_figure(rows: Sequence[Mapping[str, Any]]) -> Spec:
     """The cheapest price of a quality over time."""
     data: list[Spec] = [{
         "type": "scatter", "mode": "lines+markers", "name": "cheapest so far",
-        "line": {"color": SERIES[0], "shape": "hv"},
+        "line": {"color": palette.PLAIN, "shape": "hv"},
         "x": [row["date"] for row in rows], "y": rounded(row["usd_per_mtok"] for row in rows),
         "text": [parts.plain(row["name"]) for row in rows],
         "hovertemplate": "%{text}<br>%{x}: $%{y:.3~g}<extra></extra>",

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from computeledger.actuals.reconcile import Settled
-from computeledger.interfaces.plots import parts
-from computeledger.interfaces.plots.parts import BOUND_COLORS, PHASE_COLORS, Spec
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.bars import SHADES
+from computeledger.interfaces.plots.parts import Spec
 from computeledger.questions.wording import PHASE_NAMES, words
 from computeledger.units import format_si
 
 #: Colours of what costs more and what costs less than planned, and of whole bars; the signs say it too.
-MORE, LESS, WHOLE = "#D55E00", "#009E73", "#46688A"
+MORE, LESS, WHOLE = palette.BAD, palette.GOOD, palette.PLAIN
 
 #: Part of the variance and its words, in the order of the waterfall.
 CHANGES = {"volume": "volume", "utilization": "utilisation", "unplanned": "unplanned phases", "price": "price"}
@@ -64,12 +65,11 @@ def parts_figure(phases: Mapping[str, Settled]) -> Spec:
     """Where the GPU-time of each phase went, one bar each."""
     spent = [phase.took.gpu_s_by_phase for phase in phases.values()]
     names = list(dict.fromkeys(part for one in spent for part in sorted(one, key=lambda part: -one[part])))
-    palette = [*PHASE_COLORS.values(), *BOUND_COLORS.values(), "#56B4E9", "#7A838D", "#E3B505", "#9A5B3F"]
     labels = [PHASE_NAMES[name] for name in phases]
     data: list[Spec] = [
         {"type": "bar", "orientation": "h", "name": part, "y": labels,
          "x": [one.get(part, 0.0) / (sum(one.values()) or 1.0) for one in spent],
-         "marker": {"color": palette[index % len(palette)]},
+         "marker": {"color": SHADES[index % len(SHADES)]},
          "hovertemplate": f"{parts.plain(part)}: %{{x:.1%}}<extra></extra>"}
         for index, part in enumerate(names)
     ]  # fmt: skip

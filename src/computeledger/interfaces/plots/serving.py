@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots.plan import roofline_of
@@ -86,7 +86,7 @@ def memory_figure(document: Mapping[str, Any]) -> Spec:
     held = document["memory_bytes"]
     sizes = {_TENANTS[name]: held[name] for name in _HELD}
     free = {"free": max(0.0, held["capacity"] - sum(sizes.values()))}
-    return strip_figure({**sizes, **free}, ("#46688A", "#009E73", "#A87B2D", "#D8BC86", "#B8BEC4"), "B")
+    return strip_figure({**sizes, **free}, tuple(palette.MEMORY.values()), "B")
 
 
 def step_bounds(document: Mapping[str, Any]) -> Spec:

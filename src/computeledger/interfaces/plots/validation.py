@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
 from computeledger.questions.answers.validate import row_words
 from computeledger.questions.wording import percent, span, words
@@ -16,7 +16,7 @@ from computeledger.validation.suspects import COLUMN
 
 #: Groups of a plot that get a colour and a mark of their own; the smaller ones share a neutral one.
 MOST_GROUPS = 8
-COLORS = (*parts.SERIES, "#A87B2D", "#56B4E9", "#46688A", "#8C6BB1")
+COLORS = (*palette.SERIES, "#2E9385", "#8A6D3B", "#6B7F99", "#882255")
 #: Height of a scatter plot in pixels.
 PLOT_HEIGHT = 520
 #: Letters of a name beside a row.
@@ -163,7 +163,7 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     high = max([2.0, *(min(one[4], 20.0) for one in levels.values())])
     data = _ratio_band(len(names))
     notes = []
-    color = parts.SERIES[1]
+    color = palette.PLAIN
     for row, name in enumerate(names):
         p05, p25, p50, p75, p95 = levels[name]
         for x, shade, width in (((p05, p95), 0.25, 6), ((p25, p75), 0.45, 9)):

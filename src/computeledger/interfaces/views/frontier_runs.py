@@ -11,7 +11,7 @@ from computeledger.frontier.releases import foretold_releases
 from computeledger.frontier.spread import SpreadResult, fibre
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.compare import intervals_figure
-from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.plots.palette import PLAIN
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.frontier.labs import LabsAnswer, RunsAnswer
@@ -78,7 +78,7 @@ def _spread(answer: SpreadAnswer) -> View:
             Tile("Mean step", words(float(links.step_s), "s"), key="step_s"),
         ),
         plots=(Plot("links", "Links, each way", "Rate of the links between the sites, with one thing changed.",
-                    bars_figure(rates, "bit/s", PHASE_COLORS["pretraining"]), "levers"),),
+                    bars_figure(rates, "bit/s", PLAIN), "levers"),),
         tables=tuple(tables),
         facts=tuple(facts),
         grounds=(f"a pair of fibres carries {_rate(pair.value)} ({low} to {high} in field trials)",),
@@ -136,7 +136,7 @@ def _flop_sheet(answer: FlopSheetAnswer) -> View:
     first = f"{words(point(found[0]['flop']), 'FLOP')} by 6 N D"
     against = [line["side"] for line in found if not line["agrees"]]
     said = "every other side agrees" if answer.reconciled else f"in conflict with it: {', '.join(against)}"
-    figure = bars_figure({line["side"]: line["flop"] for line in found}, "FLOP", PHASE_COLORS["pretraining"])
+    figure = bars_figure({line["side"]: line["flop"] for line in found}, "FLOP", PLAIN)
     return View(
         title=f"Training FLOP of {answer.model}",
         headline=headline_words(f"Training of {answer.model}", f"{first}, {said}", found[0]["flop"], "FLOP"),
