@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from computeledger.questions.wording import interval_words, point, words
@@ -12,7 +12,7 @@ from computeledger.sources import load_sources
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure, large."""
+    """One figure, large; ``low`` and ``high`` end the interval of its value, in the unit that is given."""
 
     label: str
     text: str
@@ -20,6 +20,9 @@ class Tile:
     value: float | None = None
     key: str = ""
     reference: str = ""
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,23 @@ def tile(
     """A tile of one of a document's quantities, with the same quantity of another document as its reference."""
     value = document[key]
     reference = words(point(limit[key]), unit) if limit is not None and key in limit else ""
-    return Tile(label, words(point(value), unit), interval_words(value, unit), point(value), why or key, reference)
+    return with_interval(Tile(label, "", key=why or key, reference=reference), value, unit)
+
+
+def with_interval(one: Tile, value: Any, unit: str, interval: Any = None) -> Tile:
+    """A tile that shows a document's quantity, and the interval that belongs to it.
+
+    Examples
+    --------
+    >>> found = with_interval(Tile("Output", ""), {"p05": 1.0, "p50": 2.0, "p95": 3.0}, "USD/Mtok")
+    >>> found.text, found.band, found.low
+    ('$2/Mtok', '$1 – $3/Mtok', 1.0)
+    """
+    ends = value if interval is None else interval
+    return replace(
+        one, text=words(point(value), unit), band=interval_words(ends, unit), value=point(value), unit=unit,
+        low=point(ends, "p05"), high=point(ends, "p95"),
+    )  # fmt: skip
 
 
 def quantity_cell(value: Any, unit: str) -> Cell:

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.plots.prices import Told, before_after_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
@@ -63,7 +63,7 @@ def _tile(document: Mapping[str, Any], key: str) -> Tile:
     label, unit = _NAMES[key]
     known = "" if document["identified"][key] else " (not identified)"
     value = document[key]
-    return Tile(label + known, words(point(value), unit), interval_words(value, unit), point(value), key)
+    return with_interval(Tile(label + known, "", key=key), value, unit)
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:

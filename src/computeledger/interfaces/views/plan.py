@@ -8,7 +8,7 @@ from typing import Any
 
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, with_interval
 from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.document import operations_document
@@ -95,7 +95,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
 def _tile(document: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
     """A total; its unit stands in the label where the word is long."""
     total = document["total"][key]
-    return Tile(label, words(point(total), unit), interval_words(total, unit), point(total), key)
+    return with_interval(Tile(label, "", key=key), total, unit)
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots.money import failure_figure, front_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import headline_words, interval_words, joined, percent, point, route_words, words
@@ -80,7 +80,7 @@ def _sentence(text: str) -> str:
 
 
 def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
-    return Tile(label, words(row[key], unit), interval_words(row["interval"][key], unit), point(row[key]), key)
+    return with_interval(Tile(label, "", key=key), row[key], unit, row["interval"][key])
 
 
 def _front(document: Mapping[str, Any]) -> Table:

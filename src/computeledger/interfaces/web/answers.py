@@ -18,6 +18,7 @@ from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.listed import LISTS
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.spec import Answer, ControlError, Page, View, blamed, checked
+from computeledger.interfaces.web.sweeping import sweep_document
 from computeledger.interfaces.working import working_view
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer as CommandAnswer
@@ -173,6 +174,12 @@ def _list_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     return _json(LISTS[name]())
 
 
+@functools.lru_cache(maxsize=_KEPT_WHOLE)
+def _sweep_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
+    """One figure against one box."""
+    return _json(sweep_document(name, dict(query)))
+
+
 def _config_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """A ``config.json`` that was pasted, as the word that a box of models takes."""
     del name
@@ -191,6 +198,7 @@ _RENDERED: dict[str, tuple[Callable[[str, tuple[tuple[str, str], ...]], bytes], 
     "read": (_read_bytes, "application/json"),
     "list": (_list_bytes, "application/json"),
     "config": (_config_bytes, "application/json"),
+    "sweep": (_sweep_bytes, "application/json"),
 }
 
 

@@ -61,7 +61,10 @@ def box(name: str, label: str, **look: Any) -> Control:
     (256, 'How long the traffic lasts.')
     """
     one = key_of(name)[1]
-    own = {"kind": "number", "default": "", "blank": one.blank or "the plan's", "group": name.partition(".")[0]}
+    own: dict[str, Any] = {"kind": "number", "default": "", "blank": one.blank or "the plan's"}
+    own["group"] = name.partition(".")[0]
+    if one.slider is None and look.get("unit") == "fraction":
+        own |= {"low": 0.0, "high": 1.0}
     return dataclasses.replace(control_of(one, {**own, "label": label, **look}), name=name, option="")
 
 

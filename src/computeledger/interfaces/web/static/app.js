@@ -9,7 +9,8 @@ import { pickers } from "./picker.js";
 import { alike, paintInView, redrawn, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
 import { table } from "./tables.js";
-import { save, take } from "./taking.js";
+import { sweeps } from "./sweeping.js";
+import { picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
 import { dress } from "./theme.js";
@@ -353,6 +354,7 @@ async function show(view, compared) {
   byId("differs").replaceChildren(...(compared.length ? [table(differencesFrom(view, compared), "", why)] : []));
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
   followWorking();
+  sweep.follow(view);
   await paintInView();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
@@ -406,7 +408,7 @@ function draw(place, view, other, heading) {
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
-            onclick: () => take(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())))));
+            onclick: () => picture(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())))));
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
@@ -529,6 +531,8 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 dress(redrawn);
 pickers({ form, controls, page: given.page, fetched, choose: () => { followed(); settle(); },
   precision: () => (controls.has("precision") ? typed("precision") : "") });
+const sweep = sweeps({ page: given.page, controls: given.controls, form, query: readBoxes, below, matters: (one) => !one.only || matters(one.only) });
+form.addEventListener("sweep", () => sheet.close());
 workingOf({ now: readBoxes, other: () => (others.length === 1 ? new URLSearchParams(others[0].query) : null) }, fetched);
 history.replaceState({ depth: 0 }, "");
 fromAddress();

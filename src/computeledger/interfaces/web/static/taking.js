@@ -12,7 +12,7 @@ export function save(name, type, text) {
 }
 
 // a picture says what it shows, of which scenario, and from where, on an opaque ground
-export async function take(canvas, format, { title, page, below }) {
+export async function picture(canvas, format, { title, page, below }) {
   paintIfWaiting(canvas);
   const width = Math.max(canvas.clientWidth, 640), height = canvas.clientHeight, look = getComputedStyle(root);
   const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
