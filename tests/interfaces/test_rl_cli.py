@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,29 @@ def test_contract() -> None:
     parts = document["beta"]["flop_by_phase"]
     assert sum(point(part) for part in parts.values()) == pytest.approx(point(document["beta_flop"]))
     assert point(document["equal_gpu_time"]["rl_flop"]) < 1e24
+
+
+@pytest.mark.parametrize("split", [{}, {"training_gpus": 4, "max_lag": 1}], ids=["in turns", "apart"])
+def test_one_timeline_draws_what_the_document_says(split: dict) -> None:
+    """Every span of every side once, one after the other; GPU-hours once; one table of phases."""
+    answer = cl.rl(model="llama-3.1-8b", system="h100-nvl8", gpus=16, rollout_tokens=1000, samples=64, **split)
+    document, view = answer.to_dict(), answer.view()
+    assert [plot.name for plot in view.plots] == ["timeline", "phases"]
+    drawn = view.plots[0].figure["data"]
+    spans = [
+        (name, point(value)) for lane in document["timeline_s"].values() for name, value in lane.items()
+        if point(value) > 1e-6
+    ]  # fmt: skip
+    assert [trace["name"] for trace in drawn] == [name for name, _ in spans]
+    assert [trace["x"][0] for trace in drawn] == pytest.approx([length for _, length in spans], rel=1e-3)
+    for one, after in pairwise(drawn):
+        assert after["base"][0] in (0.0, pytest.approx(one["base"][0] + one["x"][0], rel=2e-3))
+    assert all(bool(trace["marker"]["pattern"]["shape"]) is ("waiting" in trace["name"]) for trace in drawn)
+    hours = {name: point(part["gpu_hours"]) for name, part in document["phases"].items()}
+    assert view.plots[1].figure["data"][0]["x"][0] == pytest.approx(max(hours.values()), rel=1e-3)
+    (table,) = [one for one in view.tables if "phase" in one.columns]
+    logged = {name for name, part in document["phases_s"].items() if point(part) > 0}
+    assert logged <= {row[0] for row in table.rows}
 
 
 def test_a_text_that_rewards() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
@@ -21,8 +21,12 @@ SHADES = ("#4477AA", "#88CCEE", "#44AA99", "#228B45", "#999933", "#DDCC77", "#CC
           palette.OTHER)  # fmt: skip
 
 
-def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) -> Spec:
+def bars_figure(
+    rows: Mapping[str, Any], unit: str, color: str, most: int = 14, remarks: Mapping[str, str] | None = None
+) -> Spec:
     """Quantities as bars from zero with their 90 % intervals, the largest first; what is too small to see is left out.
+
+    A remark on a row stands behind its value.
 
     Examples
     --------
@@ -33,6 +37,7 @@ def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) 
     seen = ((name, value) for name, value in rows.items() if point(value) > _SEEN * largest)
     shown = sorted(seen, key=lambda row: -point(row[1]))[:most]
     places = list(range(len(shown)))[::-1]
+    said = remarks or {}
     sizes = [point(value) for _, value in shown]
     ends = [(point(value, "p05"), point(value, "p95")) for _, value in shown]
     data = [{
@@ -48,7 +53,7 @@ def bars_figure(rows: Mapping[str, Any], unit: str, color: str, most: int = 14) 
         "hovertemplate": "%{hovertext}<extra></extra>",
     }]  # fmt: skip
     notes = [
-        parts.note(f"{plain(name)}  <b>{words(point(value), unit)}</b>", place + 0.26)
+        parts.note(f"{plain(name)}  <b>{words(point(value), unit)}</b>  {said.get(name, '')}".rstrip(), place + 0.26)
         for place, (name, value) in zip(places, shown, strict=True)
     ]
     layout = parts.layout(
@@ -108,44 +113,3 @@ def _lines(name: str, color: str, figures: tuple[str, str], y: float) -> list[Sp
     if len(f"{plain(name)}  {said}  {band}") > _LINE_CHARACTERS:
         return [parts.note(value, y), parts.note(f"\u2003{band}", y - 1.0)]
     return [parts.note(f"{value}  {band}", y)]
-
-
-def turns_figure(sides: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
-    """What happens one after the other on each side, as bars over time; what waits is hatched.
-
-    Examples
-    --------
-    >>> [trace["base"] for trace in turns_figure({"all": {"read": 2.0, "write": 1.0}})["data"]]
-    [[0.0], [2.0]]
-    """
-    names = dict.fromkeys([*order, *(name for spans in sides.values() for name in spans)])
-    shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(names)}
-    data, notes, line = [], [], 0.0
-    for side, spans in sides.items():
-        line -= 1.3
-        notes.append(parts.note(f"<b>{plain(side)}</b>", line + 1.1))
-        begin = 0.0
-        for name, value in spans.items():
-            length = point(value)
-            data.append({
-                "type": "bar", "orientation": "h", "base": [begin], "x": [length], "y": [line], "width": [1.0],
-                "marker": {"color": shades[name], "line": {"width": 0},
-                           "pattern": {"shape": "/" if "waiting" in name else ""}},
-                "hovertemplate": f"{plain(side)}: {plain(name)}, {words(length, 's')}<extra></extra>",
-            })  # fmt: skip
-            begin += length
-        for name, value in spans.items():
-            figures = words(point(value), "s"), interval_words(value, "s")
-            notes += (lines := _lines(name, shades[name], figures, line - 1.0))
-            line -= len(lines)
-        line -= 0.4
-    end = max(sum(point(value) for value in spans.values()) for spans in sides.values())
-    layout = parts.layout(
-        _LINE_PX * (1 - line),
-        notes,
-        barmode="overlay",
-        xaxis={"range": [0, end * 1.001 or 1.0], "visible": False, "fixedrange": True},
-        yaxis={"range": [line, 0.6], **parts.ROWS},
-        margin={"l": 4, "r": 4, "t": 4, "b": 4},
-    )
-    return {"data": data, "layout": layout}

@@ -10,7 +10,7 @@ import numpy as np
 
 from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.wording import PHASE_NAMES, percent, point
 from computeledger.units import MEGA, format_si, format_usd
@@ -94,7 +94,7 @@ _NEAR = (0.3, 0.08)
 def front_figure(document: Mapping[str, Any]) -> Spec:
     """Policies by cost and success with their 90 % intervals, the chosen one in a ring, and the least success."""
     data: list[Spec] = []
-    for name, chosen, color in (("the front", True, SERIES[0]), ("others", False, SERIES[1])):
+    for name, chosen, color in (("the front", True, palette.PLAIN), ("others", False, palette.OTHER)):
         rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r["usd_per_task"])
         data.append({
             "type": "scatter", "mode": "lines+markers" if chosen else "markers", "name": name,
@@ -107,7 +107,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
     data.append({
         "type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best["usd_per_task"]]),
         "y": rounded([100 * best["success_fraction"]]), "hoverinfo": "skip",
-        "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": parts.PHASE_COLORS["rl"]},
+        "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
     })  # fmt: skip
     every = sorted(x for one in data for x in one["x"])
     spec = _axes(400, "cost of a task, completed or not", "% of tasks completed")
@@ -132,10 +132,10 @@ def _floor(spec: Spec, least: float, text: str) -> None:
     """A line at the success that is asked for, with its label at the left, where no policy is that cheap."""
     at = round(100 * least, 2)
     spec["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at, "layer": "below",
-                       "line": {"color": parts.NEUTRAL, "width": 1.5, "dash": "dot"}}]  # fmt: skip
+                       "line": {"color": palette.CHOSEN, "width": 1.5, "dash": "dot"}}]  # fmt: skip
     spec["annotations"] = [*spec["annotations"], {
         "text": text, "xref": "paper", "x": 0.01, "xanchor": "left", "y": at, "yanchor": "bottom", "showarrow": False,
-        "font": {"size": 12, "color": parts.NEUTRAL},
+        "font": {"size": 12, "color": palette.CHOSEN},
     }]  # fmt: skip
 
 
@@ -177,8 +177,8 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     names = [parts.plain(row["policy"].replace(" checked", "")) for row in rows]
     data: list[Spec] = [{
         "type": "scatter", "mode": "lines+markers", "x": x, "y": rounded([*shares, shares[-1]]), "name": "cheapest",
-        "line": {"color": SERIES[0], "width": 2.2, "shape": "hv"},
-        "marker": {"color": SERIES[0], "size": [7] * len(rows) + [0]}, "hovertext": [*names, names[-1]],
+        "line": {"color": palette.PLAIN, "width": 2.2, "shape": "hv"},
+        "marker": {"color": palette.PLAIN, "size": [7] * len(rows) + [0]}, "hovertext": [*names, names[-1]],
         "hovertemplate": "from %{x:$.3~g}: %{hovertext}, %{y:.3~g} % completed<extra></extra>",
     }]  # fmt: skip
     spec = _axes(300, "what a task costs that is not completed", "% of tasks completed")
@@ -189,7 +189,7 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}
     if given:
         spec["shapes"] = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": given, "x1": given,
-                           "line": {"color": parts.NEUTRAL, "width": 1.5, "dash": "dot"}}]  # fmt: skip
+                           "line": {"color": palette.CHOSEN, "width": 1.5, "dash": "dot"}}]  # fmt: skip
     return {"data": data, "layout": spec}
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from computeledger.interfaces.plots import parts
-from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, faint, plain, rounded
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import Spec, faint, plain, rounded
 from computeledger.questions.wording import interval_words, percent, point, words
 
 _ROW_PX, _TITLE_PX, _TICKS_PX, _LEGEND_PX = 92, 24, 26, 44
-_COLORS = {"before": NEUTRAL, "after": PHASE_COLORS["pretraining"]}
+_COLORS = {"before": palette.OTHER, "after": palette.PLAIN}
 _PLACES = {"before": 0.9, "after": 0.0}
 #: Share of an axis at each end where a tick's label would not stay on the plot.
 _EDGE = 0.04

@@ -63,11 +63,11 @@ def _line(x: list[float], y: list[float], texts: list[str], name: str, color: st
 
 
 def _answer(speed: Any, cost: Any) -> Spec:
-    bars = {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": PHASE_COLORS["rl"]}
+    bars = {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": palette.CHOSEN}
     x, y = point(speed), point(cost)
     return {
         "type": "scatter", "mode": "markers", "name": "the answer, 90 % intervals", "x": [x], "y": [y],
-        "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": PHASE_COLORS["rl"]},
+        "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         "error_x": {**bars, "array": [point(speed, "p95") - x], "arrayminus": [x - point(speed, "p05")]},
         "error_y": {**bars, "array": [point(cost, "p95") - y], "arrayminus": [y - point(cost, "p05")]},
         "hovertemplate": f"{words(x, 'tokens/s')} per user, {words(y, 'USD/Mtok')}<extra></extra>",

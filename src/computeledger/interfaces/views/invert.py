@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.bars import bars_figure
-from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.plots.prices import Told, before_after_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.views.evidence import price_evidence
@@ -82,7 +82,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              before_after_figure(rows), "bits"),
         Plot("hypotheses", "Likeliest ways of serving", f"{shown}, by chip, precision and speed target: "
              f"{'; '.join(speeds)}.",
-             bars_figure(weights, "fraction", PHASE_COLORS["inference"], most=_LIKELIEST), "hypotheses"),
+             bars_figure(weights, "fraction", palette.PLAIN, most=_LIKELIEST), "hypotheses"),
     )  # fmt: skip
 
 

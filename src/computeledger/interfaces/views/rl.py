@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from computeledger.interfaces.plots.bars import bars_figure, strip_figure, turns_figure
+from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.plots.rl import step_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.evidence import rl_evidence
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
@@ -335,31 +335,40 @@ def _with_interval(value: Any, unit: str) -> str:
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
-    phases = document["phases"]
+    phases, beta = document["phases"], document["beta"]["gpu_time_by_phase"]
+    lanes = {_lane(side, document): spans for side, spans in document["timeline_s"].items()}
+    hours = {name: one["gpu_hours"] for name, one in phases.items()}
+    remarks = {
+        name: f"beta {show(point(beta[name]), '')}" for name, one in phases.items() if point(one["fraction"]) >= _TOLD
+    }
     return (
-        Plot("shares", "Who works and who waits", "Shares of the run's GPU-time, with their 90 % intervals.",
-             strip_figure({name: one["fraction"] for name, one in phases.items()}), "idle_fraction"),
-        Plot("timeline", "One step in time", _turns(document), turns_figure(document["timeline_s"], phases), "step"),
-        Plot("utilisation", "Utilisation by phase", "FLOP over dense bf16 peak.",
-             bars_figure(document["phase_utilization_fraction"], "fraction", PHASE_COLORS["inference"]),
-             "utilization_fraction"),
-        Plot("phases", "GPU-hours by phase", "Median and 90 % interval.",
-             bars_figure({name: one["gpu_hours"] for name, one in phases.items()}, "", PHASE_COLORS["rl"]),
-             "gpu_hours"),
-        Plot("beta", "Beta by phase, in GPU-time", "What a sampled token costs where a pretraining token costs 6.",
-             bars_figure(document["beta"]["gpu_time_by_phase"], "", PHASE_COLORS["pretraining"]), "beta_gpu_time"),
+        Plot("timeline", "One step in time", _turns(document), step_figure(lanes, phases), "step", is_wide=True),
+        Plot("phases", "GPU-hours by phase", "Medians and 90 % intervals, and each phase's part of beta in GPU-time: "
+             "what a sampled token costs where a pretraining token costs 6.",
+             bars_figure(hours, "", PHASE_COLORS["rl"], remarks=remarks), "gpu_hours"),
     )  # fmt: skip
+
+
+def _lane(side: str, document: Mapping[str, Any]) -> str:
+    """Who works in a lane, and on how many GPUs."""
+    split = document["split"]
+    counts = {"generators": split["generation_gpus"], "trainer": split["training_gpus"],
+              "all GPUs": document["n_gpus"]}  # fmt: skip
+    n_gpus = document["judge"]["n_gpus"] if side == "judge" else counts[side]
+    return f"{side.removesuffix(' GPUs')}{'' if side == 'all GPUs' else ':'} {format_count(round(n_gpus), 'GPU')}"
 
 
 def _turns(document: Mapping[str, Any]) -> str:
     """How to read the timeline."""
     if document["split"]["colocated"]:
         return "All GPUs generate, then all train; each span as long as its mean GPU is in it. Waiting is hatched."
-    return "Generators and trainer work beside one another; the slower side sets the pace. Waiting is hatched."
+    lag = document["split"]["max_lag"]
+    apart = f" The trainer trains on rollouts drawn up to {format_count(lag, 'step')} before." if lag else ""
+    return f"The sides work beside one another; the slower one sets the pace. Waiting is hatched.{apart}"
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
-    out = [_phases(document), _logged(document), _run(document), _split(document)]
+    out = [_phases(document), _run(document), _split(document)]
     if "comparison" in document:
         out = [*_compared(document["comparison"]), *out]
     if "split_options" in document:
@@ -374,26 +383,29 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
 
 
 def _phases(document: Mapping[str, Any]) -> Table:
+    """Every phase once: its time in a step as frameworks log it, its GPU-time, and its part of beta."""
     busy, parts = document["phase_utilization_fraction"], document["beta"]["gpu_time_by_phase"]
-    rows = []
+    logged = {name: part for name, part in document["phases_s"].items() if point(part) > 0}
+    rows: list[list[str | Cell]] = []
     for name, part in document["phases"].items():
         share = point(part["fraction"])
         if abs(share) < _NOTHING:
             continue
         used = percent(point(busy[name])) if name in busy else ""
+        time = quantity_cell(logged[name], "s") if name in logged else ""
         beta = show(point(parts[name]), "")
-        rows.append([name, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), beta, used])
-    columns = ("phase", "GPU-hours #", "share", "beta #", "utilisation #")
-    return Table(
-        "Where GPU-time goes", columns, rows, "gpu_hours", "Beta in GPU-time: a pretraining token at --mfu is 6."
+        rows.append([name, time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), beta, used])
+    rows += [
+        [name, quantity_cell(part, "s"), "", "", "", ""]
+        for name, part in logged.items()
+        if name not in document["phases"]
+    ]
+    columns = ("phase", "logged in a step #", "GPU-hours #", "share", "beta #", "utilisation #")
+    note = (
+        "logged: wall-clock as frameworks log it, under their names; phases of sides that work beside one another "
+        "overlap. Beta in GPU-time: a pretraining token at --mfu is 6. Utilisation: FLOP over dense bf16 peak."
     )
-
-
-def _logged(document: Mapping[str, Any]) -> Table:
-    """Phases as a framework's log has them."""
-    rows = tuple((name, part, "s") for name, part in document["phases_s"].items() if point(part) > 0)
-    table = quantity_table("One step by phase, wall-clock", rows, "step")
-    return replace(table, note="As frameworks log them; phases of sides that work beside one another overlap.")
+    return Table("Where GPU-time goes", columns, rows, "gpu_hours", note)
 
 
 def _run(document: Mapping[str, Any]) -> Table:

@@ -1,0 +1,84 @@
+"""Plot of an RL step as a plotly specification: what each side does, one after the other, on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.bars import SHADES
+from computeledger.interfaces.plots.parts import Spec, plain, rounded
+from computeledger.questions.wording import interval_words, percent, point, words
+
+_TITLE_PX, _BAR_PX, _LINE_PX, _GAP_PX, _AXIS_PX = 26, 46, 21, 10, 44
+#: Share of a step from which on a span carries its own label, up to which it has a line below (on a phone a label that
+#: has no room is hidden), and up to which it is rounding.
+_LABELLED, _LISTED, _ROUNDING = 0.1, 0.2, 1e-9
+
+
+def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
+    r"""One step: a lane for each side, its spans in order with their lengths; what waits is hatched.
+
+    Examples
+    --------
+    >>> figure = step_figure({"all GPUs": {"read": 2.0, "write": 1.0, "never": 0.0}})
+    >>> [(trace["base"], trace["x"], trace["text"]) for trace in figure["data"]]
+    [([0.0], [2.0], ['<b>read</b><br>2\xa0s']), ([2.0], [1.0], ['<b>write</b><br>1\xa0s'])]
+    """
+    names = dict.fromkeys([*order, *(name for spans in lanes.values() for name in spans)])
+    shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(names)}
+    end_s = max(sum(point(value) for value in spans.values()) for spans in lanes.values()) or 1.0
+    data: list[Spec] = []
+    notes: list[Spec] = []
+    y = 0.0
+    for lane, spans in lanes.items():
+        notes.append(parts.note(f"<b>{plain(lane)}</b>", y - _TITLE_PX / 2))
+        y -= _TITLE_PX
+        begin_s = 0.0
+        shown = {name: value for name, value in spans.items() if point(value) > _ROUNDING * end_s}
+        for name, value in shown.items():
+            data.append(_span(name, value, (begin_s, end_s), y - _BAR_PX / 2, shades[name]))
+            begin_s += point(value)
+        y -= _BAR_PX + 2
+        for name, value in shown.items():
+            if point(value) < _LISTED * end_s:
+                mark = f'<span style="color:{shades[name]}">\u25a0</span>'
+                notes.append(parts.note(f"{mark} {plain(name)}  {words(point(value), 's')}", y - _LINE_PX / 2))
+                y -= _LINE_PX
+        y -= _GAP_PX
+    layout = parts.layout(
+        _AXIS_PX - y,
+        notes,
+        barmode="overlay",
+        uniformtext={"mode": "hide", "minsize": 10},
+        xaxis={
+            "range": [0, end_s],
+            "fixedrange": True,
+            "zeroline": False,
+            "showgrid": False,
+            "ticks": "outside",
+            "title": {"text": "seconds"},
+            "nticks": 7,
+        },
+        yaxis={"range": [y, 0], **parts.ROWS},
+        margin={"l": 8, "r": 8, "t": 0, "b": _AXIS_PX},
+    )
+    return {"data": data, "layout": layout}
+
+
+def _span(name: str, value: Any, span_s: tuple[float, float], y: float, color: str) -> Spec:
+    """A span from its begin in a step of some length."""
+    begin_s, step_s = span_s
+    length_s = point(value)
+    said = f"{plain(name)}, {words(length_s, 's')} ({interval_words(value, 's')})" if interval_words(value, "s") else (
+        f"{plain(name)}, {words(length_s, 's')}"
+    )  # fmt: skip
+    return {
+        "type": "bar", "orientation": "h", "name": plain(name), "base": rounded([begin_s]), "x": rounded([length_s]),
+        "y": [y], "width": [_BAR_PX], "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
+        "text": [f"<b>{plain(name)}</b><br>{words(length_s, 's')}" if length_s >= _LABELLED * step_s else ""],
+        "insidetextfont": {"color": palette.ink(color)},
+        "marker": {"color": color, "line": {"width": 0},
+                   "pattern": {"shape": "/" if "waiting" in name else "", "fillmode": "overlay", "fgopacity": 0.35}},
+        "hovertemplate": f"{said}<br>{percent(length_s / step_s)} of the step<extra></extra>",
+    }  # fmt: skip
