@@ -17,6 +17,8 @@ _BAR = 10
 #: A heading of tiles whose two parts stand above two columns, where all of these are intervals.
 _TILE_HEADS = {"median and 90 % interval": ("median", "90 % interval")}
 _DASH = "\u2013"
+#: What lies between a cell and the words below it in a stacked table, which has room for the cell's details too.
+_STACKED = "\n"
 
 
 def print_view(view: View) -> None:
@@ -87,7 +89,7 @@ def _print_table(out: Console, one: Table) -> None:
         table.show_header = False
     for place, row in enumerate(one.rows):
         table.add_row(
-            *(_cell(cell, "\n" if one.is_stacked else "  ") for cell in row),
+            *(_cell(cell, _STACKED if one.is_stacked else "  ") for cell in row),
             style="bold" if place in one.strong else "",
         )
     out.print(table)
@@ -98,7 +100,8 @@ def _cell(cell: str | Cell, between: str) -> Text:
         return Text(_one_line(cell))
     text = bar(cell.share, _BAR) if cell.share is not None else Text()
     text.append(_one_line(cell.text))
-    return text.append(f"{between}{_one_line(cell.below)}", style=DIM) if cell.below else text
+    below = (cell.below, cell.details if between == _STACKED else "")
+    return text.append("".join(f"{between}{_one_line(one)}" for one in below if one), style=DIM)
 
 
 def _one_line(text: str) -> str:

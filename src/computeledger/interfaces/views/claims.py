@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.view import Cell, Table, Tile, View
+from computeledger.interfaces.plots.claims import ratio_of, ratios_figure, tally_figure
+from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, VERDICTS
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import headline_words, joined
@@ -31,6 +33,21 @@ _CONCLUSIONS = {
     "stands": ("stands", "it survives the right number"),
     "not_judged": ("number only", "no conclusion of the document is judged"),
 }
+#: Verdicts that a formula decides, and conclusions that are judged, with the colour of each.
+_JUDGED = ("fails", "holds_if", "holds")
+_CONCLUDED = {
+    "falls": ("fall", BAD), "does_not_follow": ("do not follow", CONDITIONAL), "stands": ("stand", GOOD)
+}  # fmt: skip
+#: Verdicts in the words of a legend.
+_SEVERAL = {"fails": "do not hold", "holds_if": "hold if", "holds": "hold", "derived": "derived", "input": "input",
+            "not_checkable": "not checkable"}  # fmt: skip
+_TALLY = "How many claims of each document have which verdict, as shares of its claims."
+_JUDGEMENT = "Conclusions that the documents draw from these figures, where one is judged."
+_RATIOS = (
+    "Each mark is a claim: what the formula gives over what was said. What does not hold has a row each, with what its "
+    "words allow in grey and the recomputed range as a line; point at a mark for its words. A claim of at least or "
+    "at most may hold far from 1."
+)
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
 #: What a count is of, where it is many.
@@ -41,20 +58,14 @@ _HINT = "computeledger claims ID shows a claim's formula, inputs and sources; --
 def view(answer: Answer, working: bool) -> View:
     """Claims by verdict, what does not hold first."""
     document = answer.to_dict(working=working)
-    claims, counts, concluded = document["claims"], document["counts"]["verdicts"], document["counts"]["conclusions"]
+    claims = document["claims"]
     few = len(claims) <= _WITH_WORKING
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"]),
         context=_context(len(claims), document["counts"]),
-        tiles=(
-            *(Tile(one[0], str(counts[name]), one[3]) for name, one in _VERDICTS.items() if counts[name]),
-            *(
-                Tile(f"conclusion: {one[0]}", str(concluded[name]), one[1])
-                for name, one in _CONCLUSIONS.items()
-                if concluded[name]
-            ),
-        ),
+        tiles=_tiles(document["counts"]),
+        plots=() if few else _plots(claims),
         tables=(_table(claims),) if claims else (),
         notes=() if few or working else (_HINT,),
         working=tuple(_working(one) for one in claims) if working or few else (),
@@ -62,6 +73,32 @@ def view(answer: Answer, working: bool) -> View:
         sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
         tile_heading="meaning",
     )
+
+
+def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
+    """What was judged: by verdict, and the conclusions that do not stand."""
+    verdicts, concluded = counts["verdicts"], counts["conclusions"]
+    judged = sum(concluded[name] for name in _CONCLUDED)
+    shaky = Tile("conclusions that do not stand", str(concluded["falls"] + concluded["does_not_follow"]),
+                 f"of {judged} judged: they fall, or do not follow from the number")  # fmt: skip
+    return (
+        *(Tile(_VERDICTS[name][0], str(verdicts[name]), _VERDICTS[name][3]) for name in _JUDGED if verdicts[name]),
+        *((shaky,) if judged else ()),
+    )
+
+
+def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
+    """Verdicts and conclusions by document, and how far off the claims are."""
+    verdicts = {name: (said, VERDICTS[name]) for name, said in _SEVERAL.items()}
+    found = [(one["document"], one["verdict"]) for one in claims]
+    reached = [(one["document"], one["conclusion"]["verdict"]) for one in claims]
+    out = [Plot("verdicts", "Verdicts by document", _TALLY, tally_figure(found, verdicts))]
+    if any(name in _CONCLUDED for _, name in reached):
+        out.append(Plot("conclusions", "What the documents conclude", _JUDGEMENT, tally_figure(reached, _CONCLUDED)))
+    if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
+        names = {"holds_if": "hold under a condition (here as stated)", "holds": "hold"}
+        out.append(Plot("ratios", "Said against recomputed", _RATIOS, ratios_figure(claims, names)))
+    return tuple(out)
 
 
 def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
@@ -95,7 +132,7 @@ def _table(claims: Sequence[Mapping[str, Any]]) -> Table:
             Cell(one["id"], below=_verdict(one), id=one["id"]),
             Cell(_said(one), below=_recomputed(one)),
             Cell(_CONCLUSIONS[one["conclusion"]["verdict"]][0]),
-            Cell(one["claim"], below=_reason(one)),
+            Cell(one["claim"], details=_reason(one)),
         ]
         for verdict in _VERDICTS
         for one in claims

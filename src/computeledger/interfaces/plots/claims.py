@@ -1,0 +1,152 @@
+"""Plots of claims as plotly specifications: verdicts by document, and what is recomputed over what was said."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import Spec, plain, rounded
+
+Claim = Mapping[str, Any]
+_BAR_PX, _ROW_PX = 44, 36
+#: Share of a phone's width that a character takes.
+_CHARACTER = 0.024
+#: Characters of a claim beside its row, those of a line under the pointer, and claims that have a row of their own.
+_LONGEST, _LINE, _MOST_ROWS = 30, 60, 24
+#: Rows of dots that a strip of many claims takes, and its height in rows.
+_LANES, _STRIP = 5, 2.0
+
+
+def tally_figure(claims: Sequence[tuple[str, str]], kinds: Mapping[str, tuple[str, str]]) -> Spec:
+    """Shares of each document's claims by kind, one bar for a document; ``kinds`` have words and a colour.
+
+    Examples
+    --------
+    >>> kinds = {"fails": ("do not hold", "#C22F2F"), "holds": ("hold", "#2E8540")}
+    >>> figure = tally_figure([("essay", "holds"), ("essay", "holds"), ("essay", "fails")], kinds)
+    >>> [(one["name"], one["x"]) for one in figure["data"]]
+    [('do not hold', [0.3333]), ('hold', [0.6667])]
+    """
+    counts = Counter(claims)
+    totals = Counter(document for document, kind in claims if kind in kinds)
+    documents = [name for name, _ in totals.most_common()]
+    data: list[Spec] = []
+    for kind, (said, color) in kinds.items():
+        own = [counts[name, kind] for name in documents]
+        shares = [n / totals[name] for n, name in zip(own, documents, strict=True)]
+        if any(own):
+            data.append({
+                "type": "bar", "orientation": "h", "name": said, "x": rounded(shares),
+                "y": [-place - 0.12 for place in range(len(own))], "width": [0.5] * len(own),
+                "text": [_fitting(n, said, share) for n, share in zip(own, shares, strict=True)],
+                **parts.bar_text(color), "constraintext": "none",
+                "marker": {"color": color, "line": {"width": 1, "color": "rgba(127,127,127,0.6)"}},
+                "hovertext": [f"{plain(name)}: {n} of {totals[name]}" for name, n in zip(documents, own, strict=True)],
+                "hovertemplate": f"%{{hovertext}} {said}<extra></extra>",
+            })  # fmt: skip
+    notes = [parts.note(f"{plain(name)}  <b>{totals[name]}</b>", -place + 0.32) for place, name in enumerate(documents)]
+    top, n_rows = 8 + 20 * math.ceil(len(data) / 2), max(len(documents), 1)
+    layout = parts.layout(
+        _BAR_PX * n_rows + top + 12, notes, barmode="stack", showlegend=True,
+        legend={**parts.LEGEND, "traceorder": "normal"}, margin={"l": 4, "r": 8, "t": top, "b": 4},
+        xaxis={"range": [0, 1], "visible": False, "fixedrange": True},
+        yaxis={"range": [0.55 - n_rows, 0.55], **parts.ROWS},
+    )  # fmt: skip
+    return {"data": data, "layout": layout}
+
+
+def _fitting(n: int, said: str, share: float) -> str:
+    """What of a number and its word a segment has room for, on a phone too."""
+    return next((text for text in (f"{n} {said}", str(n)) if n and share > _CHARACTER * len(text)), "")
+
+
+def ratio_of(claim: Claim) -> tuple[float, float, float] | None:
+    """Recomputed over said at the low end, in the middle and at the high end; as stated, where a condition was put.
+
+    Examples
+    --------
+    >>> claim = {"verdict": "fails", "claimed": 2.0, "recomputed": [2.0, 8.0], "recomputed_as_stated": None}
+    >>> ratio_of(claim)
+    (1.0, 2.0, 4.0)
+    """
+    found = claim["recomputed"] if claim["recomputed_as_stated"] is None else claim["recomputed_as_stated"]
+    sides = [value if isinstance(value, list) else [value, value] for value in (claim["claimed"], found)]
+    if any(end is None or end <= 0 for side in sides for end in side):
+        return None
+    low, high = sorted(end / said for said, end in zip(*sides, strict=True))
+    return low, math.sqrt(low * high), high
+
+
+def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
+    """Recomputed over said on one axis: a row for each claim that does not hold, one strip for all others of a verdict.
+
+    Examples
+    --------
+    >>> claim = {"verdict": "fails", "claimed": 2.0, "recomputed": 8.0, "recomputed_as_stated": None, "id": "C001"}
+    >>> claim |= {"claim": "two", "agrees_within_factor": 1.1}
+    >>> ratios_figure([claim], {"fails": "does not hold"})["data"][-1]["x"]
+    [4.0]
+    """
+    known = [(one, ratio) for one in claims if (ratio := ratio_of(one)) is not None]
+    known.sort(key=lambda pair: pair[1][1])
+    rows = [pair for pair in known if pair[0]["verdict"] == "fails"][:_MOST_ROWS]
+    strips = {name: [pair for pair in known if pair[0]["verdict"] == name] for name in ("holds_if", "holds")}
+    strips = {name: own for name, own in strips.items() if own}
+    bottom = -len(rows) - _STRIP * len(strips)
+    data: list[Spec] = [{
+        "type": "scatter", "mode": "lines", "x": [1, 1], "y": [0.6, bottom + 0.4], "hoverinfo": "skip",
+        "line": {"color": palette.OTHER, "width": 1},
+    }]  # fmt: skip
+    notes: list[Spec] = []
+    for place, (one, ratio) in enumerate(rows):
+        data += _row(one, ratio, -place - 0.14)
+        text = plain(textwrap.shorten(one["claim"], _LONGEST, placeholder="…"))
+        notes.append(parts.note(f"<b>{one['id']}  {_times(ratio[1])}</b>  {text}", -place + 0.3))
+    for place, (name, own) in enumerate(strips.items()):
+        top = -len(rows) - _STRIP * place
+        notes.append(parts.note(f"<b>{len(own)}</b> {names[name]}", top + 0.3))
+        data.append(_dots(own, [top - 0.3 - 0.25 * (lane % _LANES) for lane in range(len(own))]))
+    if rows:
+        data.append(_dots(rows, [-place - 0.14 for place in range(len(rows))]))
+    axis = parts.log_axis([1.0, *(end for _, ratio in known for end in ratio)], "{:g}×".format, 0.08)
+    layout = parts.layout(
+        _ROW_PX * -bottom + 68, notes,
+        xaxis={**axis, "title": {"text": "recomputed over said →"}},
+        yaxis={"range": [bottom + 0.3, 0.7], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 4, "b": 48},
+    )  # fmt: skip
+    return {"data": data, "layout": layout}
+
+
+def _row(one: Claim, ratio: tuple[float, float, float], y: float) -> list[Spec]:
+    """What the words of a claim allow, and where the recomputed range lies."""
+    factor = one["agrees_within_factor"]
+    spans = [((1 / factor, factor), parts.faint(palette.OTHER, 0.35), 9), ((ratio[0], ratio[2]), palette.BAD, 2)]
+    return [
+        {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": [y, y], "hoverinfo": "skip",
+         "line": {"color": color, "width": width}}
+        for ends, color, width in spans if ends[0] < ends[1]
+    ]  # fmt: skip
+
+
+def _dots(own: Sequence[tuple[Claim, tuple[float, float, float]]], places: Sequence[float]) -> Spec:
+    name = own[0][0]["verdict"]
+    return {
+        "type": "scatter", "mode": "markers", "x": rounded(ratio[1] for _, ratio in own), "y": list(places),
+        "marker": {"color": palette.VERDICTS[name], "size": 11 if name == "fails" else 8, "line": {"width": 0},
+                   "symbol": {"fails": "x", "holds_if": "diamond", "holds": "circle"}[name]},
+        "hovertext": [_hover(one, ratio[1]) for one, ratio in own], "hovertemplate": "%{hovertext}<extra></extra>",
+        "cliponaxis": False,
+    }  # fmt: skip
+
+
+def _hover(one: Claim, ratio: float) -> str:
+    lines = "<br>".join(plain(line) for line in textwrap.wrap(one["claim"], _LINE))
+    return f"<b>{one['id']}</b>, {_times(ratio)} what was said<br>{lines}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g}×"

@@ -1,0 +1,47 @@
+"""Charts of claims: every claim is drawn once, in the colour of its verdict, at the ratio that it has."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+import computeledger as cl
+from computeledger.interfaces.plots import palette
+from computeledger.interfaces.plots.claims import ratio_of, ratios_figure, tally_figure
+from computeledger.validation.claims.check import Verdict
+
+CLAIMS = cl.claims().to_dict()["claims"]
+
+
+def test_every_verdict_has_a_colour_and_what_fails_is_not_green() -> None:
+    assert set(palette.VERDICTS) == set(get_args(Verdict))
+    red, green = (palette.VERDICTS[name] for name in ("fails", "holds"))
+    assert int(red[1:3], 16) > 2 * int(red[3:5], 16) and int(green[3:5], 16) > 2 * int(green[1:3], 16)
+
+
+def test_bars_count_every_claim_once() -> None:
+    view = cl.claims().view()
+    figure = next(one.figure for one in view.plots if one.name == "verdicts")
+    assert sum(map(sum, zip(*(trace["x"] for trace in figure["data"]), strict=True))) == pytest.approx(5, abs=1e-2)
+    kinds = {name: (name, color) for name, color in palette.VERDICTS.items()}
+    counted = tally_figure([(one["document"], one["verdict"]) for one in CLAIMS], kinds)
+    told = [text for trace in counted["data"] for text in trace["hovertext"]]
+    assert sum(int(one.split(": ")[1].split(" of ")[0]) for one in told) == len(CLAIMS)
+
+
+def test_every_claim_with_two_numbers_is_a_mark_at_its_ratio() -> None:
+    figure = ratios_figure(CLAIMS, {"holds_if": "hold if", "holds": "hold"})
+    marks: list[dict[str, Any]] = [trace for trace in figure["data"] if trace["mode"] == "markers"]
+    shown = {
+        text.split("</b>")[0][3:]: x for trace in marks for text, x in zip(trace["hovertext"], trace["x"], strict=True)
+    }
+    for one in CLAIMS:
+        ratio = ratio_of(one) if one["verdict"] in ("fails", "holds_if", "holds") else None
+        assert (one["id"] in shown) == (ratio is not None)
+        if ratio is not None:
+            assert shown[one["id"]] == pytest.approx(ratio[1], rel=1e-3)
+    words = [note["text"] for note in figure["layout"]["annotations"]]
+    for one in CLAIMS:
+        if one["verdict"] == "fails":
+            assert any(one["id"] in text for text in words), "what does not hold is named on the chart"
