@@ -14,10 +14,10 @@ from computeledger.interfaces.page import version
 from computeledger.interfaces.web.answers import Question, Reply, answered
 from computeledger.interfaces.web.attended import attended
 from computeledger.interfaces.web.docs_site import DOCS, docs_file, docs_problem
-from computeledger.interfaces.web.guard import Guard, plain
+from computeledger.interfaces.web.guard import FIGURE, Guard, plain
 from computeledger.interfaces.web.listed import LISTS, MODELS, list_of
 from computeledger.interfaces.web.pages import PAGES
-from computeledger.interfaces.web.shell import absent_html, page_html
+from computeledger.interfaces.web.shell import absent_html, figure_html, page_html
 from computeledger.interfaces.web.spec import LONGEST, Page
 from computeledger.interfaces.web.start import start_html
 from computeledger.interfaces.web.static_files import static_file
@@ -83,6 +83,7 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
 
     for page in PAGES:
         app.add_api_route(f"/{page.name}", functools.partial(_shell, page), include_in_schema=False)
+        app.add_api_route(f"{FIGURE}/{page.name}/{{key}}", functools.partial(_figure, page), include_in_schema=False)
         app.add_api_route(
             f"/api/{page.name}", functools.partial(_answer, ask, "api", page.name), summary=page.question,
             description=_described(page),
@@ -132,6 +133,12 @@ def _shell(page: Page, request: Request) -> HTMLResponse:
     """The page without an answer: it asks for one as soon as it is there."""
     del request
     return HTMLResponse(page_html(page, PAGES))
+
+
+def _figure(page: Page, key: str) -> HTMLResponse:
+    """One figure alone; whether there is one of that name its script finds out."""
+    del key
+    return HTMLResponse(figure_html(page))
 
 
 async def _listed(ask: Ask, name: str, request: Request) -> Response:

@@ -31,6 +31,13 @@ _HEADERS = {
 }
 #: Pages of the documentation start with a script of their own in the page.
 _DOCS_HEADERS = {"Content-Security-Policy": f"script-src 'self' 'unsafe-inline'; {_HEADERS['Content-Security-Policy']}"}
+#: Where one figure of an answer stands alone, for a frame in a page of another site.
+FIGURE = "/figure"
+_FRAMED = {
+    "Content-Security-Policy": _HEADERS["Content-Security-Policy"].replace(
+        "frame-ancestors 'none'", "frame-ancestors *"
+    )
+}
 Next = Callable[[Request], Awaitable[Response]]
 
 
@@ -45,7 +52,7 @@ class Guard:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         """Answer, or refuse in one line."""
         response = self._refusal(request) or self._without_token(request) or await call_next(request)
-        response.headers.update(_HEADERS | _DOCS_HEADERS if request.url.path.startswith(f"{DOCS}/") else _HEADERS)
+        response.headers.update(_HEADERS | _special_headers(request.url.path))
         return response
 
     def _refusal(self, request: Request) -> Response | None:
@@ -84,6 +91,13 @@ class Guard:
         response = RedirectResponse(str(request.url.remove_query_params("token")), 303)
         response.set_cookie(_COOKIE, self._token, httponly=True, samesite="strict")
         return response
+
+
+def _special_headers(path: str) -> dict[str, str]:
+    """What differs for the documentation, and for a figure that stands alone."""
+    if path.startswith(f"{DOCS}/"):
+        return _DOCS_HEADERS
+    return _FRAMED if path.startswith(f"{FIGURE}/") else {}
 
 
 def plain(status: int, message: str) -> Response:

@@ -45,6 +45,23 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
     )
 
 
+def figure_html(page: Page) -> str:
+    """A page that shows one figure alone; which one, and of which scenario, its script reads in the address.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.web.pages import PAGES
+    >>> 'id="figure"' in figure_html(PAGES[0])
+    True
+    """
+    data = _data(page)
+    data["controls"] = [{**one, "choices": []} for one in data["controls"]]
+    return _TEMPLATES.get_template("figure.html").render(
+        page=page, version=version(), data=script_json({**data, "presets": {}}), plotly=plotly_name(),
+        modules=modules_of("figure.js"),
+    )  # fmt: skip
+
+
 @functools.cache
 def modules_of(name: str) -> tuple[str, ...]:
     """Scripts that one of the app's own loads before it runs, so that a browser asks for all of them at once.

@@ -1,6 +1,7 @@
 // One page of the app: controls become an address, the address becomes an answer, the answer becomes tiles and plots.
 // Nothing is computed here: the server answers with texts and finished drawings.
 
+import { defaultsOf, scenarioWords, takesPart } from "./boxes.js";
 import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
 import { coded, parts, unbroken } from "./headline.js";
@@ -25,15 +26,7 @@ const form = document.getElementById("controls");
 const box = (name) => form.elements.namedItem(name);
 const holder = (name) => form.querySelector(`.control[data-name="${CSS.escape(name)}"]`);
 
-// defaults, as the server knows them: some pages start from one of several plans, and a price holds for its own chip alone
-function defaults(read) {
-  const [first] = given.controls;
-  const base = given.bases[read(first.name) ?? first.default] ?? {};
-  const own = Object.fromEntries(given.controls.map((one) => [one.name, base[one.name] ?? one.default]));
-  const isMoved = (name) => name && (read(name) ?? own[name]) !== own[name];
-  const others = given.controls.filter((one) => one.follows.split("|").some(isMoved));
-  return { ...own, ...Object.fromEntries(others.map((one) => [one.name, one.otherwise])) };
-}
+const defaults = (read) => defaultsOf(given, read);
 
 function typed(name) {
   const field = box(name);
@@ -91,10 +84,16 @@ function followed() {
 let others = [], notice = "";
 const views = new Map(); // what was answered to them
 
+function withOthers(boxes) {
+  return () => {
+    const query = boxes();
+    for (const one of others) query.append("vs", writtenScenario(one));
+    return query;
+  };
+}
+
 function address() {
-  const query = readBoxes();
-  for (const one of others) query.append("vs", writtenScenario(one));
-  const text = query.toString();
+  const text = withOthers(readBoxes)().toString();
   return `${location.pathname}${text ? `?${text}` : ""}`;
 }
 
@@ -119,7 +118,7 @@ function buttons() {
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(others.some((one) => !one.name)));
   kept?.show();
-  for (const [name, one] of controls) if (one.only) holder(name).hidden = !matters(one.only);
+  for (const [name, one] of controls) if (one.only) holder(name).hidden = !takesPart(one, typed);
   for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])") || isEmptySlot(group);
   if (byId("add")) byId("add").disabled = !slots.some(isEmptySlot);
   const preset = byId("preset");
@@ -146,11 +145,6 @@ function removeSlot(slot) { // those behind it move up
   remember();
   settle();
   byId("add").focus();
-}
-
-function matters(only) {
-  const [name, words] = only.split("=");
-  return words.split("|").includes(box(name).value);
 }
 
 // whether the boxes hold a preset's values, and defaults elsewhere
@@ -408,7 +402,8 @@ function draw(place, view, other, heading) {
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
-            onclick: () => picture(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())))));
+            onclick: () => picture(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())),
+          place.id === "now" ? embed(one, withOthers(readBoxes)) : null)));
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
@@ -446,14 +441,18 @@ function versus(one, other) {
 }
 
 
-// the scenario in one line: what the boxes say, by their labels
-function scenario() {
-  const words = given.controls.filter((one) => typed(one.name) && !(one.only && !matters(one.only)));
-  return words.map((one) => `${one.label} ${typed(one.name)}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`).join("; ");
-}
-
 // what stands below a picture
-const below = () => [scenario(), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
+const below = () => [scenarioWords(given, typed), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
+
+// a frame for another page that shows one figure alone
+const embed = (plot, query) => element("button", { type: "button", class: "quiet", "aria-label": `embed ${plot.title}`, onclick: async (event) => {
+  const button = event.currentTarget;
+  const frame = element("iframe", { src: `${location.origin}/figure/${given.page}/${plot.name}?${query()}`, title: plot.title, width: "100%", height: plot.figure.layout.height + 250,
+    style: "border:0", loading: "lazy", sandbox: "allow-scripts allow-same-origin allow-popups" });
+  await copy(frame.outerHTML, "frame for a page");
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Embed"; }, 2000);
+} }, "Embed");
 
 async function copy(text, what) {
   try { await navigator.clipboard.writeText(text); say(`${what} copied`); } catch { say(`${what}: ${text}`); }
@@ -531,7 +530,7 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 dress(redrawn);
 pickers({ form, controls, page: given.page, fetched, choose: () => { followed(); settle(); },
   precision: () => (controls.has("precision") ? typed("precision") : "") });
-const sweep = sweeps({ page: given.page, controls: given.controls, form, query: readBoxes, below, matters: (one) => !one.only || matters(one.only) });
+const sweep = sweeps({ page: given.page, controls: given.controls, form, query: readBoxes, below, matters: (one) => takesPart(one, typed), embed });
 form.addEventListener("sweep", () => sheet.close());
 workingOf({ now: readBoxes, other: () => (others.length === 1 ? new URLSearchParams(others[0].query) : null) }, fetched);
 history.replaceState({ depth: 0 }, "");

@@ -1,5 +1,6 @@
 // Several scenarios in one answer: their curves in the plots that have one, and a table of what differs.
 
+import { shown, takesPart } from "./boxes.js";
 import { alike } from "./plots.js";
 
 const COLORS = ["#cc79a7", "#0072b2", "#b07d00", "#8a63d2", "#56b4e9", "#a0522d"];
@@ -31,11 +32,10 @@ export function differences(controls, scenarios) {
   const said = (one, { read, view }) => {
     const text = read(one.name);
     if (one.kind === "switch") return text === "on" ? "on" : "off";
-    if (text) return text.startsWith("config:") ? `${text.split(":")[1]}/config.json` : `${text}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`;
+    if (text) return `${shown(text)}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`;
     return view.resolved[one.name] ? `${view.resolved[one.name]} (${one.blank || "chosen"})` : one.blank || "none";
   };
-  const matters = (one, { read }) => { const [name, words] = one.only.split("="); return !one.only || words.split("|").includes(read(name)); };
-  const rows = controls.filter((one) => new Set(scenarios.map(({ read }) => read(one.name))).size > 1 && scenarios.some((each) => matters(one, each)))
+  const rows = controls.filter((one) => new Set(scenarios.map(({ read }) => read(one.name))).size > 1 && scenarios.some((each) => takesPart(one, each.read)))
     .map((one) => [labels.filter((label) => label === one.label).length > 1 && one.group ? `${one.group}: ${one.label}` : one.label,
       ...scenarios.map((each) => cell(said(one, each)))]);
   const [first] = scenarios;

@@ -7,7 +7,7 @@ import { seen, want } from "./plots.js";
 import { picture } from "./taking.js";
 
 // query() is that of the boxes, below(address) what stands under a picture
-export function sweeps({ page, controls, form, query, matters, below }) {
+export function sweeps({ page, controls, form, query, matters, below, embed }) {
   const place = byId("sweep"), figure = place.querySelector("#sweep-figure"), box = place.querySelector("#sweep-box");
   const button = place.querySelector("#sweep-draw"), state = place.querySelector("#sweep-state"), drawn = place.querySelector(".plots");
   let asking = null, shownFor = null;
@@ -59,7 +59,7 @@ export function sweeps({ page, controls, form, query, matters, below }) {
           far = 0;
         }
       }
-      show(found);
+      show(found, asked);
       shownFor = of;
       state.textContent = "";
     } catch (error) {
@@ -70,7 +70,7 @@ export function sweeps({ page, controls, form, query, matters, below }) {
     place.removeAttribute("aria-busy");
   }
 
-  function show({ plot, command, missing }) {
+  function show({ plot, command, missing }, asked) {
     const canvas = element("div", { class: "canvas", role: "img", "aria-label": `${plot.title}. ${plot.caption}` });
     const take = (format) => element("button", { type: "button", class: "quiet", "aria-label": `${plot.title} as ${format.toUpperCase()}`,
       onclick: () => picture(canvas, format, { title: plot.title, page, below: below() }) }, format.toUpperCase());
@@ -78,7 +78,7 @@ export function sweeps({ page, controls, form, query, matters, below }) {
     drawn.replaceChildren(element("figure", { "data-plot": "sweep", class: "wide" }, element("h3", {}, plot.title), canvas,
       element("figcaption", {}, plot.caption),
       missing.length ? element("details", { class: "missing" }, element("summary", {}, `${missing.length} values have no answer`), element("ul", {}, ...missing.map((line) => element("li", {}, line)))) : null,
-      element("p", { class: "command" }, element("code", {}, command)), element("p", { class: "row buttons" }, take("png"), take("svg"))));
+      element("p", { class: "command" }, element("code", {}, command)), element("p", { class: "row buttons" }, take("png"), take("svg"), embed(plot, () => asked))));
     seen.observe(canvas);
     want(canvas, plot.figure);
   }

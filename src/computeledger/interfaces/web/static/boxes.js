@@ -1,0 +1,26 @@
+// What the boxes of a page say without a word of the reader's, and a scenario in one line.
+
+// defaults, as the server knows them: some pages start from one of several plans, and a price holds for its own chip alone
+export function defaultsOf({ controls, bases }, read) {
+  const [first] = controls;
+  const base = bases[read(first.name) ?? first.default] ?? {};
+  const own = Object.fromEntries(controls.map((one) => [one.name, base[one.name] ?? one.default]));
+  const isMoved = (name) => name && (read(name) ?? own[name]) !== own[name];
+  const others = controls.filter((one) => one.follows.split("|").some(isMoved));
+  return { ...own, ...Object.fromEntries(others.map((one) => [one.name, one.otherwise])) };
+}
+
+// whether a box takes part in the question that another one chooses
+export function takesPart(one, read) {
+  const [name, words] = one.only.split("=");
+  return !one.only || words.split("|").includes(read(name));
+}
+
+// what the boxes say, by their labels; a zero that nobody typed says nothing
+export function scenarioWords({ controls }, read) {
+  return controls.filter((one) => read(one.name) && takesPart(one, read) && !(one.default === "0" && read(one.name) === "0"))
+    .map((one) => `${one.label} ${shown(read(one.name))}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`).join("; ");
+}
+
+// a configuration in one word goes by its name
+export const shown = (text) => (text.startsWith("config:") ? `${text.split(":")[1]}/config.json` : text);
