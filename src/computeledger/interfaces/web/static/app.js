@@ -6,6 +6,7 @@ import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
 import { coded, parts, unbroken } from "./headline.js";
 import { positionOf, textAt } from "./numbers.js";
+import { onward } from "./onward.js";
 import { pickers } from "./picker.js";
 import { alike, paintInView, redrawn, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
@@ -15,6 +16,7 @@ import { picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
 import { dress } from "./theme.js";
+import { endTour, greet, isTouring, startTour } from "./tour.js";
 import { closeWorking, followWorking, isExplaining, why, workingOf } from "./working.js";
 
 const given = JSON.parse(document.getElementById("data").textContent);
@@ -349,7 +351,9 @@ async function show(view, compared) {
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
   followWorking();
   sweep.follow(view);
+  onward(typed);
   await paintInView();
+  greet();
   shownCount += 1;
   root.dataset.shown = String(shownCount);
 }
@@ -510,10 +514,11 @@ byId("compare").addEventListener("click", () => {
 byId("add")?.addEventListener("click", addSlot);
 for (const slot of slots) slot.querySelector(".remove").addEventListener("click", () => removeSlot(slot));
 byId("read")?.addEventListener("click", readPasted);
-document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (isExplaining()) closeWorking(); else sheet.close(); });
+document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (isExplaining()) closeWorking(); else if (sheet.isOpen()) sheet.close(); else if (isTouring()) endTour(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
 byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
+byId("first-steps").addEventListener("click", startTour);
 byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }

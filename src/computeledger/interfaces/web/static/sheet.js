@@ -50,5 +50,5 @@ export function controlsSheet({ form, opener, closer, headline, guard }) {
   opener.addEventListener("click", () => open());
   closer.addEventListener("click", close);
   arrange();
-  return { open, close, takes, walk: () => { isWalking = true; } };
+  return { isOpen, open, close, takes, walk: () => { isWalking = true; } };
 }
