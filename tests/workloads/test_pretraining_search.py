@@ -92,6 +92,36 @@ def test_a_zero_bubble_pipeline_ends_when_its_formula_says(stages: int, micro: i
     assert drawn.end_s == pytest.approx(3.0 * micro + idle)
 
 
+@pytest.mark.parametrize(("stages", "micro"), [(4, 8), (8, 20), (16, 32)])
+def test_a_dual_pipeline_ends_when_its_formula_says(stages: int, micro: int) -> None:
+    """DeepSeek-V3 report, table 2: DualPipe idles (PP / 2 - 1)(F&B + B - 3 W); every pass runs once, none at once."""
+    split = passes("none")
+    drawn = timeline(Pipeline("dualpipe", stages, micro, 2, split, 3.0), whole=True)
+    idle = 3.0 * (stages - 1) * float(bubble_ratio("dualpipe", stages, split))
+    assert drawn.end_s == pytest.approx(3.0 * micro + idle)
+    for stage in range(stages):
+        mine = sorted((bar for bar in drawn.bars if bar.stage == stage), key=lambda bar: bar.start_s)
+        assert sum(bar.end_s - bar.start_s for bar in mine) == pytest.approx(3.0 * micro)
+        assert all(one.end_s <= after.start_s + 1e-9 for one, after in pairwise(mine))
+        for kind in ("forward", "backward"):
+            assert sorted(bar.microbatch for bar in mine if bar.kind == kind) == list(range(micro))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_a_picture_without_its_steady_middle_has_the_whole_bubble(schedule: str, rounds: int) -> None:
+    split, stages, micro = passes("none"), 8, 64
+    drawn = timeline(Pipeline(schedule, stages, micro, 1, split, 3.0), rounds=rounds)
+    assert drawn.left_out > 0 and drawn.n_microbatches + drawn.left_out == micro
+    idle = 3.0 * (stages - 1) * float(bubble_ratio(schedule, stages, split))
+    assert drawn.end_s - 3.0 * drawn.n_microbatches == pytest.approx(idle)
+
+
+def test_a_dual_pipeline_that_does_not_run_is_refused() -> None:
+    with pytest.raises(InputError, match="at least two for each stage"):
+        timeline(Pipeline("dualpipe", 8, 12, 2, passes("none"), 3.0))
+
+
 def test_dualpipe_is_the_published_formula() -> None:
     """DeepSeek-V3 report, table 2, and DualPipe's README at 89f5de1: (PP / 2 - 1)(F&B + B - 3 W); F = W = 1, B = 2."""
     assert float(bubble_ratio("dualpipe", 16, passes("none"))) == pytest.approx(7 * (3 + 2 - 3) / (15 * 3))

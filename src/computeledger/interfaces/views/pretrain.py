@@ -12,11 +12,18 @@ from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell
 from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.published import published_hours
-from computeledger.interfaces.views.step import operations_table, phases_fact, step_plots, stops_table
+from computeledger.interfaces.views.step import (
+    operations_plot,
+    operations_table,
+    phases_fact,
+    pipeline_plots,
+    stops_table,
+)
 from computeledger.interfaces.working import working_view
 from computeledger.physics.training.batch import REVERSIBLE
 from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
 from computeledger.questions.answers.pretraining.answer import PretrainAnswer
+from computeledger.questions.answers.pretraining.document import timeline_document
 from computeledger.questions.wording import (
     MFU_WORDS,
     UTILIZATION_WORDS,
@@ -33,6 +40,7 @@ from computeledger.questions.wording import (
 )
 from computeledger.units import format_count, format_percent, format_si
 from computeledger.workloads.frameworks import USUAL_STACK
+from computeledger.workloads.pretraining.timeline import FEW_ROUNDS
 
 #: Rounding of the global batch that is worth a word.
 _ROUNDED_FRACTION = 0.01
@@ -70,7 +78,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         tiles=tuple(tile(document, *one) for one in _TILES),
         main="effective_days",
         facts=tuple(_facts(document)),
-        plots=(*_plots(document), *(step_plots(step) if step is not None else ())),
+        plots=(*_plots(document), *_pipeline(answer, document), *([operations_plot(step)] if step is not None else [])),
         tables=(
             *_published(answer, document),
             *_tables(document),
@@ -297,6 +305,14 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         Plot("memory", "Memory of the busiest GPU", f"{words(memory['total'], 'B')} of {words(memory['usable'], 'B')}.",
              bars_figure(held, "B", PHASE_COLORS["inference"]), "memory_bytes"),
     )  # fmt: skip
+
+
+def _pipeline(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    """The schedule of a pipeline in time; a job of one stage has one where its step is taken apart."""
+    if "step" in document:
+        return pipeline_plots(document["step"]["timeline"], document["schedule"], is_printed=True)
+    drawn = timeline_document(answer.result, FEW_ROUNDS)
+    return pipeline_plots(drawn, document["schedule"], is_printed=False) if drawn.get("n_stages", 1) > 1 else ()
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:

@@ -62,31 +62,40 @@ def stops_table(stops: Mapping[str, Any]) -> Table:
     return Table("Stops: how often, and what each costs", ("", "range #", "provenance"), rows, "goodput_fraction")
 
 
-def step_plots(step: Mapping[str, Any]) -> tuple[Plot, ...]:
-    """The pipeline through time where it can be drawn, and the operations."""
-    operations = Plot(
+def operations_plot(step: Mapping[str, Any]) -> Plot:
+    """The operations of a step against the physical limit."""
+    return Plot(
         "operations", "Operations against the physical limit",
         "Bars are the step's time on the busiest GPU, coloured by what binds; the mark is the time at the datasheet's "
         "peaks; pale ends are communication that runs beside computation.",
         plots_training.operations_figure(step), "step_s", is_wide=True,
     )  # fmt: skip
-    drawn = step["timeline"]
+
+
+def pipeline_plots(drawn: Mapping[str, Any], schedule: str, is_printed: bool) -> tuple[Plot, ...]:
+    """The pipeline through time, where it can be drawn; a terminal has it where it is asked to show the working."""
     if "problem" in drawn:
-        return (operations,)
+        return ()
     timeline = Plot(
-        "timeline", "Timeline of one pipeline", _timeline_words(drawn), plots_training.timeline_figure(drawn),
-        "step_s", is_wide=True, text=_timeline_text(drawn),
+        "timeline", "Timeline of one pipeline", _timeline_words(drawn, schedule), plots_training.timeline_figure(drawn),
+        "step_s", is_wide=True, text=_timeline_text(drawn) if is_printed else "",
     )  # fmt: skip
-    return timeline, operations
+    return (timeline,)
 
 
-def _timeline_words(drawn: Mapping[str, Any]) -> str:
-    left = f"; {drawn['left_out']} microbatches of the steady middle are left out" if drawn["left_out"] else ""
+def _timeline_words(drawn: Mapping[str, Any], schedule: str) -> str:
+    left, total = drawn["left_out"], drawn["n_microbatches"] + drawn["left_out"]
+    cut = (
+        f" Drawn are {drawn['n_microbatches']} of {total} microbatches: the steady middle is left out." if left else ""
+    )
     idle = percent(drawn["bubble_fraction"])
-    pieces = f", lighter for later pieces of the {drawn['n_pieces']} on each stage" if drawn["n_pieces"] > 1 else ""
+    shades = f", lighter for later pieces of the {drawn['n_pieces']} on each stage" if drawn["n_pieces"] > 1 else ""
+    if schedule == "dualpipe":
+        shades = ", lighter for those that enter at the last stage"
+    name = "interleaved 1f1b" if schedule == "1f1b" and drawn["n_pieces"] > 1 else schedule
     return (
-        f"Each row is a stage of one pipeline, each box a pass of one microbatch{pieces}: medians of the model, not a "
-        f"measured trace. What stays empty is the bubble, {idle} of the step{left}."
+        f"The {name} schedule: each row is a stage of one pipeline, each box a pass of one microbatch{shades}; medians "
+        f"of the model, not a measured trace. What stays empty is the bubble, {idle} of the whole step.{cut}"
     )
 
 

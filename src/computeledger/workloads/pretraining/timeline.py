@@ -7,10 +7,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from computeledger.errors import InputError
+from computeledger.workloads.pretraining.dual_pipe import dual_spans
 from computeledger.workloads.pretraining.pipeline import Passes
 
-#: Passes drawn per stage: a longer step is cut in its steady middle, where every turn is like the last.
-MOST_ROUNDS = 3
+#: Microbatches drawn over stages: a longer step is cut in its steady middle, where every turn is like the last.
+MOST_ROUNDS, FEW_ROUNDS = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Bar:
     kind : str
         ``forward``, ``backward`` or ``weights``.
     microbatch, piece : int
-        Which microbatch, and which piece of the model on the stage, from 0 [-].
+        Which microbatch, and which piece of the model on the stage, from 0; of DualPipe, the direction [-].
     start_s, end_s : float
         When [s].
     """
@@ -74,7 +75,7 @@ class Pipeline:
     Attributes
     ----------
     schedule : str
-        ``1f1b`` (interleaved with several pieces) or ``zero-bubble``.
+        ``1f1b`` (interleaved with several pieces), ``zero-bubble`` or ``dualpipe``.
     n_stages, n_microbatches, n_pieces : int
         Stages, microbatches of a step, pieces of the model per stage [-].
     split : Passes
@@ -91,7 +92,7 @@ class Pipeline:
     microbatch_s: float
 
 
-def timeline(pipeline: Pipeline, whole: bool = False) -> Timeline:
+def timeline(pipeline: Pipeline, whole: bool = False, rounds: int = MOST_ROUNDS) -> Timeline:
     """Run a schedule: each stage works through its order, each pass waits for what it needs.
 
     Parameters
@@ -100,6 +101,8 @@ def timeline(pipeline: Pipeline, whole: bool = False) -> Timeline:
         Schedule and times.
     whole : bool
         Whether to keep every microbatch of a long step.
+    rounds : int
+        Microbatches over stages up to which a step is not cut [-].
 
     Returns
     -------
@@ -109,7 +112,7 @@ def timeline(pipeline: Pipeline, whole: bool = False) -> Timeline:
     Raises
     ------
     InputError
-        For a schedule that is not drawn.
+        For a DualPipe of stages or microbatches that it does not run.
 
     Examples
     --------
@@ -118,16 +121,33 @@ def timeline(pipeline: Pipeline, whole: bool = False) -> Timeline:
     >>> drawn.end_s
     33.0
     """
-    if pipeline.schedule not in ("1f1b", "zero-bubble"):
-        raise InputError(f"no picture of a {pipeline.schedule} pipeline; 1f1b and zero-bubble are drawn")
+    if pipeline.schedule == "dualpipe":
+        return _dual(pipeline, whole)
     stages, total = pipeline.n_stages, pipeline.n_microbatches
     if pipeline.n_pieces > 1:  # interleaving takes microbatches in rounds of the stages
         total = math.ceil(total / stages) * stages
-    most = MOST_ROUNDS * stages
+    most = rounds * stages
     shown = total if whole or total <= most + stages else most + total % stages
     orders = [_order(stage, shown, pipeline) for stage in range(stages)]
     deferred = pipeline.schedule == "zero-bubble" and pipeline.split.weights > 0
     bars = _run(orders, pipeline, deferred)
+    return Timeline(tuple(bars), stages, shown, total - shown)
+
+
+def _dual(pipeline: Pipeline, whole: bool) -> Timeline:
+    """A pipeline that is fed from both ends; the second half of the microbatches enters at the last stage."""
+    stages, total = pipeline.n_stages, pipeline.n_microbatches
+    if stages % 2 or total % 2 or total < 2 * stages:
+        raise InputError(
+            f"no picture of a dualpipe of {stages} stages and {total} microbatches: it runs an even number of stages, "
+            "and an even number of microbatches, at least two for each stage"
+        )
+    shown = total if whole or total <= MOST_ROUNDS * stages else 2 * stages
+    spans = dual_spans(stages, shown, pipeline.split, pipeline.microbatch_s)
+    bars = [
+        Bar(stage, "backward" if kind == "inputs" else kind, number + way * total // 2, way, start, end)
+        for stage, (kind, number, way), start, end in spans
+    ]
     return Timeline(tuple(bars), stages, shown, total - shown)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from computeledger.arrays import Num, Range, Uncertain, median
 from computeledger.economics.scaling.worth import Price
+from computeledger.errors import InputError
 from computeledger.facts.schema import System
 from computeledger.physics.calibration.training import load_training_factors
 from computeledger.physics.critical_batch import critical_batch_facts
@@ -36,7 +37,7 @@ from computeledger.workloads.pretraining.run import EffectiveRun
 from computeledger.workloads.pretraining.scaling import GrownPhase, Margin, Scaled
 from computeledger.workloads.pretraining.search import PretrainingOption
 from computeledger.workloads.pretraining.step_working import NEGLIGIBLE_FRACTION, StepWorking
-from computeledger.workloads.pretraining.timeline import Pipeline, timeline
+from computeledger.workloads.pretraining.timeline import MOST_ROUNDS, Pipeline, timeline
 from computeledger.workloads.result import quantity
 
 TENANTS = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
@@ -363,28 +364,29 @@ def step_document(working: StepWorking, result: PretrainingResult) -> dict[str, 
     }
 
 
-def timeline_document(result: PretrainingResult) -> dict[str, Any]:
-    """Every pass on every stage of one pipeline, at the medians."""
+def timeline_document(result: PretrainingResult, rounds: int = MOST_ROUNDS) -> dict[str, Any]:
+    """Every pass on every stage of one pipeline, at the medians; why not, where its schedule cannot be drawn."""
     scenario, step = result.scenario, result.step
-    if scenario.schedule == "dualpipe":
-        return {"problem": "no picture of a dualpipe pipeline; 1f1b, interleaved and zero-bubble are drawn"}
-    drawn = timeline(
-        Pipeline(
-            schedule=scenario.schedule,
-            n_stages=int(median(scenario.layout.pp)),
-            n_microbatches=max(int(median(step.microbatches)), 1),
-            n_pieces=int(median(scenario.batch.virtual_stages)),
-            split=passes(scenario.batch.recompute, scenario.lora is not None),
-            microbatch_s=median(step.microbatch_s),
-        )
+    pieces = 2 if scenario.schedule == "dualpipe" else int(median(scenario.batch.virtual_stages))
+    pipeline = Pipeline(
+        schedule=scenario.schedule,
+        n_stages=int(median(scenario.layout.pp)),
+        n_microbatches=max(int(median(step.microbatches)), 1),
+        n_pieces=pieces,
+        split=passes(scenario.batch.recompute, scenario.lora is not None),
+        microbatch_s=median(step.microbatch_s),
     )
+    try:
+        drawn = timeline(pipeline, rounds=rounds)
+    except InputError as error:
+        return {"problem": str(error)}
     tail = {"gradient exchange": step.gradients_s, "optimizer": step.optimizer_s, "once per step": step.fixed_s}
     if scenario.sites is not None:
         tail[BETWEEN_SITES] = step.sites_s
     return {
         "n_stages": drawn.n_stages,
         "n_microbatches": drawn.n_microbatches,
-        "n_pieces": int(median(scenario.batch.virtual_stages)),
+        "n_pieces": pieces,
         "left_out": drawn.left_out,
         "microbatch_s": median(step.microbatch_s),
         "pipeline_end_s": drawn.end_s,
