@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.wording import point, show
-from computeledger.units import MONTH_S, format_si
+from computeledger.units import format_si
 
 #: A share is written as a multiple from here on.
 _MULTIPLE = 10.0
@@ -214,26 +214,6 @@ def growth_figure(document: Mapping[str, Any], name: str, unit: str) -> Spec:
     ]  # fmt: skip
     axis = parts.log_axis([*values, *line], lambda value: show(value, unit))
     return _framed(data, {"type": "date"}, axis, 300)
-
-
-def batches_figure(document: Mapping[str, Any]) -> Spec:
-    """MFU of a step by batch: how far the critical batch feeds the chips."""
-    data: list[Spec] = []
-    for place, (name, said) in enumerate((("dense", "dense model"), ("moe", "mixture of experts"))):
-        rows = [row for row in document["trains"][name]["batches"] if not row["problem"]]
-        if rows:
-            data.append({
-                "type": "scatter", "mode": "lines+markers", "name": said, "line": {"color": SERIES[1 + place]},
-                "x": rounded(row["batch_tokens"] for row in rows), "y": rounded(row["mfu_fraction"] for row in rows),
-                "marker": {"symbol": parts.MARKS[place], "size": 9},
-                "text": [f"{show(row['step_s'], 's')} a step, {row['busy_s'] / MONTH_S:.3g} months" for row in rows],
-                "hovertemplate": "%{y:.1%}: %{text}<extra></extra>",
-            })  # fmt: skip
-    every = [value for one in data for value in one["x"]] or [1.0]
-    across = parts.log_axis(every, lambda value: show(value, ""))
-    return _framed(
-        data, {**across, "title": {"text": "batch, tokens →"}}, {"tickformat": ".0%", "rangemode": "tozero"}, 300
-    )
 
 
 def backtest_figure(document: Mapping[str, Any], place: int) -> Spec:

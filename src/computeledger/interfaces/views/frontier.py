@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.frontier.conditional import TREND
+from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots import frontier as plots
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
+from computeledger.interfaces.plots.known_runs import data_figure, runs_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table
 from computeledger.interfaces.views.growth import assumed_table, growth_view, heading
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
@@ -62,7 +64,7 @@ def _steps(trains: Document) -> Table:
         "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
         "16K GPUs"
     )
-    return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",))
+    return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",), is_detail=True)
 
 
 def _over_critical(run: Document, row: Document) -> float:
@@ -77,17 +79,27 @@ def _step_cells(row: Document) -> tuple[str, ...]:
     return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
 
 
-def _system_tables(system: Document, trains: Document) -> list[Table]:
-    runs = [
-        quantity_table(f"The run: {said}", run_rows(said, trains[name]), f"{name}.flop")
-        for name, said in _RUN_NAMES.items()
+def _run_table(trains: Document) -> Table:
+    """What both runs train: one column each."""
+    rows: list[list[str | Cell]] = [
+        [label, *(quantity_cell(trains[name][key], unit) for name in _RUN_NAMES)] for label, key, unit in _RUN_ROWS
     ]
-    return [_steps(trains), quantity_table("The system", system_rows(system), "chips"), *runs]
+    columns = ("", *(f"{said} #" for said in _RUN_NAMES.values()))
+    return Table("The run", columns, rows, "dense.flop", is_stacked=True)
 
 
-_BATCHES = (
-    "The dense model and the mixture of experts that fill the time, at the critical batch and at both ends of its 90 % "
-    "interval: what lies beyond it costs loss per token."
+def _system_tables(system: Document, trains: Document) -> list[Table]:
+    whole = replace(quantity_table("The system", system_rows(system), "chips"), is_detail=True)
+    return [_run_table(trains), _steps(trains), whole]
+
+
+_REACH = (
+    "FLOP of published training runs by date of release, as Epoch AI estimates them (hollow: speculative), and of the "
+    "run that fills this system's time, with its 90 % interval."
+)
+_TEXT = (
+    "Parameters and tokens of the dense model and of the mixture of experts that this compute trains, with 90 % "
+    "intervals, beside published runs; the grey band is the stock of text with its 90 % interval."
 )
 _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
@@ -237,13 +249,15 @@ def _hours(document: Document) -> Table:
     rows = [(name.split("_")[0], value, "GPU-hours") for name, value in hours.items() if name != "utilization"]
     used = ", ".join(f"{name.replace('_', ' ')} {percent(value)}" for name, value in rates.items() if name != "basis")
     note = f"utilisation of bf16 peak: {used}; {rates['basis']}"
-    return replace(quantity_table("GPU-hours", rows, "dense.flop"), note=note)
+    return replace(quantity_table("GPU-hours", rows, "dense.flop"), note=note, is_detail=True)
 
 
 def _systems(document: Document) -> View:
     counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     months = [(name, value, "FLOP") for name, value in document["flop_per_month"].items()]
+    trains = document["trains"]
+    run, *details = _system_tables(document, trains)
     return View(
         title=document["spec"],
         headline=_system_headline(document),
@@ -251,13 +265,18 @@ def _systems(document: Document) -> View:
         f"bit. {system_sentence(document)}.",
         tiles=_system_tiles(document),
         plots=(
-            Plot("batches", "MFU by batch", _BATCHES, plots.batches_figure(document), "dense.step_s"),
+            Plot("reach", "What it can train, beside known runs", _REACH,
+                 runs_figure(document["spec"], trains["dense"]["flop"], shipped_runs()), "dense.flop"),
+            Plot("text", "The run against the stock of text", _TEXT,
+                 data_figure(trains, document["text"], shipped_runs()), "dense.flop"),
             Plot("fits", "What fits where", _FITS, plots.fits_figure(document), "weights_fraction", is_wide=True),
         ),
-        tables=(_rl(document), _served(document), *_system_tables(document, document["trains"]),
-                quantity_table("FLOP of a month", months, "dense.flop")),
+        tables=(run, _rl(document), _served(document), *details,
+                replace(quantity_table("FLOP of a month", months, "dense.flop"), is_detail=True)),
         notes=_clue(document),
-        grounds=(f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else (),
+        grounds=(*((f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else ()),
+                 "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
+        sources=tuple(sorted({one.source for one in shipped_runs()})),
     )  # fmt: skip
 
 
@@ -469,7 +488,7 @@ def _quarters(one: Document) -> Table:
         for row in one["quarters"]
     ]  # fmt: skip
     columns = ("quarter", "forecast #", "5 % #", "95 % #", "actual #", "inside")
-    return Table(f"{heading(one['series'])} ({one['model']})", columns, rows)
+    return Table(f"{heading(one['series'])} ({one['model']})", columns, rows, is_detail=True)
 
 
 def system_rows(document: Document) -> list[tuple[str, Any, str]]:
@@ -492,16 +511,19 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
     return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
 
 
-def run_rows(name: str, run: Document) -> list[tuple[str, Any, str]]:
-    """What a run trains: label, quantity, unit."""
-    rows = [(f"{name}: FLOP of the run", run["flop"], "FLOP"), ("active parameters", run["n_params_active"], "")]
-    rows += [("total parameters", run["n_params_total"], "")]
-    rows += [("tokens", run["tokens"], "tokens"), ("passes over the stock of text", run["epochs"], "")]
-    rows += [("share of that stock it could memorise", run["absorbs_fraction"], "fraction")]
-    rows += [("critical batch", run["critical_batch_tokens"], "tokens"), ("steps", run["steps"], "")]
-    allowed = run.get("step_s_allowed", run["step_s"])
-    rows += [("a step may take, to end in time", allowed, "s")]
-    return [*rows, ("a dense model would take", run["dense_equivalent_flop"], "FLOP")]
+#: What a run trains: label, key and unit.
+_RUN_ROWS = (
+    ("FLOP of the run", "flop", "FLOP"),
+    ("active parameters", "n_params_active", ""),
+    ("total parameters", "n_params_total", ""),
+    ("tokens", "tokens", "tokens"),
+    ("passes over the stock of text", "epochs", ""),
+    ("could memorise of that stock", "absorbs_fraction", "fraction"),
+    ("critical batch", "critical_batch_tokens", "tokens"),
+    ("steps", "steps", ""),
+    ("longest step, to end in time", "step_s_allowed", "s"),
+    ("a dense model would take", "dense_equivalent_flop", "FLOP"),
+)
 
 
 def _critical_row(run: Document) -> Document:

@@ -24,7 +24,7 @@ def heading(text: str) -> str:
 def assumed_table(scenarios: list[Document], key: str) -> Table:
     """What each scenario assumes, in its own words; the key of the figure that it bears on."""
     rows = [[one["scenario"], one["note"]] for one in scenarios]
-    return Table("What the scenarios assume", ("scenario", "assumes"), rows, key)
+    return Table("What the scenarios assume", ("scenario", "assumes"), rows, key, is_detail=True)
 
 
 def growth_view(document: Document) -> View:
@@ -118,7 +118,7 @@ def _taken(document: Document) -> list[Table]:
     for key, title, unit in _TAKEN:
         rows = [[one["scenario"], *(words(value, unit) for value in one[key])] for one in document["scenarios"]]
         columns = ("scenario", *_years(len(rows[0]) - 1))
-        out.append(Table(title, columns, rows, "growth.run_flop", note if unit == "" else ""))
+        out.append(Table(title, columns, rows, "growth.run_flop", note if unit == "" else "", is_detail=True))
     return out
 
 
@@ -140,4 +140,6 @@ def _supply(document: Document) -> Table:
     )
     last = len(document["scenarios"][0]["n_cowos_wafers_by_year"]) - 1
     columns = ("scenario", "CoWoS wafers #", "of a year's #", "HBM #", "of a year's HBM #")
-    return Table(f"What the chips of +{last} years are made of", columns, cells, "growth.run_flop", note)
+    return Table(
+        f"What the chips of +{last} years are made of", columns, cells, "growth.run_flop", note, is_detail=True
+    )

@@ -1,0 +1,152 @@
+"""Plots of a system's run beside published training runs as plotly specifications: its FLOP, parameters and tokens."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from computeledger.frontier.epoch_files import TrainingRun
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import Spec, plain, rounded
+from computeledger.questions.wording import interval_words, point, show, words
+from computeledger.units import TERA
+
+#: Characters of a system's name on a phone, and decades between two labels.
+_LONGEST, _APART = 22, 0.3
+#: The marks of the two runs.
+_MARKS = {"dense": "circle", "moe": "diamond"}
+_HEIGHT_PX = 380
+
+
+def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
+    """FLOP of published runs by date of release, and of the system's run as a line with its 90 % interval.
+
+    Examples
+    --------
+    >>> from computeledger.frontier.epoch_files import shipped_runs
+    >>> figure = runs_figure("a site", 1e27, shipped_runs())
+    >>> [one["name"] for one in figure["data"]]
+    ['published runs', 'speculative', 'this system']
+    """
+    dates = sorted(one.date for one in runs)
+    first, last = dates[0], f"{int(dates[-1][:4]) + 1}{dates[-1][4:]}"
+    labels = _labelled(runs)
+    speculative = [one.confidence == "Speculative" for one in runs]
+    data = [
+        _published([one for one, is_so in zip(runs, speculative, strict=True) if is_so is kept], labels, kept)
+        for kept in (False, True)
+    ]
+    low, high = (point(flop, end) for end in ("p05", "p95"))
+    said = f"{words(point(flop), 'FLOP')}<br>{interval_words(flop, 'FLOP')}"
+    if low < high:
+        data.append({
+            "type": "scatter", "mode": "lines", "x": [first, last, last, first], "y": rounded([low, low, high, high]),
+            "fill": "toself", "fillcolor": parts.faint(palette.CHOSEN, 0.22), "line": {"width": 0},
+            "hoverinfo": "skip", "showlegend": False,
+        })  # fmt: skip
+    data.append({
+        "type": "scatter", "mode": "lines", "x": [first, last], "y": rounded([point(flop)] * 2), "name": "this system",
+        "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
+    })  # fmt: skip
+    name = plain(textwrap.shorten(title, _LONGEST, placeholder="…"))
+    text = f"<b>{show(point(flop), 'FLOP')}</b>  {name}"
+    label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.012}
+    axis = parts.log_axis([*(one.training_flop for one in runs), low, 2 * high], _flop)
+    return _framed(data, [label], {"type": "date"}, axis)
+
+
+def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Sequence[TrainingRun]) -> Spec:
+    """Parameters and tokens of both runs and of published ones, and the stock of text.
+
+    Examples
+    --------
+    >>> run = {"n_params_total": 4e12, "tokens": 6e13}
+    >>> stock = {"stock_tokens": 3e14, "low": 1e14, "high": 1e15}
+    >>> [one["name"] for one in data_figure({"dense": run, "moe": run}, stock, [])["data"]][-2:]
+    ['dense model', 'mixture of experts']
+    """
+    known = [one for one in runs if one.n_params and one.tokens]
+    own = {"dense": "dense model", "moe": "mixture of experts"}
+    across = [one.n_params or 1.0 for one in known]
+    across += [point(trains[name]["n_params_total"], end) for name in own for end in ("p05", "p95")]
+    ends = [0.6 * min(across), 1.7 * max(across)]
+    low, high = stock["low"], stock["high"]
+    data: list[Spec] = [
+        {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded([low, low, high, high]),
+         "fill": "toself", "fillcolor": parts.faint(palette.OTHER, 0.2), "line": {"width": 0}, "hoverinfo": "skip",
+         "showlegend": False, "name": "stock"},
+        {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": [stock["stock_tokens"]] * 2, "hoverinfo": "skip",
+         "line": {"color": palette.OTHER, "width": 1.5, "dash": "dot"}, "showlegend": False, "name": "median"},
+        {"type": "scatter", "mode": "markers", "x": rounded(one.n_params or 1.0 for one in known), "name": "published",
+         "y": rounded(one.tokens or 1.0 for one in known), "marker": {"color": palette.OTHER, "size": 7},
+         "text": [f"{plain(one.name)}, {one.date}<br>{show(one.n_params or 0.0, '')} parameters, "
+                  f"{show(one.tokens or 0.0, 'tokens')}" for one in known], "hovertemplate": "%{text}<extra></extra>"},
+    ]  # fmt: skip
+    data += [_own(trains[name], said, _MARKS[name]) for name, said in own.items()]
+    stated, least, most = (f"{value / TERA:,.0f}T" for value in (stock["stock_tokens"], low, high))
+    text = f"stock of text: {stated} ({least} to {most})"
+    label = {**parts.note(text, math.log10(low)), "yanchor": "bottom", "x": 0.012}
+    every = [low, 2 * high, *(one.tokens or 1.0 for one in known)]
+    up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
+    axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
+    return _framed(data, [parts.corner("tokens ↑"), label], axis, up)
+
+
+def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
+    """One run that fills the system's time, with its intervals."""
+    size, tokens = run["n_params_total"], run["tokens"]
+    text = f"{said}: {words(point(size), '')} parameters, {words(point(tokens), 'tokens')}"
+    return {
+        "type": "scatter", "mode": "markers", "x": rounded([point(size)]), "y": rounded([point(tokens)]), "name": said,
+        "marker": {"color": palette.CHOSEN, "size": 13, "symbol": mark}, "hovertemplate": f"{text}<extra></extra>",
+        "error_x": _error(size), "error_y": _error(tokens),
+    }  # fmt: skip
+
+
+def _error(value: Any) -> Spec:
+    middle, low, high = (point(value, end) for end in ("p50", "p05", "p95"))
+    return {"type": "data", "symmetric": False, "array": rounded([high - middle]), "color": palette.CHOSEN,
+            "arrayminus": rounded([middle - low]), "thickness": 1.5, "width": 4}  # fmt: skip
+
+
+def _labelled(runs: Sequence[TrainingRun]) -> set[str]:
+    """Records that have room for their names, the latest first."""
+    largest, records = 0.0, list[TrainingRun]()
+    for one in sorted(runs, key=lambda one: (one.date, one.name)):
+        if one.training_flop > largest:
+            largest, records = one.training_flop, [*records, one]
+    kept: list[TrainingRun] = []
+    for one in reversed(records):
+        if all(abs(math.log10(one.training_flop / other.training_flop)) >= _APART for other in kept):
+            kept.append(one)
+    return {one.name for one in kept}
+
+
+def _published(some: Sequence[TrainingRun], labels: set[str], is_speculative: bool) -> Spec:
+    early = f"{int(min(one.date for one in some)[:4]) + 2}" if some else ""
+    return {
+        "type": "scatter", "mode": "markers+text", "x": [one.date for one in some],
+        "y": rounded(one.training_flop for one in some), "name": "speculative" if is_speculative else "published runs",
+        "text": [plain(one.name.partition(" (")[0]) if one.name in labels else "" for one in some],
+        "textposition": ["top right" if one.date < early else "top left" for one in some],
+        "textfont": {"size": 11}, "cliponaxis": False,
+        "marker": {"color": palette.OTHER, "size": 8, "symbol": "circle-open" if is_speculative else "circle"},
+        "hovertext": [f"{plain(one.name)}, {one.date}: {show(one.training_flop, 'FLOP')} ({one.confidence.lower()})"
+                      for one in some],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }  # fmt: skip
+
+
+def _flop(value: float) -> str:
+    return f"{value:.0e} FLOP".replace("e+", "e")
+
+
+def _framed(data: list[Spec], notes: list[Spec], across: Spec, up: Spec) -> Spec:
+    layout = parts.layout(
+        _HEIGHT_PX, notes, showlegend=True, legend={**parts.LEGEND, "traceorder": "normal"},
+        xaxis={"fixedrange": True, **across}, yaxis={"fixedrange": True, **up},
+        margin={"l": 4, "r": 8, "t": 48, "b": 48},
+    )  # fmt: skip
+    return {"data": data, "layout": layout}
