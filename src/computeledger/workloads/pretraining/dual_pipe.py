@@ -17,7 +17,7 @@ Pass = tuple[str, int, int]
 Spans = list[tuple[int, Pass, float, float]]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Rank:
     """The order of a rank, as it is written down."""
 
