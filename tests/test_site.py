@@ -200,6 +200,26 @@ def test_addresses_of_the_app_lead_to_it_where_the_app_shows_the_site(site: Path
     assert 'href="https://app.test/frontier?spec=1%20GW"' in links
 
 
+_WRAPPED = """() => [...document.querySelectorAll(".language-python pre code")].filter((code) => {
+  const lines = code.textContent.trimEnd().split("\\n"), style = getComputedStyle(code);
+  const height = code.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
+  return lines.every((line) => line.length <= 120) && height > (lines.length + 0.5) * parseFloat(style.lineHeight);
+}).length"""
+
+
+def test_code_fits_a_desk_and_printed_tables_keep_their_columns_on_a_phone(site: Path, browser: Any) -> None:
+    """Lines of 120 characters stand on one line at 1440 px; at 390 px a table scrolls within its frame."""
+    tab = browser.new_page(viewport={"width": 1440, "height": 900})
+    for name in ("book/7-three-ledgers", "book/9-frontier"):
+        tab.goto((site / f"{name}.html").as_uri())
+        assert tab.evaluate(_WRAPPED) == 0, name
+    tab.set_viewport_size({"width": 390, "height": 844})
+    printed = tab.locator(".language-text pre code.columns").first
+    assert printed.evaluate("one => [getComputedStyle(one).whiteSpace, one.tabIndex]") == ["pre", 0]
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.close()
+
+
 def test_formulas_are_drawn_and_the_book_goes_on(site: Path) -> None:
     """Formulas are MathML, no code; every chapter leads to the next; no page knows a port."""
     chapters = sorted((site / "book").glob("[0-9]*.html"), key=lambda path: int(path.name.split("-")[0]))
