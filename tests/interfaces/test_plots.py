@@ -17,6 +17,7 @@ from computeledger.economics.plan.read import load_plan
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.plots import plan as plots
+from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.questions.answers.plan import plan_document
 from computeledger.questions.wording import input_words, interval_words, meets_words, span
 
@@ -115,6 +116,19 @@ def test_faster_costs_more(ledger: Ledger, figures: dict[str, dict[str, Any]]) -
 def test_text_of_a_plan_is_no_markup() -> None:
     given = "<b>bold</b><a href='javascript:alert(1)'>"
     assert "<" not in plot_parts.plain(given)
+
+
+@pytest.mark.parametrize("capacity", [80e9, 40e9], ids=["fits", "does not fit"])
+def test_memory_is_drawn_against_what_the_gpu_has(capacity: float) -> None:
+    held = {"weights": 3e10, "gradients": 1e10, "activations": 2e10, "logits": 0.0, "total": 6e10}
+    held |= {"usable": 0.9 * capacity, "capacity": capacity}
+    figure = memory_figure(held)
+    drawn = {trace["name"]: trace["x"][0] for trace in figure["data"]}
+    assert drawn == {"weights": 3e10, "gradients": 1e10, "activations": 2e10} | (
+        {"free": 2e10} if capacity > 6e10 else {}
+    )
+    assert [line["x0"] for line in figure["layout"]["shapes"]] == [capacity, 0.9 * capacity]
+    assert figure["layout"]["xaxis"]["range"] == [0, max(capacity, 6e10)]
 
 
 def test_streams_with_markup_in_their_names(repository: Path, tmp_path: Path) -> None:

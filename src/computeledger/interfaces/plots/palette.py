@@ -30,7 +30,8 @@ VERDICTS: Mapping[str, str] = {
 }  # fmt: skip
 #: Kinds of memory, and what is free.
 MEMORY: Mapping[str, str] = {
-    "weights": PLAIN, "KV cache": "#2E9385", "activations": "#CC6677", "workspace": "#8F8F2B", "free": OTHER,
+    "weights": PLAIN, "KV cache": "#2E9385", "activations": "#CC6677", "workspace": "#8F8F2B", "gradients": "#8A6D3B",
+    "optimizer": "#8C6BB1", "logits": "#C4622D", "free": OTHER,
 }  # fmt: skip
 
 

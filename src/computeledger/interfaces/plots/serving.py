@@ -7,7 +7,6 @@ from typing import Any
 
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
-from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots.plan import roofline_of
 from computeledger.questions.wording import percent, point, words
@@ -15,8 +14,6 @@ from computeledger.units import format_si, format_usd
 
 #: Decode and prefill apart, in every plot of serving.
 STEP_COLORS = {"decode": PHASE_COLORS["inference"], "prefill": PHASE_COLORS["pretraining"]}
-_HELD = ("weights", "kv_cache", "activations", "workspace")
-_TENANTS = {"weights": "weights", "kv_cache": "KV cache", "activations": "activations", "workspace": "engine"}
 
 
 def serving_roofline(document: Mapping[str, Any], chip: Accelerator) -> Spec:
@@ -72,21 +69,6 @@ def _answer(speed: Any, cost: Any) -> Spec:
         "error_y": {**bars, "array": [point(cost, "p95") - y], "arrayminus": [y - point(cost, "p05")]},
         "hovertemplate": f"{words(x, 'tokens/s')} per user, {words(y, 'USD/Mtok')}<extra></extra>",
     }  # fmt: skip
-
-
-def memory_figure(document: Mapping[str, Any]) -> Spec:
-    """The memory of the busiest GPU by tenant, and what is free.
-
-    Examples
-    --------
-    >>> held = {"weights": 2e10, "kv_cache": 1e10, "activations": 1e9, "workspace": 2e9, "capacity": 8e10}
-    >>> [trace["name"] for trace in memory_figure({"memory_bytes": held})["data"]]
-    ['weights', 'KV cache', 'activations', 'engine', 'free']
-    """
-    held = document["memory_bytes"]
-    sizes = {_TENANTS[name]: held[name] for name in _HELD}
-    free = {"free": max(0.0, held["capacity"] - sum(sizes.values()))}
-    return strip_figure({**sizes, **free}, tuple(palette.MEMORY.values()), "B")
 
 
 def step_bounds(document: Mapping[str, Any]) -> Spec:

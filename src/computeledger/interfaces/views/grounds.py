@@ -46,7 +46,7 @@ def assumed_words(document: Mapping[str, Any]) -> list[str]:
 def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tuple[str, str]:
     """Memory of one GPU by component, against all of it or the part that can be used."""
     parts = [name for name in memory if name not in ("total", "capacity", "usable")]
-    key = "capacity" if "capacity" in memory else "usable"
+    key = "usable" if "usable" in memory else "capacity"
     whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')}{'' if key == 'capacity' else ' usable'}"
     held = ", ".join(f"{name.replace('_', ' ')} {words(memory[name], 'B')}" for name in parts)
     return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{held} = {whole}; {remark}"

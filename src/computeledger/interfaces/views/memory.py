@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plots.serving import memory_figure
+from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.interfaces.views.evidence import memory_evidence
 from computeledger.interfaces.views.grounds import assumed_words
@@ -103,7 +103,7 @@ def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
 
 def _plot(best: Mapping[str, Any]) -> Plot:
     caption = f"{best['precision']} on {format_count(best['n_gpus'], 'GPU')} of {best['system']}, {best['layout']}."
-    return Plot("memory", "Memory of the busiest GPU", caption, memory_figure(best), "memory_bytes")
+    return Plot("memory", "Memory of the busiest GPU", caption, memory_figure(best["memory_bytes"]), "memory_bytes")
 
 
 def _lacking(one: Mapping[str, Any]) -> list[str]:

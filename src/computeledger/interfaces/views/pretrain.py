@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure
+from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.evidence import training_evidence
@@ -21,7 +22,6 @@ from computeledger.interfaces.views.step import (
 )
 from computeledger.interfaces.working import working_view
 from computeledger.physics.training.batch import REVERSIBLE
-from computeledger.physics.training.memory import TRAINING_HBM_FRACTION
 from computeledger.questions.answers.pretraining.answer import PretrainAnswer
 from computeledger.questions.answers.pretraining.document import timeline_document
 from computeledger.questions.wording import (
@@ -243,9 +243,9 @@ def _fit_words(document: Mapping[str, Any]) -> str:
     spread = f"real peaks are {real['low']:.2f} to {real['high']:.2f} times that (90 %)"
     if document["fits"]:
         return f"fits; {spread}"
-    held, hbm_bytes = document["memory_bytes"], document["memory_bytes"]["usable"] / TRAINING_HBM_FRACTION
-    if held["total"] <= hbm_bytes:
-        return f"TIGHT, more than a job should fill, within the GPU's {format_si(hbm_bytes, 'B')}"
+    held = document["memory_bytes"]
+    if held["total"] <= held["capacity"]:
+        return f"TIGHT, more than a job should fill, within the GPU's {format_si(held['capacity'], 'B')}"
     return "DOES NOT FIT"
 
 
@@ -293,7 +293,6 @@ def _anchors(held: Mapping[str, Any]) -> Table:
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     memory = document["memory_bytes"]
-    held = {name.replace("_", " "): value for name, value in memory.items() if name not in ("total", "usable")}
     return (
         Plot("parts", "Where a step's time goes", "Each part with its 90 % interval.",
              bars_figure(document["components"], "s", PHASE_COLORS["pretraining"]), "step_s"),
@@ -302,8 +301,9 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         Plot("goodput", "What failures take", "Useful time, and what stops and slow hosts cost. Checkpoints are spaced "
              "by Daly's interval, and never closer than one takes to write.",
              plots_training.goodput_figure(document["goodput"]), "goodput_fraction"),
-        Plot("memory", "Memory of the busiest GPU", f"{words(memory['total'], 'B')} of {words(memory['usable'], 'B')}.",
-             bars_figure(held, "B", PHASE_COLORS["inference"]), "memory_bytes"),
+        Plot("memory", "Memory of the busiest GPU", f"{words(memory['total'], 'B')} of the "
+             f"{words(memory['usable'], 'B')} that a job should fill, the dotted line; the full line is all there is.",
+             memory_figure(memory), "memory_bytes"),
     )  # fmt: skip
 
 
@@ -412,7 +412,7 @@ def _stage_memory(document: Mapping[str, Any]) -> Table:
 
 def _remedies(document: Mapping[str, Any]) -> Table:
     held = document["memory_bytes"]
-    largest = max((name for name in held if name not in ("total", "usable")), key=held.__getitem__)
+    largest = max((name for name in held if name not in ("total", "usable", "capacity")), key=held.__getitem__)
     rows = [
         [one["change"], one.get("layout", ""), words(one["step_s"], "s") if "layout" in one else ""]
         for one in document["remedies"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import serving as plots
+from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.accuracy import alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
@@ -321,7 +322,7 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
              "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document, chip), BELOW),
         Plot("memory", f"Memory of the busiest GPU{of_pool}",
              f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
-             plots.memory_figure(document), "memory_bytes"),
+             memory_figure(document["memory_bytes"]), "memory_bytes"),
     )  # fmt: skip
 
 

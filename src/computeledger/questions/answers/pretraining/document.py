@@ -18,7 +18,7 @@ from computeledger.physics.critical_batch import critical_batch_facts
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.training.batch import Batch
 from computeledger.physics.training.documents import Documents
-from computeledger.physics.training.memory import is_accounted
+from computeledger.physics.training.memory import TRAINING_HBM_FRACTION, is_accounted
 from computeledger.physics.training.memory_phases import stage_phases
 from computeledger.questions.answers.pretraining.stages import TrainedStage
 from computeledger.questions.document import document, lora_document, picked
@@ -85,6 +85,7 @@ def pretrain_document(run: EffectiveRun, is_anchored: bool) -> dict[str, Any]:
             **{name: median(getattr(result.memory, f"{name}_bytes")) for name in TENANTS},
             "total": median(result.memory.total_bytes),
             "usable": result.capacity_bytes,
+            "capacity": result.capacity_bytes / TRAINING_HBM_FRACTION,
         },
         "memory_stages": _stages(scenario),
         **_host(result),

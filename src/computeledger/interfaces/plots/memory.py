@@ -1,0 +1,56 @@
+"""Plot of one GPU's memory as a plotly specification: what is in it against what it has, alike on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from computeledger.interfaces.plots import palette
+from computeledger.interfaces.plots.bars import strip_figure
+from computeledger.interfaces.plots.parts import Spec
+from computeledger.questions.wording import words
+
+#: Names of what fills a memory, where they are not the document's.
+_NAMES = {"kv_cache": "KV cache"}
+_TOP_PX = 24
+#: Share of the plot from which on a label stands left of its line.
+_LEFT_FROM = 0.5
+
+
+def memory_figure(held: Mapping[str, float]) -> Spec:
+    """The memory of the busiest GPU by what fills it, what is free, and the line beyond which there is none.
+
+    Where a job should not fill all of it, a dotted line says how much it should.
+
+    Examples
+    --------
+    >>> held = {"weights": 2e10, "kv_cache": 1e10, "activations": 0.0, "total": 3e10, "capacity": 8e10}
+    >>> figure = memory_figure(held)
+    >>> [(trace["name"], trace["x"]) for trace in figure["data"]]
+    [('weights', [20000000000.0]), ('KV cache', [10000000000.0]), ('free', [50000000000.0])]
+    >>> figure["layout"]["shapes"][0]["x0"]
+    80000000000.0
+    """
+    named = {_NAMES.get(name, name): size for name, size in held.items()}
+    sizes = {name: size for name, size in named.items() if name in palette.MEMORY and size > 0}
+    capacity, total = held["capacity"], sum(sizes.values())
+    colors = [palette.MEMORY[name] for name in (*sizes, "free")]
+    figure = strip_figure({**sizes, "free": max(0.0, capacity - total)}, colors, "B")
+    layout = figure["layout"]
+    bottom, top = layout["yaxis"]["range"]
+    layout["yaxis"]["range"] = [bottom, top + _TOP_PX * (top - bottom) / layout["height"]]
+    layout["height"] += _TOP_PX
+    lines = [(capacity, palette.BAD, "solid")]
+    if "usable" in held:
+        lines.append((held["usable"], palette.CONDITIONAL, "dot"))
+    layout["shapes"] = [
+        {"type": "line", "x0": at, "x1": at, "y0": -0.35, "y1": top, "line": {"color": color, "width": 3, "dash": dash}}
+        for at, color, dash in lines
+    ]  # fmt: skip
+    filled = f", {words(held['usable'], 'B')} for a job" if "usable" in held else ""
+    is_left = capacity > _LEFT_FROM * max(total, capacity)
+    layout["annotations"].append({
+        "text": f"{words(capacity, 'B')}{filled}", "x": capacity, "xanchor": "right" if is_left else "left",
+        "xshift": 0 if is_left else 4, "y": top, "yanchor": "bottom", "showarrow": False, "font": {"size": 12},
+    })  # fmt: skip
+    layout["margin"] = {"l": 4, "r": 6, "t": 4, "b": 4}
+    return figure
