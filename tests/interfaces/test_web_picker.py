@@ -50,6 +50,8 @@ def test_a_pasted_configuration_answers_as_its_path_does(
     view = client.get("/view/serve", params={**_SMALL, "model": read["model"]}).json()
     assert view["headline"].startswith("own/config.json on one H100")
     assert f"--model={read['model']}" in view["command"]
+    fits = client.get("/api/memory", params={"model": read["model"], "system": "h100-nvl8", "precision": "bf16"}).json()
+    assert "own/config.json is a configuration without weights" in fits["fits"][0]["launch_problem"]
 
 
 def test_what_is_pasted_has_bounds(client: TestClient) -> None:

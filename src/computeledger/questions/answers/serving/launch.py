@@ -12,6 +12,7 @@ from typing import Any
 from computeledger.errors import InputError, close_choices, unknown_id
 from computeledger.facts.architecture import Lora, Model
 from computeledger.facts.load import load_model
+from computeledger.facts.packed import is_packed, packed_name
 from computeledger.facts.shape_rule import is_numbers
 from computeledger.physics.parallelism import parse_layout
 from computeledger.physics.serving.operations import CHUNK_TOKENS
@@ -251,6 +252,8 @@ def load_problem(engine: Engine, model: Model, asked: Mapping[str, str]) -> str 
     """
     if is_numbers(model.id):
         return f"{model.id} is a size, and no engine can load one: name a checkpoint"
+    if is_packed(model.id):
+        return f"{packed_name(model.id)} is a configuration without weights: name a checkpoint"
     pairs = _stored_and_wanted(model, asked)
     if engine.own_files or all(stored == wanted for stored, wanted in pairs):
         return None
