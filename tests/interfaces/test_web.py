@@ -80,7 +80,9 @@ _ENDS = [(page.name, name) for page in PAGES for name in {**dict.fromkeys([*page
 def test_every_preset_of_every_page_answers(page: Any, name: str, client: TestClient) -> None:
     answer = client.get(f"/view/{page.name}", params=dict(page.presets[name]))
     assert answer.status_code == 200, (name, answer.text)
-    assert answer.json()["headline"]
+    view = answer.json()
+    assert view["headline"]
+    assert sum(not one["is_detail"] for one in view["tables"]) <= 4, "charts and a few tables; the rest are details"
 
 
 #: Each offer of a comparison has its own, on Serve.

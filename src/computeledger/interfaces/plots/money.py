@@ -71,13 +71,13 @@ def contour_figure(document: Mapping[str, Any]) -> Spec:
     data: list[Spec] = [
         {"type": "contour", "x": rounded(sizes), "y": rounded(tokens), "z": np.round(loss, 6).tolist(),
          "contours": {"coloring": "lines", "showlabels": True}, "showscale": False, "name": "loss",
-         "colorscale": [[0, SERIES[1]], [1, parts.NEUTRAL]],
+         "colorscale": [[0, palette.PLAIN], [1, palette.OTHER]],
          "hovertemplate": "%{x:.3~s} parameters, %{y:.3~s} tokens: %{z:.4f}<extra></extra>"},
         {"type": "scatter", "mode": "lines", "x": rounded(sizes), "y": rounded(d * n / sizes),
          "name": "same pretraining compute", "hoverinfo": "skip",
          "line": {"color": parts.NEUTRAL, "dash": "dot", "width": 1.5}},
         {"type": "scatter", "mode": "markers", "x": [n], "y": [d], "name": "here",
-         "marker": {"size": 11, "color": SERIES[2]}},
+         "marker": {"size": 11, "color": palette.CHOSEN}},
     ]  # fmt: skip
     spec = _axes(360, "active parameters", "pretraining tokens")
     spec["xaxis"] |= parts.log_axis(sizes, format_si, 0.0)
@@ -171,7 +171,7 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     rows = document["by_failure_usd"]
     costs = [row["failure_usd"] for row in rows if row["failure_usd"] > 0] or [1.0]
     given = document["failure_usd"]
-    start, end = (bound(*costs, *([given] if given else [])) * by for bound, by in ((min, 0.2), (max, 3.0)))
+    start, end = (bound([*costs, *([given] if given else [])]) * by for bound, by in ((min, 0.2), (max, 3.0)))
     x = rounded([max(row["failure_usd"], start) for row in rows] + [end])
     shares = [100 * row["success_fraction"] for row in rows]
     names = [parts.plain(row["policy"].replace(" checked", "")) for row in rows]

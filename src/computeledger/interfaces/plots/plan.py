@@ -16,7 +16,7 @@ import numpy as np
 from computeledger.arrays import median
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.facts.schema import Accelerator
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.physics.blackboard.ledgers import ridge_flop_per_byte
 from computeledger.physics.roofline import BOUNDS, total_s
@@ -370,7 +370,7 @@ def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
     rows = list(range(len(drivers)))[::-1]
     data: list[Spec] = []
     for key, name, shift, color in (
-        ("gpu_hours", "GPU-hours", 0.03, PHASE_COLORS["pretraining"]),
+        ("gpu_hours", "GPU-hours", 0.03, palette.PLAIN),
         ("usd", "cost", -0.17, NEUTRAL),
     ):
         data.append({

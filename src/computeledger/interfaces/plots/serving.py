@@ -13,7 +13,7 @@ from computeledger.questions.wording import percent, point, words
 from computeledger.units import format_si, format_usd
 
 #: Decode and prefill apart, in every plot of serving.
-STEP_COLORS = {"decode": PHASE_COLORS["inference"], "prefill": PHASE_COLORS["pretraining"]}
+STEP_COLORS = {"decode": PHASE_COLORS["inference"], "prefill": palette.PLAIN}
 
 
 def serving_roofline(document: Mapping[str, Any], chip: Accelerator) -> Spec:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plots import parts
-from computeledger.interfaces.plots.parts import BOUND_COLORS, NEUTRAL, SERIES, Spec, rounded
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import NEUTRAL, SERIES, Spec, rounded
 from computeledger.units import format_si
 
 #: States of requests and rollouts as readers know them.
@@ -24,7 +24,7 @@ def timeline_figure(document: Mapping[str, Any]) -> Spec:
          "stackgroup": "one",
          "line": {"width": 0.6, "color": color, "shape": "hv"}, "fillcolor": parts.faint(color, 0.55),
          "hovertemplate": f"%{{y:.4~g}} {STATES[name]}<extra></extra>"}
-        for name, color in zip(names, ("#D8BC86", "#0072B2", "#009E73", "#D55E00"), strict=False)
+        for name, color in zip(names, (palette.OTHER, *palette.SERIES), strict=False)
     ]  # fmt: skip
     scales = len(set(series.get("replicas", ()))) > 1
     if scales:
@@ -70,8 +70,9 @@ def load_figure(document: Mapping[str, Any]) -> Spec:
         {"type": "scatter", "mode": "lines", "x": [0, top], "y": [0, top], "name": "all good", "hoverinfo": "skip",
          "line": {"color": NEUTRAL, "width": 1, "dash": "dot"}},
         {"type": "scatter", "mode": "lines+markers", "x": rounded(x), "y": rounded(good), "name": "goodput",
-         "line": {"color": SERIES[1], "width": 2}, "hovertemplate": "%{y:.3~g} of %{x:.3~g} requests/s<extra></extra>",
-         "marker": {"size": 9, "color": [SERIES[2] if one["saturated"] else SERIES[1] for one in points],
+         "line": {"color": palette.PLAIN, "width": 2},
+         "hovertemplate": "%{y:.3~g} of %{x:.3~g} requests/s<extra></extra>",
+         "marker": {"size": 9, "color": [palette.BAD if one["saturated"] else palette.PLAIN for one in points],
                     "symbol": ["x" if one["saturated"] else "circle" for one in points]}},
     ]  # fmt: skip
     layout = _plain_layout(320, "requests/s offered", "good requests/s")
@@ -101,10 +102,10 @@ def phases_figure(document: Mapping[str, Any]) -> Spec:
 def gantt_figure(document: Mapping[str, Any]) -> Spec:
     """Each RL step as a row: generation, verdicts, waiting for the trainer, training."""
     steps = document["steps"]
-    parts_of = (("generation", "released_s", "generated_s", BOUND_COLORS["memory"]),
-                ("verdicts", "generated_s", "verified_s", BOUND_COLORS["network"]),
-                ("waits for the trainer", "verified_s", "training_s", BOUND_COLORS["overhead"]),
-                ("training", "training_s", "trained_s", "#D55E00"))  # fmt: skip
+    parts_of = (("generation", "released_s", "generated_s", palette.SERIES[0]),
+                ("verdicts", "generated_s", "verified_s", palette.SERIES[1]),
+                ("waits for the trainer", "verified_s", "training_s", palette.OTHER),
+                ("training", "training_s", "trained_s", palette.SERIES[3]))  # fmt: skip
     n = min(len(steps["trained_s"]), 40)
     data = []
     for name, begin, end, color in parts_of:
@@ -124,7 +125,7 @@ def staleness_figure(document: Mapping[str, Any]) -> Spec:
     """Share of trained rollouts by versions between sampling and training."""
     shares = [100 * share for share in document["staleness_steps"]["histogram"]]
     data = [{
-        "type": "bar", "x": list(range(len(shares))), "y": rounded(shares), "marker": {"color": SERIES[1]},
+        "type": "bar", "x": list(range(len(shares))), "y": rounded(shares), "marker": {"color": palette.PLAIN},
         "hovertemplate": "%{y:.3~g} % are %{x} steps old<extra></extra>",
     }]  # fmt: skip
     layout = _plain_layout(240, "steps between sampling and training", "% of rollouts")

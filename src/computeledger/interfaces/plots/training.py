@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import BOUND_COLORS, Spec, faint, plain, rounded
 from computeledger.questions.wording import percent, point, words
 
-PASS_COLORS = {"forward": "#56B4E9", "backward": "#0072B2", "weights": "#009E73"}
-TAIL_COLORS = {"gradient exchange": "#A87B2D", "optimizer": "#8FA9C2", "once per step": "#B8BEC4",
-               "exchange between sites": "#CC79A7"}  # fmt: skip
+PASS_COLORS = {"forward": "#56B4E9", "backward": "#0072B2", "weights": palette.SERIES[3]}
+TAIL_COLORS = {"gradient exchange": BOUND_COLORS["network"], "optimizer": BOUND_COLORS["memory"],
+               "once per step": palette.OTHER,
+               "exchange between sites": palette.SERIES[1]}  # fmt: skip
+#: What a step waits for: what binds it, and the stages that wait for each other.
+WAIT_COLORS = {
+    "compute": BOUND_COLORS["compute"], "memory": BOUND_COLORS["memory"], "communication": BOUND_COLORS["network"],
+    "host": BOUND_COLORS["overhead"], "bubble": palette.OTHER, "uneven stages": palette.SERIES[1],
+    "optimizer": palette.SERIES[3],
+}  # fmt: skip
 #: Bars that still carry their microbatch's number, and that still answer the pointer.
 MOST_LABELS, MOST_POINTS = 420, 4000
 #: Boxes of one colour that still get an outline.
 MOST_OUTLINED = 250
 LOSS_COLORS = {
-    "useful": "#009E73", "straggler": "#8FA9C2", "pause": "#D8BC86", "lost": "#D55E00", "restart": "#A87B2D",
-    "planned": "#B8BEC4",
+    "useful": palette.GOOD, "straggler": palette.SERIES[1], "pause": palette.SERIES[2], "lost": palette.BAD,
+    "restart": palette.SERIES[3], "planned": palette.OTHER,
 }  # fmt: skip
 LOSS_NAMES = {
     "useful": "useful", "straggler": "slow hosts", "pause": "checkpoint pauses", "lost": "work done again",
@@ -133,7 +140,7 @@ def operations_figure(step: Mapping[str, Any]) -> Spec:
     marks: Spec = {
         "type": "scatter", "mode": "markers", "x": rounded(limit for _, limit in limits),
         "y": [place for place, _ in limits], "name": "physical limit", "hoverinfo": "skip",
-        "marker": {"symbol": "line-ns-open", "size": 17, "line": {"width": 2.5}, "color": "#D55E00"},
+        "marker": {"symbol": "line-ns-open", "size": 17, "line": {"width": 2.5}, "color": palette.BAD},
     }  # fmt: skip
     data = [bars, marks]
     hidden = [(place, time, one["hidden_s"]) for place, one, time in zip(places, rows, times, strict=True)]

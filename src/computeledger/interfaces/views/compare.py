@@ -157,7 +157,7 @@ def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
         row = [one["name"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
         row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
         rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
-    takes = Table("What each takes", tuple(columns), rows)
+    takes = Table("What each takes", tuple(columns), rows, is_detail=True)
     return [takes, *([_kept(own)] if has_fleet or any(one["meets"] for one in own) else [])]
 
 

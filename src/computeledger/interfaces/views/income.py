@@ -92,7 +92,7 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     ]  # fmt: skip
     columns = ("ledger", "used for", "brings #", "over its price #")
     said = "Before its own price. More users count as far as demand is turned away today (unserved)."
-    found.append(Table("What one more GPU-hour brings", columns, hours, "usd", said))
+    found.append(Table("What one more GPU-hour brings", columns, hours, "usd", said, is_detail=True))
     drivers: list[tuple[str | Cell, ...]] = [
         (one["name"], span(one["low"], one["high"], one["unit"]), share_cell(abs(rho), f"{rho:+.2f}"))
         for one in income["drivers"][:_DRIVERS]
@@ -100,7 +100,7 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     ]
     if drivers:
         title = "What drives the net present value (rank correlation)"
-        found.append(Table(title, ("input", "90 % interval", "of value"), drivers, "usd"))
+        found.append(Table(title, ("input", "90 % interval", "of value"), drivers, "usd", is_detail=True))
     return tuple(found)
 
 
@@ -127,7 +127,7 @@ def _break_even(income: Mapping[str, Any]) -> Table:
         "any: within what was looked at, no value loses the training's cost; none: no value pays it back."
     )
     return Table("Where the net present value is zero", ("driver", "must stay", "planned #", "break-even #"), rows,
-                 "usd", note)  # fmt: skip
+                 "usd", note, is_detail=True)  # fmt: skip
 
 
 def _unit(one: Mapping[str, Any]) -> str:
@@ -167,7 +167,7 @@ def _moved(income: Mapping[str, Any]) -> Table:
     columns = ("times the plan's", "prices: margin #", "prices: payback #", "traffic: payback #",
                "serving cost: margin #", "serving cost: payback #")  # fmt: skip
     note = "Medians; never: not within the life. A report (--html) draws the net present value along every driver."
-    return Table("Margin and payback as one driver moves", columns, rows, "usd", note)
+    return Table("Margin and payback as one driver moves", columns, rows, "usd", note, is_detail=True)
 
 
 def _return(value: Any, is_gain: bool) -> Cell:

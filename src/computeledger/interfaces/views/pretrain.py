@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure
 from computeledger.interfaces.plots.memory import memory_figure
+from computeledger.interfaces.plots.palette import OTHER
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.evidence import training_evidence
@@ -291,12 +293,18 @@ def _anchors(held: Mapping[str, Any]) -> Table:
     return Table("Your measurements", columns, rows, "step_s", note)
 
 
+def _binds_figure(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a step waits for, in the colours of what binds."""
+    colors = [plots_training.WAIT_COLORS.get(name, OTHER) for name in document["binds"]]
+    return strip_figure(document["binds"], colors)
+
+
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     memory = document["memory_bytes"]
     return (
         Plot("parts", "Where a step's time goes", "Each part with its 90 % interval.",
              bars_figure(document["components"], "s", PHASE_COLORS["pretraining"]), "step_s"),
-        Plot("binds", "Bottlenecks", "Shares of the step by what it waits for.", strip_figure(document["binds"]),
+        Plot("binds", "Bottlenecks", "Shares of the step by what it waits for.", _binds_figure(document),
              "microbatch_s"),
         Plot("goodput", "What failures take", "Useful time, and what stops and slow hosts cost. Checkpoints are spaced "
              "by Daly's interval, and never closer than one takes to write.",
@@ -350,7 +358,7 @@ def _utilization(document: Mapping[str, Any]) -> Table:
     ]
     found = quantity_table("How much of the hardware is used", rows, "mfu_fraction")
     note = f"{MFU_WORDS}; HFU counts recomputation too; {UTILIZATION_WORDS}"
-    return Table(found.title, found.columns, found.rows, found.key, note)
+    return replace(found, note=note, is_detail=True)
 
 
 def _stages(stages: Sequence[Mapping[str, Any]]) -> Table:
@@ -374,7 +382,8 @@ def _worth(worth: Mapping[str, Any]) -> Table:
     ]
     title = f"What the tokens are worth: {words(point(worth['tokens']), 'tokens')} of a small batch, each seen once"
     note = "loss in nats per token by besiroglu_2024; the GPU-hours above are those of the tokens that were asked for"
-    return Table(title, ("reason", "worth #", "loss #", "how it is known", "source"), rows, "effective_gpu_hours", note)
+    columns = ("reason", "worth #", "loss #", "how it is known", "source")
+    return Table(title, columns, rows, "effective_gpu_hours", note, is_detail=True)
 
 
 def _loss(loss: Any) -> str:
@@ -387,7 +396,7 @@ def _parts(parts: Mapping[str, Any]) -> Table:
         [name, quantity_cell(part, "s"), share_cell(point(part) / whole, percent(point(part) / whole))]
         for name, part in parts.items()
     ]
-    return Table("One step", ("part", "time #", "share"), rows, "step_s")
+    return Table("One step", ("part", "time #", "share"), rows, "step_s", is_detail=True)
 
 
 def _stage_memory(document: Mapping[str, Any]) -> Table:
@@ -407,7 +416,7 @@ def _stage_memory(document: Mapping[str, Any]) -> Table:
     )
     columns = ("stage", "layers #", "alive #", "loaded #", "one forward #", "forwards #", "backward #", "update #",
                "peak #")  # fmt: skip
-    return Table("Memory of each stage through a step", columns, rows, "memory_bytes", note)
+    return Table("Memory of each stage through a step", columns, rows, "memory_bytes", note, is_detail=True)
 
 
 def _remedies(document: Mapping[str, Any]) -> Table:

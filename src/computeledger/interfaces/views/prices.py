@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.bars import bars_figure
-from computeledger.interfaces.plots.parts import PHASE_COLORS
+from computeledger.interfaces.plots.palette import PLAIN
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.invert import write_words
 from computeledger.questions.answer import Answer
@@ -97,7 +97,7 @@ def _bill(answer: BillAnswer) -> View:
                 "bills",
                 "Bills",
                 "What the same request costs at each sheet.",
-                bars_figure({one.name: one.usd for one in bills}, "USD", PHASE_COLORS["inference"]),
+                bars_figure({one.name: one.usd for one in bills}, "USD", PLAIN),
             ),
         ),
         tables=(Table("Cheapest first", columns, rows),),
@@ -166,7 +166,7 @@ def _floor(answer: PriceFloorAnswer) -> View:
                 "ratios",
                 "Price over cost",
                 "At 1 a provider sells at the cost on this hardware.",
-                bars_figure(ratios, "x", PHASE_COLORS["inference"], most=len(ratios)),
+                bars_figure(ratios, "x", PLAIN, most=len(ratios)),
                 "price_over_cost_ratio",
             ),
         ),
