@@ -33,6 +33,7 @@ def test_every_value_is_what_its_own_command_says(client: TestClient, computeled
         cost = json.loads(said.stdout)["usd_per_mtok_output"]
         assert [one["low"], one["value"], one["high"]] == [cost["p05"], cost["p50"], cost["p95"]]
     assert all("does not fit" in line for line in found["missing"])
+    assert "dotted" not in found["plot"]["caption"] and not found["plot"]["figure"]["layout"]["shapes"]  # an empty box
     drawn = found["plot"]["figure"]["data"][-1]
     assert drawn["y"] == pytest.approx([one["value"] for one in found["points"]], rel=1e-3)
 

@@ -78,11 +78,12 @@ def sweep_document(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
     points = {value: _tile(one, label) for value, one in found.items()}
     runs = list(_runs(points))
     unit = next(one.unit for one in points.values() if one is not None)
-    drawn = sweep_figure(
-        runs, Axis(_label(control), "", control.log), Axis(label, unit), _present(page, control, asked)
-    )
+    present = _present(page, control, asked)
+    drawn = sweep_figure(runs, Axis(_label(control), "", control.log), Axis(label, unit), present)
     return {
-        "plot": asdict(Plot("sweep", f"{label} against {control.label}", _caption(control, len(answered)), drawn)),
+        "plot": asdict(
+            Plot("sweep", f"{label} against {control.label}", _caption(control, len(answered), present), drawn)
+        ),
         "figures": _figures(answered),
         "points": [
             {"at": at, "text": _text(at), "value": one.value, "low": one.low, "high": one.high}
@@ -179,10 +180,11 @@ def _present(page: Page, control: Control, asked: Mapping[str, str]) -> float | 
     return value if isinstance(value, float) else None
 
 
-def _caption(control: Control, n: int) -> str:
+def _caption(control: Control, n: int, present: float | None) -> str:
+    line = "" if present is None else " The dotted line is the value in the box."
     return (
         f"Median and 90 % interval at {n} values of {control.label} from {control.range_shown}; every other box as it "
-        "stands. The dotted line is the value in the box."
+        f"stands.{line}"
     )
 
 
