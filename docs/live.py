@@ -435,8 +435,8 @@ def figure(name: str, page_url: str) -> str:
     return (
         f'<figure class="live" id="plot-{name}"><p class="live-title">{html.escape(live.title)}</p>{slider}'
         f'<div class="live-plot" role="img" aria-label="{label}" style="min-height:{live.layout["height"]}px"></div>'
-        f"<figcaption>{html.escape(live.caption)}</figcaption>"
         f'<noscript><img src="{picture}" alt="{label}"></noscript>'
+        f"<figcaption>{html.escape(live.caption)}</figcaption>"
         f'<script type="application/json">{text}</script></figure>'
     )
 
