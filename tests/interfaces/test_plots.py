@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 
@@ -80,6 +81,12 @@ def test_medians_of_the_phases_are_drawn(ledger: Ledger, figures: dict[str, dict
         drawn = [x for trace in markers(figures[measure]) for x in trace["x"]]
         wanted = [median(getattr(phase, measure)) for phase in ledger.phases.values()]
         assert drawn == pytest.approx(wanted[::-1], rel=1e-9)
+
+
+def test_a_phase_without_a_spread_says_so(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
+    notes = [note["text"] for note in figures["gpu_hours"]["layout"]["annotations"]]
+    for phase, note in zip(list(ledger.phases.values())[::-1], notes, strict=True):
+        assert ("no spread" in note) is (float(np.ptp(phase.gpu_hours)) == 0.0)
 
 
 def test_shares_of_both_currencies_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:

@@ -127,7 +127,8 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
         summary, color = quantity(value, unit), PHASE_COLORS[name]
         data += parts.hill(np.asarray(value, float), row, color)
         marks.append((summary, row - 0.1, color, "circle"))
-        text = f"<b>{PHASE_NAMES[name]}  {words(point(summary), unit)}</b>   {interval_words(summary, unit)}"
+        said = interval_words(summary, unit) or "one value, no spread"
+        text = f"<b>{PHASE_NAMES[name]}  {words(point(summary), unit)}</b>   {said}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row - 0.36))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
     layout = parts.layout(

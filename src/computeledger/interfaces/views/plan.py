@@ -49,7 +49,7 @@ def view(answer: Any, working: bool) -> View:
     if not working:
         return found
     more = [
-        Plot("usd", "Cost of each phase", "Median and 90 % interval; the hill is the distribution.",
+        Plot("usd", "Cost of each phase", _HILLS,
              plots.phases_figure(ledger, "usd"), "usd"),
     ]  # fmt: skip
     if any(phase.operations for phase in ledger.phases.values()):
@@ -63,6 +63,7 @@ def view(answer: Any, working: bool) -> View:
     )
 
 
+_HILLS = "Median and 90 % interval; the hill is the distribution, a dot alone has none."
 _ROOFLINE = (
     "Each point is an operation of one step on the busiest GPU; its size is its share of the step's time. Left of the "
     "ridge the memory binds, right of it the arithmetic; points far below the roof wait for the network, launches or "
@@ -258,7 +259,7 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
                  "cheap in one is dear in the other.", plots.shares_figure(document), "gpu_hours")
         )  # fmt: skip
     found += [
-        Plot("phases", "GPU-hours of each phase", "Median and 90 % interval; the hill is the distribution.",
+        Plot("phases", "GPU-hours of each phase", _HILLS,
              plots.phases_figure(ledger), "gpu_hours"),
     ]  # fmt: skip
     if any(phase.operations for phase in ledger.phases.values()):
