@@ -11,6 +11,7 @@ import pytest
 import computeledger as cl
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.web.answers import Question, answered
+from tests.interfaces.driving import drag, settled
 
 ASKED = (("layout", "tp1"), ("batch", "8"), ("model", "llama-3.1-8b"), ("system", "h100-nvl8"))
 
@@ -42,6 +43,28 @@ def test_columns_order_their_rows_by_amount_and_give_the_answer_s_order_back(vis
     assert head.get_attribute("aria-sort") == "ascending"
     button.click()
     assert head.get_attribute("aria-sort") is None and place.evaluate(times) == before
+
+
+@pytest.mark.browser
+def test_a_drag_gives_a_table_new_texts_and_leaves_its_order_as_the_reader_wants_it(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16")
+    place = page.locator(".tables section", has_text="Decode, one step").first
+    place.locator(".detail > summary").click()
+    place.evaluate("place => { place.dataset.own = 'kept'; }")
+    button = place.locator("th", has_text="time").locator("button.by")
+    button.click()
+    rows = "place => [...place.querySelectorAll('tbody tr')].map((row) => row.innerText)"
+    before = place.evaluate(rows)
+    drag(page, "batch", 250)
+    after = place.evaluate(rows)
+    assert place.get_attribute("data-own") == "kept" and set(after) != set(before)
+    page.reload()
+    settled(page, "0")
+    fresh = page.locator(".tables section", has_text="Decode, one step").first
+    fresh.locator(".detail > summary").click()
+    assert fresh.get_attribute("data-own") is None
+    fresh.locator("th", has_text="time").locator("button.by").click()
+    assert fresh.evaluate(rows) == after
 
 
 @pytest.mark.browser

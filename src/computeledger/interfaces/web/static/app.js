@@ -10,7 +10,7 @@ import { onward } from "./onward.js";
 import { pickers } from "./picker.js";
 import { alike, paintInView, redrawn, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
-import { table } from "./tables.js";
+import { fill, table } from "./tables.js";
 import { sweeps } from "./sweeping.js";
 import { picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
@@ -372,7 +372,7 @@ function tellEvidence(evidence) {
   place.hidden = evidence === null;
   if (evidence === null) return;
   byId("evidence-text").replaceChildren(...coded(evidence.text));
-  place.querySelector(".tables").replaceChildren(...evidence.tables.map((one) => table(one, "", why)));
+  fill(place.querySelector(".tables"), evidence.tables, "", why);
   const links = evidence.address ? [element("a", { href: evidence.address }, "All measurements like this one")] : [];
   const command = evidence.command ? [links.length ? ", or " : "All of them: ", element("code", {}, evidence.command)] : [];
   byId("evidence-details").textContent = unbroken(evidence.details);
@@ -429,9 +429,9 @@ function draw(place, view, other, heading) {
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);
   });
-  place.querySelector(".tables").replaceChildren(...view.tables.map((one) => table(one, place.id === "pinned" ? ", compared with" : "", why)));
+  const blocks = view.blocks.map(([title, text]) => element("section", {}, element("h2", {}, title), element("pre", {}, text)));
+  fill(place.querySelector(".tables"), view.tables, place.id === "pinned" ? ", compared with" : "", why, blocks);
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
-  for (const [title, text] of view.blocks) place.querySelector(".tables").append(element("section", {}, element("h2", {}, title), element("pre", {}, text)));
   place.querySelector(".notes").replaceChildren(
     ...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
     ...[...view.notes, ...view.grounds].map((text) => element("li", {}, ...coded(text))));

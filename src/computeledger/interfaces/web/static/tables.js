@@ -30,6 +30,37 @@ function widths(one) {
   return element("colgroup", {}, ...shares.map((share) => element("col", { style: `width: ${((100 * share) / whole).toFixed(1)}%` })));
 }
 
+// tables of an answer in a place: one whose columns and rows are called as before takes the new texts, so that a move of a
+// slider builds nothing, and a reader's order, search and folds stay
+export function fill(place, tables, whose, why, others = []) {
+  const before = new Map([...place.children].map((section) => [section.shape, section]));
+  const next = tables.map((one) => {
+    const shape = JSON.stringify([one.title, one.columns, one.rows.map((row) => said(row[0])), one.is_detail, one.key, Boolean(one.note)]);
+    const section = before.get(shape);
+    before.delete(shape);
+    if (section) retext(section, one);
+    return section ?? Object.assign(table(one, whose, why), { shape });
+  });
+  next.push(...others);
+  if (next.length !== place.children.length || next.some((one, i) => one !== place.children[i])) place.replaceChildren(...next);
+}
+
+function retext(section, one) {
+  const { body, given } = section;
+  one.rows.forEach((row, place) => {
+    const shown = given[place].row;
+    shown.classList.toggle("strong", one.strong.includes(place));
+    row.forEach((cell, i) => {
+      const now = JSON.stringify(cell);
+      if (given[place].cells[i] === now) return;
+      given[place].cells[i] = now;
+      shown.cells[i].replaceChildren(...cellParts(cell, one.columns[i].endsWith("#")));
+    });
+  });
+  if (one.note) section.querySelector(".quiet.note").textContent = one.note;
+  body.reorder?.();
+}
+
 // roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
 export function table(one, whose, why) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
@@ -45,11 +76,12 @@ export function table(one, whose, why) {
           one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
   const name = one.title + whose, isMany = one.rows.length > 12; // as long as those that are folded
   const fold = window.foldRows(rows.firstElementChild, name);
-  const note = one.note ? element("p", { class: "quiet" }, one.note) : null;
+  const note = one.note ? element("p", { class: "quiet note" }, one.note) : null;
   const tools = [one.key ? why(one.key, one.title) : null, isMany ? finder(name, body) : null];
-  if (!one.is_detail) return element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), ...tools), rows, fold, note);
-  return element("section", {}, element("details", { class: "detail", open: unfolded.has(name), ontoggle: (event) => { if (event.target.open) unfolded.add(name); else unfolded.delete(name); } },
-    element("summary", {}, element("h2", {}, one.title)), element("div", { class: "table-top" }, ...tools), rows, fold, note));
+  const kept = { body, given: [...body.rows].map((row, place) => ({ row, cells: one.rows[place].map((cell) => JSON.stringify(cell)) })) };
+  if (!one.is_detail) return Object.assign(element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), ...tools), rows, fold, note), kept);
+  return Object.assign(element("section", {}, element("details", { class: "detail", open: unfolded.has(name), ontoggle: (event) => { if (event.target.open) unfolded.add(name); else unfolded.delete(name); } },
+    element("summary", {}, element("h2", {}, one.title)), element("div", { class: "table-top" }, ...tools), rows, fold, note)), kept);
 }
 
 // details that a reader opened stay open as the next answer comes
@@ -84,7 +116,8 @@ function sorting(name, i, isNumeric, body) {
     const turn = turns[(turns.indexOf(head.getAttribute("aria-sort")) + 1) % 3];
     for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
     if (turn) head.setAttribute("aria-sort", turn);
-    body.replaceChildren(...(turn ? ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1) : asGiven));
+    body.reorder = turn && (() => body.replaceChildren(...ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1)));
+    if (turn) body.reorder(); else body.replaceChildren(...asGiven);
   } }, name);
 }
 
