@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
 from computeledger.fields import MOST_SEED, Asked, asked
+
+if TYPE_CHECKING:
+    from computeledger.economics.routing.task import RouteCase
 
 
 @dataclass(frozen=True, kw_only=True)
 class RouteQuestion(Asked):
     """Cost, time and success of a completed task: single models, retries, best of k, and cascades."""
 
-    task: str | None = asked("text", "Models, checks and the task, as TOML.")
+    task: str | RouteCase | None = asked("text", "Models, checks and the task, as TOML.", takes_record=True)
     attempts: str | None = asked(
         "text", "Fit models to attempts: model, task, success, cost; CSV or JSONL.", metavar="F.csv"
     )

@@ -21,9 +21,9 @@ _DASH = "\u2013"
 _STACKED = "\n"
 
 
-def print_view(view: View) -> None:
-    """Print everything but the plots that are not drawn in characters."""
-    out = console()
+def print_view(view: View, out: Console | None = None) -> None:
+    """Print everything but the plots that are not drawn in characters, on the terminal where nothing else is named."""
+    out = out or console()
     if view.title:
         out.print(Text(_plain(view.title), style="bold"))
     if view.asked:

@@ -21,8 +21,9 @@ from computeledger.economics.routing.choice import (
 )
 from computeledger.economics.routing.fit import fit_attempts, read_attempts
 from computeledger.economics.routing.model import Outcome, RouteModel, RouteTask, Step, evaluate_policies
-from computeledger.economics.routing.task import MODEL_RANGE, RouteCase, at, read_route, route_task
+from computeledger.economics.routing.task import MODEL_RANGE, RouteCase, at, read_route, route_of, route_task
 from computeledger.economics.routing.working import route_figures
+from computeledger.facts.reading import Document
 from computeledger.fields import Given
 from computeledger.progress import counted
 from computeledger.questions.answer import Answer, Quantity, from_python
@@ -164,13 +165,15 @@ class RouteCheckAnswer(Answer):
         return document(self.found)
 
 
-def route(question: RouteQuestion | str | Path | None = None, /, **given: Given) -> RouteAnswer | RouteCheckAnswer:
+def route(
+    question: RouteQuestion | str | Path | Mapping[str, Any] | None = None, /, **given: Given
+) -> RouteAnswer | RouteCheckAnswer:
     """Which model, or which order of models, completes a task most cheaply.
 
     Parameters
     ----------
-    question : RouteQuestion, str or Path, optional
-        What is asked, or the path of a task; keywords change single fields.
+    question : RouteQuestion, str, Path or mapping, optional
+        What is asked, the path of a task, or its tables as the file would have them; keywords change single fields.
     **given : str, float or bool
         Fields of :class:`~computeledger.questions.route.RouteQuestion`.
 
@@ -190,9 +193,15 @@ def route(question: RouteQuestion | str | Path | None = None, /, **given: Given)
     >>> answer = route("examples/money/route-support.toml")
     >>> answer.success_fraction.p50 >= answer.least_success_fraction
     True
+    >>> small = {"name": "small", "success": 0.4, "usd_per_attempt": 0.02}
+    >>> route({"model": [small, {"name": "large", "success": 0.8, "usd_per_attempt": 0.3}]}).to_dict()["best"]["policy"]
+    'small x2 checked -> large'
     """
     if isinstance(question, (str, Path)):
         question, given = None, {**given, "task": str(question)}
+    elif isinstance(question, Mapping):
+        case = route_of(Document("the task", "", dict(question), shipped=False), Path(), load_sheet)
+        question, given = None, {**given, "task": case}  # type: ignore[dict-item]
     return from_python(RouteQuestion, answer_route, question, given)
 
 
@@ -282,13 +291,17 @@ def _case(question: RouteQuestion) -> tuple[RouteCase, tuple[dict[str, Any], ...
 
 def _read(question: RouteQuestion) -> tuple[RouteCase, tuple[dict[str, Any], ...]]:
     if question.attempts is None:
-        return read_route(question.task or "", load_sheet), ()
+        return _task(question.task or ""), ()
     fit = fit_attempts(read_attempts(question.attempts, load_sheet), question.seed)
     given = RouteCase(fit.models, RouteTask((RouteModel("any", 0.5, 0.0, 0.0),)))
     if question.task is not None:
-        given = read_route(question.task, load_sheet)
+        given = _task(question.task)
     uncertain = {**given.uncertain, "model_correlation": fit.model_correlation_fraction}
     return replace(given, models=fit.models, difficulty=fit.difficulty, uncertain=uncertain), fit.facts
+
+
+def _task(given: str | RouteCase) -> RouteCase:
+    return read_route(given, load_sheet) if isinstance(given, str) else given
 
 
 def _mixed(by_kind: Mapping[str, Outcome], shares: Mapping[str, float]) -> Outcome:

@@ -1,0 +1,247 @@
+"""Questions as tools: schemas out of the fields that the questions declare, answers as documents and as text."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import computeledger
+from computeledger.errors import InputError, nearest, shown
+from computeledger.fields import Field, Record, fields_of, json_schema
+from computeledger.files import without_user_files
+
+if TYPE_CHECKING:
+    from computeledger.questions.answer import Answer
+
+#: Where the question of each tool is declared; ``computeledger.NAME`` answers it.
+QUESTIONS = {
+    "accuracy": "questions.accuracy:AccuracyQuestion",
+    "allocate": "questions.allocate:AllocateQuestion",
+    "backtest": "questions.frontier:BacktestQuestion",
+    "bill": "questions.prices:BillQuestion",
+    "calibrate": "questions.calibrate:CalibrateQuestion",
+    "claims": "questions.claims:ClaimsQuestion",
+    "compare": "questions.compare:CompareQuestion",
+    "cost": "questions.cost:CostQuestion",
+    "fit": "questions.fit:FitQuestion",
+    "flop_sheet": "questions.frontier:FlopSheetQuestion",
+    "forecast": "questions.frontier:ForecastQuestion",
+    "growth": "questions.frontier:GrowthQuestion",
+    "invert": "questions.invert:InvertQuestion",
+    "labs": "questions.frontier:LabsQuestion",
+    "memory": "questions.memory:MemoryQuestion",
+    "plan": "questions.plan:PlanQuestion",
+    "pretrain": "workloads.questions.pretrain:PretrainQuestion",
+    "price_floor": "questions.prices:PriceFloorQuestion",
+    "price_history": "questions.prices:PriceHistoryQuestion",
+    "price_quality": "questions.prices:QualityQuestion",
+    "reconcile": "questions.reconcile:ReconcileQuestion",
+    "rl": "workloads.questions.rl:RLQuestion",
+    "rl_returns": "questions.rl_returns:RLReturnsQuestion",
+    "route": "questions.route:RouteQuestion",
+    "schedule": "questions.frontier:ScheduleQuestion",
+    "serve": "workloads.questions.serve:ServeQuestion",
+    "sheet": "questions.sheet:SheetQuestion",
+    "simulate_rl": "questions.simulate:SimulateRLQuestion",
+    "simulate_serve": "questions.simulate:SimulateServeQuestion",
+    "sites": "questions.frontier:SitesQuestion",
+    "spread": "questions.frontier:SpreadQuestion",
+    "sweep": "questions.sweep:SweepQuestion",
+    "systems": "questions.frontier:SystemsQuestion",
+    "think": "questions.think:ThinkQuestion",
+    "training_runs": "questions.frontier:RunsQuestion",
+    "validate": "questions.validate:ValidateQuestion",
+}
+#: Fields that write files or start other processes: no tool has them.
+LEFT_OUT = frozenset({"cluster", "csv", "parquet", "workers", "write"})
+_ALSO_LEFT_OUT = {"reconcile": {"calibration"}}
+#: Asks for formula, inputs and source of every figure.
+WORKING = "working"
+_WORDS = {"type": "string", "description": "Words, or their beginnings; several narrow the list."}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What an assistant may call.
+
+    Attributes
+    ----------
+    name : str
+        Of the function of ``computeledger`` that answers.
+    description : str
+        What it answers, in a sentence or two.
+    schema : Mapping
+        JSON Schema of its arguments.
+    answer : Callable
+        Takes the arguments, and gives the answer.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    answer: Callable[[dict[str, Any]], Answer]
+
+
+@functools.cache
+def tools() -> dict[str, Tool]:
+    """Every tool by its name.
+
+    Examples
+    --------
+    >>> found = tools()["serve"]
+    >>> found.description.partition(":")[0], found.schema["required"]
+    ('Serve a model', ['model', 'system'])
+    """
+    asked = {name: _asked(name) for name in QUESTIONS}
+    looked_up = {
+        "guide": "What can be asked, and the command or page that answers it: ask it first where no tool seems to fit.",
+        "search_facts": "Facts about accelerators, systems, models and prices by words, with their sources.",
+    }
+    found = {name: _looked_up(name, said) for name, said in looked_up.items()}
+    return dict(sorted({**asked, **found}.items()))
+
+
+def question_of(name: str) -> type[Record]:
+    """The question of a tool.
+
+    Examples
+    --------
+    >>> question_of("serve").__name__
+    'ServeQuestion'
+    """
+    module, _, record = QUESTIONS[name].partition(":")
+    found: type[Record] = getattr(import_module(f"computeledger.{module}"), record)
+    return found
+
+
+def asked_fields(name: str) -> dict[str, Field]:
+    """Fields of a tool's question, those left out that write files or start processes.
+
+    Examples
+    --------
+    >>> "csv" in asked_fields("compare"), "offers" in asked_fields("compare")
+    (False, True)
+    """
+    left_out = LEFT_OUT | _ALSO_LEFT_OUT.get(name, set())
+    return {key: one for key, one in fields_of(question_of(name)).items() if key not in left_out}
+
+
+def _asked(name: str) -> Tool:
+    question, fields = question_of(name), asked_fields(name)
+    schema = json_schema(question)
+    properties = {key: _also_tables(one, schema["properties"][key]) for key, one in fields.items()}
+    properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of every figure."}
+    schema = {**schema, "properties": properties}
+    return Tool(name, " ".join((question.__doc__ or "").partition("\n\n")[0].split()), schema, _answer(name))
+
+
+def _also_tables(one: Field, schema: dict[str, Any]) -> dict[str, Any]:
+    """A file whose tables may stand in the arguments themselves; of these a plan's have a schema."""
+    if not one.takes_record:
+        return schema
+    from computeledger.economics.plan.keys import json_schema as plan_schema
+
+    said = {"description": f"{schema.pop('description')} Its tables may stand here as an object."}
+    tables = plan_schema() if one.name == "plan" else {"type": "object"}
+    return {**said, "anyOf": [schema, {key: part for key, part in tables.items() if not key.startswith("$")}]}
+
+
+def _answer(name: str) -> Callable[[dict[str, Any]], Answer]:
+    """Call the function that answers; tables of a plan or of offers may stand in the arguments themselves."""
+    fields = asked_fields(name)
+    whole = next((key for key, one in fields.items() if one.takes_record), None)
+
+    def answer(given: dict[str, Any]) -> Answer:
+        unknown = next((key for key in given if key not in fields), None)
+        if unknown is not None:
+            raise InputError(f"{shown(unknown)}: no argument of {name}; {nearest(unknown, fields)}")
+        rest = {key: value for key, value in given.items() if key != whole}
+        first = given.get(whole) if whole else None
+        if isinstance(first, Mapping) and whole == "plan":
+            first = computeledger.read_plan(first)
+        function = getattr(computeledger, name)
+        found: Answer = function(**rest) if first is None else function(first, **rest)
+        return found
+
+    return answer
+
+
+def _looked_up(name: str, description: str) -> Tool:
+    def answer(given: dict[str, Any]) -> Answer:
+        words = given.get("words", "")
+        unknown = next((key for key in given if key != "words"), None)
+        if unknown is not None:
+            raise InputError(f"{shown(unknown)}: no argument of {name}; allowed: words")
+        if not isinstance(words, str):
+            raise InputError(f"words {shown(words)}: expected a text")
+        found: Answer = getattr(computeledger, name)(words)
+        return found
+
+    schema = {
+        "type": "object", "properties": {"words": _WORDS}, "required": ["words"], "additionalProperties": False,
+    }  # fmt: skip
+    return Tool(name, description, schema, answer)
+
+
+def call(name: str, given: Mapping[str, Any], *, has_files: bool = False) -> tuple[dict[str, Any], str]:
+    """Answer a call: the document that ``--json`` prints, and the text that a terminal shows.
+
+    Parameters
+    ----------
+    name : str
+        Of the tool.
+    given : Mapping
+        Its arguments.
+    has_files : bool
+        Whether texts may name files of the user.
+
+    Returns
+    -------
+    tuple of dict and str
+        The document and the text.
+
+    Raises
+    ------
+    InputError
+        One line: what was given, what is allowed, the nearest valid choice.
+
+    Examples
+    --------
+    >>> document, text = call("cost", {"accelerator": "h100-sxm5-80gb"})
+    >>> document["accelerator"] in text or "h100" in text
+    True
+    >>> call("serv", {})
+    Traceback (most recent call last):
+    computeledger.errors.InputError: 'serv': no tool; did you mean 'serve'?
+    """
+    known = tools()
+    if name not in known:
+        raise InputError(f"{shown(name)}: no tool; {nearest(name, known)}")
+    rest = {key: value for key, value in given.items() if value is not None}
+    working = rest.pop(WORKING, False) if name in QUESTIONS else False
+    if not isinstance(working, bool):
+        raise InputError(f"{WORKING} {shown(working)}: expected true or false")
+    with nullcontext() if has_files else without_user_files():
+        answer = known[name].answer(rest)
+        return answer.to_dict(working=working), view_text(answer, working=working)
+
+
+def view_text(answer: Answer, *, working: bool = False) -> str:
+    """An answer as a terminal shows it, without colours.
+
+    Examples
+    --------
+    >>> view_text(computeledger.guide("cached prefix")).count("computeledger") > 0
+    True
+    """
+    from computeledger.interfaces.fitting import Page
+    from computeledger.interfaces.render.terminal import print_view
+
+    out = io.StringIO()
+    print_view(answer.view(working=working), Page(file=out, color_system=None, force_terminal=False))
+    return out.getvalue().rstrip() + "\n"
