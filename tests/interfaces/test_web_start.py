@@ -1,4 +1,4 @@
-"""The start page: what this is, five questions with their answers, how far off they are, and the documentation."""
+"""The start page: what this is, six questions with their answers, how far off they are, and the documentation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_says_what_this_is_and_leads_on(client: TestClient) -> None:
     text = client.get("/").text
     found = _Links(text)
     assert f"<h1>{WHAT}.</h1>" in text
-    assert len(found.lines) == len(EXAMPLES) == 5
+    assert len(found.lines) == len(EXAMPLES) == 6
     assert {f"/{page.name}" for page in PAGES} < set(found.links)
     assert not any(link.startswith(("http://127", "http://localhost")) for link in found.links)
     n = sum(len(published(name, "usual").promised().rows) for name in ("serving", "training", "rl"))

@@ -13,6 +13,7 @@ from computeledger.economics.plan.phases import Carried, Phase, Spent, make_phas
 from computeledger.economics.plan.read import Section, in_plan
 from computeledger.economics.plan.setting import Setting
 from computeledger.errors import InputError
+from computeledger.physics.roofline import Machine
 from computeledger.units import HOUR_S, format_percent
 from computeledger.workloads.questions.serve import ServeQuestion
 from computeledger.workloads.result import Figure, Term
@@ -172,7 +173,8 @@ def model_engine(setting: Setting, stream: Section) -> EngineModel:
     'tp1, batch 184 (searched)'
     """
     result, reader, choice = _engine(setting, stream)
-    return EngineModel(result, reader, choice, _typical_curve(setting, result.scenario))
+    machine = setting.typical if reader is result else without_prompts(setting.typical)
+    return EngineModel(result, reader, choice, _typical_curve(machine, result.scenario))
 
 
 def inference_phase(settings: list[tuple[Setting, Section]], engines: list[EngineModel]) -> Phase:
@@ -351,7 +353,7 @@ def _engine(setting: Setting, stream: Section) -> tuple[ServingResult, ServingRe
     return estimate_serving(at, without_prompts(setting.machine)), reader, f"prompts on {layout}; {label}"
 
 
-def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:
+def _typical_curve(machine: Machine, scenario: ServingScenario) -> PriceOfSpeed:
     """Cost against speed of an engine at the medians of its inputs."""
     typical = replace(
         scenario,
@@ -360,4 +362,4 @@ def _typical_curve(setting: Setting, scenario: ServingScenario) -> PriceOfSpeed:
         cached_tokens=median(scenario.cached_tokens),
         output_tokens=median(scenario.output_tokens),
     )
-    return price_of_speed(typical, setting.typical)
+    return price_of_speed(typical, machine)

@@ -83,7 +83,7 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
         said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
         notes += (lines := _lines(name, color, (said, band), -rows - 1.0))
         rows += len(lines)
-        share = percent(size / whole)
+        share = said if unit == "fraction" else percent(size / whole)
         data.append({
             "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
             "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
@@ -92,7 +92,7 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
         })  # fmt: skip
     if unit == "fraction" and abs(whole - 1) > _UNEVEN:
         rows += 1
-        notes.append(parts.note(f"the bar: shares of the sum of these medians, {percent(whole)}", -rows))
+        notes.append(parts.note(f"the medians add up to {percent(whole)}", -rows))
     layout = parts.layout(
         _LINE_PX * (rows + 2),
         notes,

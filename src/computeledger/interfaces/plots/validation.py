@@ -175,11 +175,7 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
             "marker": {"color": color, "size": 11, "line": {"width": 0}},
             "hovertemplate": f"{plain(name)}: median {p50:.2f}, half within {p25:.2f} – {p75:.2f}<extra></extra>",
         })  # fmt: skip
-        notes.append(
-            parts.note(
-                f"<b>{plain(_elided(name))}</b>   n {len(ratios[name])}, median error {percent(error)}", row + 0.3
-            )
-        )
+        notes.append(parts.note(f"<b>{plain(_elided(name))}</b>   {percent(error)}, n {len(ratios[name])}", row + 0.3))
     axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
     layout = parts.layout(
         max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 56,

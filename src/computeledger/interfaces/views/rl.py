@@ -134,6 +134,10 @@ def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
     return name, shares[name]
 
 
+#: Beta of a pretraining token, by definition.
+_PRETRAINING = 6.0
+
+
 def _context(document: Mapping[str, Any]) -> str:
     """How many tokens are sampled, what idles, and what a token costs beside one of pretraining."""
     if "comparison" in document:
@@ -141,11 +145,21 @@ def _context(document: Mapping[str, Any]) -> str:
     idle_fraction = point(document["idle_fraction"])
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
-    beta = words(point(document["beta_gpu_time"]), "")
+    beta, sampled = point(document["beta_gpu_time"]), words(point(document["tokens"]), "tokens")
+    times = words(beta / _PRETRAINING, "times")
     return (
-        f"{words(point(document['tokens']), 'tokens')} are sampled; {idle} of the GPU-time idles{paced}. Beta in "
-        f"GPU-time is {beta}, where a pretraining token costs 6."
+        f"A sampled token costs {times} the GPU-time of a pretraining token (beta {words(beta, '')}, where that is 6)"
+        f"{_busy(document)}. {sampled} are sampled; {idle} of the GPU-time idles{paced}."
     )
+
+
+def _busy(document: Mapping[str, Any]) -> str:
+    """How much of the peak generation and update reach."""
+    busy = document["phase_utilization_fraction"]
+    if not {"generation", "update"} <= set(busy):
+        return ""
+    generation, update = (percent(point(busy[name])) for name in ("generation", "update"))
+    return f": generation runs at {generation} of the dense bf16 peak, the update at {update}"
 
 
 def _verdict(subject: str, one: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ class Budget:
 
     engines: int = 2
     waiting: int = 32
-    time_s: float = 8.0
+    time_s: float = 20.0
     memory_bytes: int = int(512 * MIB)
     grace_s: float = 0.3
 

@@ -13,7 +13,10 @@ from computeledger.interfaces.web.spec import Page
 _CARRIED = ("model", "system")
 #: Boxes that have another name there, or go along to that page alone.
 _ALSO: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("serve", "compare"): {"system": "1.system", "input-tokens": "input-tokens", "output-tokens": "output-tokens"},
+    ("serve", "compare"): {
+        "system": "1.system",
+        **{name: name for name in ("input-tokens", "output-tokens", "ttft", "tpot", "requests-per-s")},
+    },
     ("serve", "memory"): {"precision": "precision"},
     ("memory", "serve"): {"precision": "precision"},
     ("pretrain", "rl"): {"gpus": "gpus"},

@@ -1,4 +1,4 @@
-"""The start page: what this is, five questions with their answers, how far off answers are, and where to read more."""
+"""The start page: what this is, six questions with their answers, how far off answers are, and where to read more."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class Example:
 
 EXAMPLES = (
     Example("What does it cost to serve DeepSeek-V3?", "serve"),
+    Example("Which hardware serves Llama 3.1 8B for the least?", "compare"),
     Example("What does training Llama 3.1 405B take?", "pretrain", "Llama 3.1 405B on 16K H100"),
     Example("Why is reinforcement learning so expensive?", "rl"),
     Example("What does a price reveal about a model?", "sheet", "DeepSeek-V3 as if it were closed"),

@@ -163,6 +163,42 @@ def sequence_bytes_per_gpu(model: Model, context_tokens: Num, layout: Layout, kv
     return total / layout.pp + own
 
 
+def token_bytes_per_gpu(model: Model, layout: Layout, kv_bytes_per_value: float, after_tokens: Num = 1.0) -> Num:
+    """Cache of one more token of a sequence on each GPU of its rank, without the states that a sequence has once.
+
+    Parameters
+    ----------
+    model : Model
+        What is served.
+    layout : Layout
+        Integer degrees or arrays.
+    kv_bytes_per_value : float
+        Bytes of one cached value [byte].
+    after_tokens : float or ndarray
+        Tokens that are in the cache already; a layer with a full window holds no more [token].
+
+    Returns
+    -------
+    float or ndarray
+        Bytes [byte/token].
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> float(token_bytes_per_gpu(load_model("deepseek-v3"), Layout(tp=8), 2.0))
+    70272.0
+    >>> hybrid = load_model("qwen3.5-397b-a17b")
+    >>> ratio = sequence_bytes_per_gpu(hybrid, 1.0, Layout(), 2.0) / token_bytes_per_gpu(hybrid, Layout(), 2.0)
+    >>> bool(ratio > 1000)
+    True
+    """
+    before, after = (
+        sequence_bytes_per_gpu(model, tokens, layout, kv_bytes_per_value)
+        for tokens in (after_tokens, after_tokens + 1.0)
+    )
+    return after - before
+
+
 def cache_bytes_per_gpu(system: System, weights_bytes: Num, held: Held, load: Num, buffers: Buffers) -> Num:
     """Memory that a serving engine gives to the KV cache.
 

@@ -20,7 +20,7 @@ from computeledger.physics.calibration.serving import DEFAULT_TUNING
 from computeledger.physics.parallelism import Layout, check_layout, parse_layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.serving.limit import ratio_above_limit
-from computeledger.physics.serving.memory import sequence_bytes_per_gpu, weights_bytes_per_gpu
+from computeledger.physics.serving.memory import token_bytes_per_gpu, weights_bytes_per_gpu
 from computeledger.physics.transformer import n_params_active
 from computeledger.physics.weights import precision_of, weight_counts
 from computeledger.units import format_si
@@ -109,7 +109,7 @@ class AskedDeployment:
         """
         if batch != 1:  # prompts of others join the steps
             return input_tokens
-        each = sequence_bytes_per_gpu(self.model, 1.0, Layout(), PRECISION_BYTES[self.precision.kv])
+        each = token_bytes_per_gpu(self.model, Layout(), PRECISION_BYTES[self.precision.kv])
         share = n_params_active(self.model) / sum(weight_counts(self.model).values())
         read = _SMALL_CACHE * share * _weights_bytes(self.model, self.precision)
         return max(input_tokens, read / float(each)) if each else input_tokens

@@ -25,7 +25,7 @@ from computeledger.physics.serving.batching import added_s, expected_busiest, he
 from computeledger.physics.serving.drafting import drafting
 from computeledger.physics.serving.encoding import encoding
 from computeledger.physics.serving.limit import above_limit_s
-from computeledger.physics.serving.memory import ServingMemory, sequence_bytes_per_gpu, serving_memory
+from computeledger.physics.serving.memory import ServingMemory, serving_memory, token_bytes_per_gpu
 from computeledger.physics.serving.offload import offloaded
 from computeledger.physics.serving.operations import Step, decode_pass, one_pass, passes, prefill
 from computeledger.units import HOUR_S, TOKENS_PER_MTOK
@@ -97,7 +97,8 @@ class ServingResult(Displayed):
         one, ranks = self.scenario, self.scenario.layout.dp * self.scenario.layout.pp
         if self.machine.system.is_one_machine:
             return self.cached_attended_s
-        entry = sequence_bytes_per_gpu(one.model, 1.0, one.layout, PRECISION_BYTES[one.precision.kv])
+        before = np.maximum(one.cached_tokens, 1.0)
+        entry = token_bytes_per_gpu(one.model, one.layout, PRECISION_BYTES[one.precision.kv], before)
         return self.cached_attended_s + entry / self.machine.scale_out_bytes_per_s / ranks
 
     def ttft_statistic_s(self, statistic: str) -> Num:

@@ -170,7 +170,7 @@ def _on_serve(offer: Offer) -> str:
 PAGE = Page(
     "compare",
     "Offers",
-    "Which offer serves this load within this promise for the least, and how sure is that?",
+    "Which hardware or offer serves this load within its latency limits for the least, and how sure is that?",
     _CONTROLS,
     _answer,
     _view,

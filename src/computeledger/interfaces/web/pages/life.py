@@ -112,7 +112,7 @@ def _dropped(dropped: tuple[str, ...]) -> tuple[str, ...]:
 PAGE = Page(
     "life",
     "Life",
-    "What does a model's whole life cost, and which ledger takes it?",
+    "What does a model cost over its life, and where does it go?",
     _CONTROLS,
     _answer,
     _view,

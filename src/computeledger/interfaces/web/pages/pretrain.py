@@ -52,7 +52,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 
 PAGE = Page(
-    "pretrain", "Pretrain", "How long does a training run take, what binds it, and what does it cost?", _CONTROLS,
+    "pretrain", "Pretrain", "How long does a training run take, what does it cost, what is the bottleneck?", _CONTROLS,
     _answer,
     presets={
         "DeepSeek-V3 as published": {},

@@ -42,7 +42,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 
 PAGE = Page(
-    "prices", "Prices", "What do prices reveal of the model behind them, and what does quality cost?", _CONTROLS,
+    "prices", "Prices", "What do prices reveal about the model behind them, and what does quality cost?", _CONTROLS,
     _answer,
     presets={
         "$3 in, $15 out": {},

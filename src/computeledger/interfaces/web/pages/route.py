@@ -86,7 +86,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 
 PAGE = Page(
-    "route", "Route", "Which model finishes a task most cheaply, and when is the cheap token the dear task?", _CONTROLS,
+    "route", "Route", "Which model, or cascade of models, completes a task for the least money?", _CONTROLS,
     _answer,
     presets={
         "A cheap one, a strong one, a person": {},

@@ -446,20 +446,25 @@ function versus(one, other) {
 
 
 // what stands below a picture
-const below = () => [scenarioWords(given, typed), `Compute Ledger ${given.version}: ${location.origin}${address()}`];
+const below = () => [scenarioWords(given, typed),
+  ...(latest?.view.evidence ? [`Is it right? ${latest.view.evidence.text.replaceAll("`", "")}`] : []),
+  `Compute Ledger ${given.version}, ${new Date().toISOString().slice(0, 10)}: ${latest?.view.command ?? ""}`, `${location.origin}${address()}`];
 
 // a frame for another page that shows one figure alone
 const embed = (plot, query) => element("button", { type: "button", class: "quiet", "aria-label": `embed ${plot.title}`, onclick: async (event) => {
   const button = event.currentTarget;
   const frame = element("iframe", { src: `${location.origin}/figure/${given.page}/${plot.name}?${query()}`, title: plot.title, width: "100%", height: plot.figure.layout.height + 250,
     style: "border:0", loading: "lazy", sandbox: "allow-scripts allow-same-origin allow-popups" });
-  await copy(frame.outerHTML, "frame for a page");
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Embed"; }, 2000);
+  await copy(frame.outerHTML, "frame for a page", button);
 } }, "Embed");
 
-async function copy(text, what) {
-  try { await navigator.clipboard.writeText(text); say(`${what} copied`); } catch { say(`${what}: ${text}`); }
+async function copy(text, what, button) {
+  try { await navigator.clipboard.writeText(text); } catch { say(`${what}: ${text}`); return; }
+  say(`${what} copied`);
+  if (button.dataset.said) return;
+  button.dataset.said = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = button.dataset.said; delete button.dataset.said; }, 2000);
 }
 
 // ---- events ----
@@ -516,8 +521,8 @@ for (const slot of slots) slot.querySelector(".remove").addEventListener("click"
 byId("read")?.addEventListener("click", readPasted);
 document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (isExplaining()) closeWorking(); else if (sheet.isOpen()) sheet.close(); else if (isTouring()) endTour(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
-byId("link").addEventListener("click", () => copy(location.origin + address(), "link"));
-byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command"));
+byId("link").addEventListener("click", () => copy(location.origin + address(), "link", byId("link")));
+byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command", byId("copy-command")));
 byId("first-steps").addEventListener("click", startTour);
 byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {

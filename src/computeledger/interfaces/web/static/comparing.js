@@ -32,7 +32,7 @@ export function differences(controls, scenarios) {
   const said = (one, { read, view }) => {
     const text = read(one.name);
     if (one.kind === "switch") return text === "on" ? "on" : "off";
-    if (text) return `${shown(text)}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`;
+    if (text) return `${shown(text)}${one.unit && one.kind === "number" && /^[\d.,]+$/.test(text) ? ` ${one.unit}` : ""}`;
     return view.resolved[one.name] ? `${view.resolved[one.name]} (${one.blank || "chosen"})` : one.blank || "none";
   };
   const rows = controls.filter((one) => new Set(scenarios.map(({ read }) => read(one.name))).size > 1 && scenarios.some((each) => takesPart(one, each.read)))

@@ -147,6 +147,8 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
       return mark(active < 0 ? (step > 0 ? 0 : n - 1) : (active + step + n) % n);
     }
     if (isOpen && event.key === "Enter" && list.children[active]) { event.preventDefault(); event.stopPropagation(); return pick(list.children[active].dataset.value); }
+    const only = isOpen && event.key === "Enter" && n === 1 && !/^[\d.]+[BT]/i.test(own.value.trim()) ? list.firstElementChild : null;
+    if (only) { event.preventDefault(); event.stopPropagation(); return pick(only.dataset.value); }
     if (event.key === "Enter" || event.key === "Tab") return close();
     if (isOpen && event.key === "Escape") { event.preventDefault(); event.stopPropagation(); own.value = before; close(); }
   }, true);

@@ -74,7 +74,9 @@ export function keptScenarios({ page, place, present, compared, compare, open })
 
   function show() {
     const linked = compared().filter((one) => one.name && !kept.some((each) => written(each) === written(one)));
-    list.replaceChildren(...[...kept, ...linked].map(row));
+    const now = JSON.stringify([kept, linked, compared(), kept.indexOf(renamed)]);
+    if (list.dataset.drawn !== now) list.replaceChildren(...[...kept, ...linked].map(row)); // a tap on what is redrawn is lost
+    list.dataset.drawn = now;
     place.querySelector("summary span").textContent = kept.length ? ` (${kept.length})` : "";
     hint.textContent = compared().length >= MOST_COMPARED ? `${MOST_COMPARED} are compared at once; uncheck one to check another.`
       : kept.length + linked.length ? "Those checked are compared with the present one, here and in the link. They are kept in this browser." : "Kept in this browser, by name.";

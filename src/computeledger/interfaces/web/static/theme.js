@@ -7,7 +7,7 @@ export function dress(changed) {
   const button = document.getElementById("theme");
   const wear = (name) => {
     root.dataset.theme = name;
-    button.setAttribute("aria-pressed", String(name === "dark"));
+    button.textContent = name === "dark" ? "Light" : "Dark"; // what it leads to
     changed();
   };
   const kept = localStorage.getItem("theme");

@@ -9,7 +9,7 @@ from computeledger.facts.editions import load_tiers
 from computeledger.facts.schema import PRECISION_BYTES, System
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine
-from computeledger.physics.serving.memory import sequence_bytes_per_gpu
+from computeledger.physics.serving.memory import token_bytes_per_gpu
 from computeledger.physics.serving.offload import LINK_BYTES_PER_S
 from computeledger.questions.grounds import fact_document
 from computeledger.simulation.prefix_cache import Tier
@@ -64,7 +64,7 @@ def cache_tiers(scenario: ServingScenario, machine: Machine, question: Conversin
     999450
     """
     layout, size = scenario.layout, PRECISION_BYTES[scenario.precision.kv]
-    per_gpu = float(sequence_bytes_per_gpu(scenario.model, 1.0, layout, size))
+    per_gpu = float(token_bytes_per_gpu(scenario.model, layout, size))
     kept = per_gpu * float(layout.tp * layout.pp)  # as an engine keeps it: what GPUs hold twice is kept twice
     link = host_link_bytes_per_s(machine)
     flash = float(load_tiers().tiers[FLASH].read_bytes_per_s.value) * DEVICES_PER_GPU.get(FLASH, 1.0)
@@ -74,7 +74,7 @@ def cache_tiers(scenario: ServingScenario, machine: Machine, question: Conversin
     if question.ssd_cache is not None:
         out.append(Tier("ssd", int(question.ssd_cache / kept), per_gpu / min(link, flash)))
     if question.pool_cache is not None:
-        once = float(sequence_bytes_per_gpu(scenario.model, 1.0, Layout(), size))
+        once = float(token_bytes_per_gpu(scenario.model, Layout(), size))
         nic = float(machine.scale_out_bytes_per_s)
         out.append(Tier("pool", int(question.pool_cache / once), per_gpu / nic, is_shared=True))
     return tuple(out)
