@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -33,6 +34,10 @@ def test_three_scenarios_are_kept_compared_and_shared(visit: Any) -> None:
     assert page.locator("#kept li .by").all_inner_texts() == ["Four", "Sixteen", "Sixty-four"]
     pressed(page, "#kept li input")
     assert page.locator("#pinned h2").first.inner_text() == "Four"
+    changes = page.locator("#differs td[data-name=change]").all_inner_texts()
+    assert changes[0] == "" and re.fullmatch(
+        r"\u2212\d+\u00a0%", changes[1]
+    )  # the box, then the speed of a larger batch
     pressed(page, "#kept li input", 1)
     assert not page.locator("#pinned").is_visible()
     rows = {row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in
@@ -41,6 +46,7 @@ def test_three_scenarios_are_kept_compared_and_shared(visit: Any) -> None:
     assert rows["Batch"] == ["64", "4", "16"]
     assert rows["Output"][0].split("\n")[0] == page.locator("#now .tiles .value").nth(1).inner_text()
     assert len(set(rows["Speed for one user"])) == len(set(rows["Output"])) == 3
+    page.wait_for_function("document.querySelector('#now [data-plot=pareto] .canvas').data")
     names = "document.querySelector('#now [data-plot=pareto] .canvas').data.map((one) => one.name)"
     assert {"Four", "Sixteen"} <= set(page.evaluate(names))
     assert issues(page, ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")) == []

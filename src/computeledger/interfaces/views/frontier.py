@@ -551,18 +551,16 @@ def system_sentence(document: Document) -> str:
     trains = document["trains"]
     run, given = trains["dense"], format_percent(trains["utilization_fraction"])
     size, tokens = show(point(run["n_params_active"]), ""), show(point(run["tokens"]), "tokens")
-    work, months = show(point(run["flop"]), "FLOP"), f"{trains['months']:.3g} months"
-    asked = f"{work}, {months} of the bf16 peak at {given}, make a dense model of {size} parameters on {tokens}"
+    asked = f"That is a dense model of {size} parameters on {tokens}"
     row = _critical_row(run)
     if row["problem"]:
         return f"{asked}; the operation model finds no step: {row['problem']}"
     busy, stops = step_months(row)
-    stopped = f"{stops} with stops" if stops[0].isdigit() else f"with stops it {stops}"
-    others = [step_months(one)[0] for one in run["batches"] if not one["problem"]]
-    ends = f" ({others[-1]} to {others[0]} over that batch's interval)" if len(others) > 1 else ""
+    stopped = f"{stops} with them" if stops[0].isdigit() else f"with them it {stops}"
     return (
-        f"{asked}. By the operation model, at the critical batch, it runs at {format_percent(row['mfu_fraction'])} MFU "
-        f"and takes {busy} months without a stop{ends}, {stopped}"
+        f"{asked}. {given} of the peak is what was asked; the operation model reaches an MFU of "
+        f"{format_percent(row['mfu_fraction'])} at the critical batch, so that the run takes {busy} months without "
+        f"failures and {stopped}"
     )
 
 

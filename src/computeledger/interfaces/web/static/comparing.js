@@ -26,6 +26,15 @@ export function overlay(view, others) {
 
 const cell = (text, below = "") => ({ text, below, details: "", href: "", share: null, id: "" });
 
+// how far this scenario's figure is from the other's
+function change(own, other) {
+  if (!own || !other || own.value === null || !(other.value > 0)) return "";
+  const ratio = own.value / other.value, percent = 100 * (ratio - 1);
+  if (Math.abs(percent) < 0.05) return "none";
+  if (ratio >= 2) return `${ratio.toPrecision(2)} times`;
+  return `${percent > 0 ? "+" : "\u2212"}${Math.abs(percent).toPrecision(2)}\u00a0%`;
+}
+
 // rows of the boxes that differ, in words, then those of the figures; scenarios are { name, read, view }
 export function differences(controls, scenarios) {
   const labels = controls.map((one) => one.label);
@@ -38,11 +47,12 @@ export function differences(controls, scenarios) {
   const rows = controls.filter((one) => new Set(scenarios.map(({ read }) => read(one.name))).size > 1 && scenarios.some((each) => takesPart(one, each.read)))
     .map((one) => [labels.filter((label) => label === one.label).length > 1 && one.group ? `${one.group}: ${one.label}` : one.label,
       ...scenarios.map((each) => cell(said(one, each)))]);
-  const [first] = scenarios;
-  const figures = first.view.tiles.map((tile) => [tile.label, ...scenarios.map(({ view }) => {
-    const own = view.tiles.find((one) => one.label === tile.label);
-    return own ? cell(own.text, own.band) : cell("\u2013");
-  })]);
-  return { title: "What differs", columns: ["", ...scenarios.map(({ name }) => name)], rows: [...rows, ...figures], key: "", strong: [], is_sortable: false,
+  const [first] = scenarios, isPair = scenarios.length === 2;
+  const figures = first.view.tiles.map((tile) => {
+    const each = scenarios.map(({ view }) => view.tiles.find((one) => one.label === tile.label));
+    return [tile.label, ...each.map((own) => (own ? cell(own.text, own.band) : cell("\u2013"))), ...(isPair ? [change(...each)] : [])];
+  });
+  if (isPair) for (const row of rows) row.push("");
+  return { title: "What differs", columns: ["", ...scenarios.map(({ name }) => name), ...(isPair ? ["change"] : [])], rows: [...rows, ...figures], key: "", strong: [], is_sortable: false,
     note: rows.length ? "" : "The boxes of these scenarios say the same." };
 }
