@@ -36,7 +36,9 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     found = answer.to_dict()
     active = found["n_params_active"]
     against = found["conflicts"]
-    said = f"In conflict with the others: {', '.join(against)}." if against else "No clue contradicts the others."
+    weakest = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
+    least = f"{weakest['clue']} agrees least, at {percent(weakest['agreement_probability'])}"
+    said = f"In conflict with the others: {', '.join(against)}." if against else f"No clue is in conflict; {least}."
     size = f"about {words(point(active), 'params')} active parameters"
     caption = (
         "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "

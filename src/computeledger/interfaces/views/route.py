@@ -72,7 +72,7 @@ def _failing(document: Mapping[str, Any]) -> str:
     if given:
         part, whole = (words(best[name], "USD") for name in ("failure_usd_per_task", "usd_per_task"))
         return f"{share} of the tasks at {words(given, 'USD')} each: {part} of the {whole} that a task costs"
-    return f"{share} of the tasks; it costs nothing besides its tries unless failure_usd says what"
+    return f"{share} of the tasks; it costs nothing besides its tries unless the cost of a failure is stated"
 
 
 def _sentence(text: str) -> str:

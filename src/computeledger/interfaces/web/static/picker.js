@@ -18,7 +18,8 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
     const lower = name.toLowerCase(), all = [lower, ...aliases.map((one) => one.toLowerCase())];
     if (!asked) return 0;
     if (lower.startsWith(asked)) return 0;
-    if (lower.split("/").at(-1).replace(/^meta-/, "").startsWith(asked)) return 1;
+    const own = lower.split("/").at(-1).replace(/^meta-/, "");
+    if (own.startsWith(asked)) return /^[\w.]/.test(own.slice(asked.length)) ? 1.5 : 1; // qwen3 is Qwen3-8B before Qwen3.5
     const parts = words(asked), begins = (text) => parts.every((part) => words(text).some((word) => word.startsWith(part)));
     if (begins(lower)) return 2;
     if (all.some((text) => parts.every((part) => text.includes(part)))) return begins(all.join(" ")) ? 3 : 4;
@@ -54,6 +55,7 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
     if (control.list === "models") hint.textContent += `${hint.textContent && " "}Sizes work too (70B, 100B-A10B), and a config.json that is pasted or dropped on the box.`;
     opener.hidden = control.list !== "models";
     mark(held ? ranked.findIndex(([, name]) => name === held) : -1);
+    if (!asked) list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "center" });
     place();
   }
 
