@@ -351,6 +351,7 @@ def test_the_keyboard_is_enough(visit: Any) -> None:
 def test_the_focus_stays_when_an_answer_comes(visit: Any) -> None:
     """What had it is made anew with the next answer: a table, the button above it, and Stop, which goes."""
     page = visit("/serve?layout=tp8&batch=16")
+    page.locator("#now .tables .detail > summary").first.click()
     for place, kind in enumerate((".scroll", ".why")):
         inside = page.locator(f"#now .tables {kind}").first
         wanted = f"#now .tables {kind}[aria-label='{inside.get_attribute('aria-label')}']"

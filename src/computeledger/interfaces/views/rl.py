@@ -134,10 +134,6 @@ def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
     return name, shares[name]
 
 
-#: Beta of a pretraining token, by definition.
-_PRETRAINING = 6.0
-
-
 def _context(document: Mapping[str, Any]) -> str:
     """How many tokens are sampled, what idles, and what a token costs beside one of pretraining."""
     if "comparison" in document:
@@ -145,11 +141,10 @@ def _context(document: Mapping[str, Any]) -> str:
     idle_fraction = point(document["idle_fraction"])
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
-    beta, sampled = point(document["beta_gpu_time"]), words(point(document["tokens"]), "tokens")
-    times = words(beta / _PRETRAINING, "times")
+    beta, sampled = (words(point(document[name]), unit) for name, unit in (("beta_gpu_time", ""), ("tokens", "tokens")))
     return (
-        f"A sampled token costs {times} the GPU-time of a pretraining token (beta {words(beta, '')}, where that is 6)"
-        f"{_busy(document)}. {sampled} are sampled; {idle} of the GPU-time idles{paced}."
+        f"In GPU-time a sampled token costs {beta} where a pretraining token costs 6 (beta){_busy(document)}. "
+        f"{sampled} are sampled; {idle} of the GPU-time idles{paced}."
     )
 
 

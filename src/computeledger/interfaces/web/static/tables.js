@@ -42,7 +42,8 @@ export function fill(place, tables, whose, why, others = []) {
     return section ?? Object.assign(table(one, whose, why), { shape });
   });
   next.push(...others);
-  if (next.length !== place.children.length || next.some((one, i) => one !== place.children[i])) place.replaceChildren(...next);
+  for (const one of [...place.children]) if (!next.includes(one)) one.remove();
+  next.forEach((one, i) => { if (place.children[i] !== one) place.insertBefore(one, place.children[i] ?? null); }); // one that stays keeps the focus
 }
 
 function retext(section, one) {
