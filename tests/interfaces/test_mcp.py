@@ -227,7 +227,7 @@ def test_over_http_on_this_machine() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "computeledger", "mcp", "--http", str(port)]
+    command = [sys.executable, "-m", "computeledger", "mcp", "--port", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     async def ask() -> None:

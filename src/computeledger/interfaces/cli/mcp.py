@@ -8,13 +8,13 @@ from computeledger.errors import InputError
 
 
 @click.command()
-@click.option("--http", "port", type=int, metavar="PORT", help="Serve over HTTP at 127.0.0.1:PORT/mcp in place of "
+@click.option("--port", type=int, metavar="PORT", help="Serve over HTTP at 127.0.0.1:PORT/mcp in place of "
               "standard input and output.")  # fmt: skip
 @click.option("--files", "has_files", is_flag=True, help="Let arguments name files of this machine, to be read.")
 def mcp(port: int | None, has_files: bool) -> None:
     """Every question as a tool of an assistant, over the Model Context Protocol."""
     if port is not None and not 1 <= port <= 65535:
-        raise InputError(f"--http {port}: from 1 to 65535")
+        raise InputError(f"--port {port}: from 1 to 65535")
     try:
         import mcp as _  # noqa: F401 - absent without the extra, and then said plainly
     except ImportError:

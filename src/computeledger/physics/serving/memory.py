@@ -180,7 +180,7 @@ def token_bytes_per_gpu(model: Model, layout: Layout, kv_bytes_per_value: float,
     Returns
     -------
     float or ndarray
-        Bytes [byte/token].
+        Bytes [byte].
 
     Examples
     --------
