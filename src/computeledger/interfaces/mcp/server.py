@@ -47,8 +47,8 @@ def server(*, has_files: bool = False) -> Server[Any]:
 
     Examples
     --------
-    >>> server().name
-    'computeledger'
+    >>> "Quote intervals" in (server().instructions or "")
+    True
     """
     turn = anyio.Semaphore(AT_ONCE)
 
@@ -57,7 +57,7 @@ def server(*, has_files: bool = False) -> Server[Any]:
         tell = None if token is None else partial(context.session.send_progress_notification, token)
         async with turn:
             try:
-                document, text = await _worked_out(asked.name, asked.arguments or {}, has_files, tell)
+                document, text = await _in_thread(asked.name, asked.arguments or {}, has_files, tell)
             except ComputeLedgerError as error:
                 return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=document)
@@ -75,7 +75,7 @@ def server(*, has_files: bool = False) -> Server[Any]:
     )
 
 
-async def _worked_out(name: str, given: Mapping[str, Any], has_files: bool, tell: Any) -> tuple[dict[str, Any], str]:
+async def _in_thread(name: str, given: Mapping[str, Any], has_files: bool, tell: Any) -> tuple[dict[str, Any], str]:
     """Work an answer out in a thread; who stops waiting stops the work."""
     progress = Progress()
 
@@ -91,7 +91,7 @@ async def _worked_out(name: str, given: Mapping[str, Any], has_files: bool, tell
 
     async with anyio.create_task_group() as group:
         if tell is not None:
-            group.start_soon(_told, progress, tell)
+            group.start_soon(_report_progress, progress, tell)
         try:
             found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         finally:
@@ -102,7 +102,7 @@ async def _worked_out(name: str, given: Mapping[str, Any], has_files: bool, tell
     return found
 
 
-async def _told(progress: Progress, tell: Any) -> None:
+async def _report_progress(progress: Progress, tell: Any) -> None:
     said = -1
     while True:
         await anyio.sleep(TELLS_S)

@@ -97,12 +97,12 @@ def tools() -> dict[str, Tool]:
     >>> found.description.partition(":")[0], found.schema["required"]
     ('Serve a model', ['model', 'system'])
     """
-    asked = {name: _asked(name) for name in QUESTIONS}
+    asked = {name: _question_tool(name) for name in QUESTIONS}
     looked_up = {
         "guide": "What can be asked, and the command or page that answers it: ask it first where no tool seems to fit.",
         "search_facts": "Facts about accelerators, systems, models and prices by words, with their sources.",
     }
-    found = {name: _looked_up(name, said) for name, said in looked_up.items()}
+    found = {name: _lookup_tool(name, said) for name, said in looked_up.items()}
     return dict(sorted({**asked, **found}.items()))
 
 
@@ -111,8 +111,8 @@ def question_of(name: str) -> type[Record]:
 
     Examples
     --------
-    >>> question_of("serve").__name__
-    'ServeQuestion'
+    >>> fields_of(question_of("serve"))["tpot"].dimension
+    's'
     """
     module, _, record = QUESTIONS[name].partition(":")
     found: type[Record] = getattr(import_module(f"computeledger.{module}"), record)
@@ -131,16 +131,16 @@ def asked_fields(name: str) -> dict[str, Field]:
     return {key: one for key, one in fields_of(question_of(name)).items() if key not in left_out}
 
 
-def _asked(name: str) -> Tool:
+def _question_tool(name: str) -> Tool:
     question, fields = question_of(name), asked_fields(name)
     schema = json_schema(question)
-    properties = {key: _also_tables(one, schema["properties"][key]) for key, one in fields.items()}
+    properties = {key: _or_tables(one, schema["properties"][key]) for key, one in fields.items()}
     properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of every figure."}
     schema = {**schema, "properties": properties}
-    return Tool(name, " ".join((question.__doc__ or "").partition("\n\n")[0].split()), schema, _answer(name))
+    return Tool(name, " ".join((question.__doc__ or "").partition("\n\n")[0].split()), schema, _caller(name))
 
 
-def _also_tables(one: Field, schema: dict[str, Any]) -> dict[str, Any]:
+def _or_tables(one: Field, schema: dict[str, Any]) -> dict[str, Any]:
     """A file whose tables may stand in the arguments themselves; of these a plan's have a schema."""
     if not one.takes_record:
         return schema
@@ -151,7 +151,7 @@ def _also_tables(one: Field, schema: dict[str, Any]) -> dict[str, Any]:
     return {**said, "anyOf": [schema, {key: part for key, part in tables.items() if not key.startswith("$")}]}
 
 
-def _answer(name: str) -> Callable[[dict[str, Any]], Answer]:
+def _caller(name: str) -> Callable[[dict[str, Any]], Answer]:
     """Call the function that answers; tables of a plan or of offers may stand in the arguments themselves."""
     fields = asked_fields(name)
     whole = next((key for key, one in fields.items() if one.takes_record), None)
@@ -171,7 +171,7 @@ def _answer(name: str) -> Callable[[dict[str, Any]], Answer]:
     return answer
 
 
-def _looked_up(name: str, description: str) -> Tool:
+def _lookup_tool(name: str, description: str) -> Tool:
     def answer(given: dict[str, Any]) -> Answer:
         words = given.get("words", "")
         unknown = next((key for key in given if key != "words"), None)

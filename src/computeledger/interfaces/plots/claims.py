@@ -65,7 +65,7 @@ def _fitting(n: int, said: str, share: float) -> str:
 
 
 def ratio_of(claim: Claim) -> tuple[float, float, float] | None:
-    """Recomputed over said at the low end, in the middle and at the high end; as stated, where a condition was put.
+    """Recomputed over said at the low end, at the geometric mean and at the high end; with a condition, as stated.
 
     Examples
     --------
