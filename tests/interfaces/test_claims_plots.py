@@ -8,7 +8,8 @@ import pytest
 
 import computeledger as cl
 from computeledger.interfaces.plots import palette
-from computeledger.interfaces.plots.claims import ratio_of, ratios_figure, tally_figure
+from computeledger.interfaces.plots.claims import ratios_figure, tally_figure
+from computeledger.questions.answers.claims import ratio_of
 from computeledger.validation.claims.check import Verdict
 
 CLAIMS = cl.claims().to_dict()["claims"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
+from computeledger.questions.answers.claims import ratio_of
 
 Claim = Mapping[str, Any]
 _BAR_PX, _ROW_PX = 44, 36
@@ -62,23 +63,6 @@ def tally_figure(claims: Sequence[tuple[str, str]], kinds: Mapping[str, tuple[st
 def _fitting(n: int, said: str, share: float) -> str:
     """What of a number and its word a segment has room for, on a phone too."""
     return next((text for text in (f"{n} {said}", str(n)) if n and share > _CHARACTER * len(text)), "")
-
-
-def ratio_of(claim: Claim) -> tuple[float, float, float] | None:
-    """Recomputed over said at the low end, at the geometric mean and at the high end; with a condition, as stated.
-
-    Examples
-    --------
-    >>> claim = {"verdict": "fails", "claimed": 2.0, "recomputed": [2.0, 8.0], "recomputed_as_stated": None}
-    >>> ratio_of(claim)
-    (1.0, 2.0, 4.0)
-    """
-    found = claim["recomputed"] if claim["recomputed_as_stated"] is None else claim["recomputed_as_stated"]
-    sides = [value if isinstance(value, list) else [value, value] for value in (claim["claimed"], found)]
-    if any(end is None or end <= 0 for side in sides for end in side):
-        return None
-    low, high = sorted(end / said for said, end in zip(*sides, strict=True))
-    return low, math.sqrt(low * high), high
 
 
 def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:

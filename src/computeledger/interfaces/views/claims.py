@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots.claims import ratio_of, ratios_figure, tally_figure
+from computeledger.interfaces.plots.claims import ratios_figure, tally_figure
 from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, VERDICTS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
+from computeledger.questions.answers.claims import ratio_of
 from computeledger.questions.wording import headline_words, joined
 from computeledger.sources import load_sources
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_percent, format_si, format_usd

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -136,3 +137,30 @@ def _facts(evaluated: Iterable[Evaluated]) -> list[dict[str, Any]]:
     """Published numbers behind a claim, each with its source."""
     facts = {reference: asdict(fact) for one in evaluated for reference, fact in one.facts.items()}
     return [{"name": name, **{key: fact[key] for key in _OF_A_FACT}} for name, fact in facts.items()]
+
+
+def ratio_of(claim: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """Recomputed over said at the low end, at the geometric mean and at the high end; with a condition, as stated.
+
+    Parameters
+    ----------
+    claim : Mapping
+        As :meth:`ClaimsAnswer.to_dict` has it.
+
+    Returns
+    -------
+    tuple of float or None
+        None where a side has no number above 0 [-].
+
+    Examples
+    --------
+    >>> claim = {"verdict": "fails", "claimed": 2.0, "recomputed": [2.0, 8.0], "recomputed_as_stated": None}
+    >>> ratio_of(claim)
+    (1.0, 2.0, 4.0)
+    """
+    found = claim["recomputed"] if claim["recomputed_as_stated"] is None else claim["recomputed_as_stated"]
+    sides = [value if isinstance(value, list) else [value, value] for value in (claim["claimed"], found)]
+    if any(end is None or end <= 0 for side in sides for end in side):
+        return None
+    low, high = sorted(end / said for said, end in zip(*sides, strict=True))
+    return low, math.sqrt(low * high), high
