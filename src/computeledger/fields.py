@@ -75,7 +75,10 @@ _R = TypeVar("_R", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a question."""
+    """One field of a question.
+
+    ``inverse`` is a dimension whose values may be given in place of its own: ``30 tokens/s`` for a time per token.
+    """
 
     name: str
     dimension: str
@@ -100,6 +103,7 @@ class Field:
     takes_record: bool = False
     takes_quantile: bool = False
     takes_spread: bool = False
+    inverse: str = ""
     words: tuple[str, ...] = ()
     example: str = ""
 
@@ -303,7 +307,6 @@ def _text(one: Field, given: Given, spelt: str) -> Any:
 
 def _number(one: Field, given: Given, spelt: str) -> Any:
     from computeledger.arrays import Range
-    from computeledger.units import parse_quantity
 
     if one.takes_quantile and (isinstance(given, Promise) or _QUANTILE.match(str(given))):
         return _promise(one, given, spelt)
@@ -317,10 +320,7 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
     if one.dimension == WHOLE and one.least > 1 and isinstance(given, str) and re.fullmatch(r"-\d+", given.strip()):
         value = float(given)  # not the sign is wrong: the message names both bounds
     elif isinstance(given, str):
-        try:
-            value = parse_quantity(given, "count" if one.dimension == WHOLE else one.dimension, one.unit)
-        except InputError as error:
-            raise QuantityError(f"{spelt} {error}") from None
+        value = _parsed(one, given, spelt)
     if one.dimension == WHOLE:
         return _whole(one, value, spelt)
     if one.is_single and isinstance(value, Range):
@@ -331,6 +331,24 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
                 f"{spelt} {end:g}: {problem}" if not isinstance(given, str) else f"{spelt} {shown(given)}: {problem}"
             )
     return value if isinstance(value, Range) else float(value)
+
+
+def _parsed(one: Field, given: str, spelt: str) -> Any:
+    """A number or a range from a text, which may be a rate where the field takes the inverse of one."""
+    from computeledger.arrays import Range
+    from computeledger.units import parse_quantity
+
+    is_rate = bool(one.inverse) and given.rstrip().endswith("/s")
+    dimension = "count" if one.dimension == WHOLE else one.inverse if is_rate else one.dimension
+    try:
+        value = parse_quantity(given, dimension, None if is_rate else one.unit)
+    except InputError as error:
+        raise QuantityError(f"{spelt} {error}") from None
+    if not is_rate:
+        return value
+    if isinstance(value, Range):
+        return Range(1 / value.high, 1 / value.low, bounded=value.bounded)
+    return 1 / value if value else math.inf
 
 
 def _spread(one: Field, given: Any, spelt: str) -> Any:

@@ -125,7 +125,7 @@ def test_prices_draw_every_quantity_before_and_after_and_mark_what_they_do_not_i
 
 
 @pytest.mark.parametrize(
-    "query", [{"tpot": "0.02"}, {"model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": "8"}], ids=str
+    "query", [{"tpot": "20"}, {"model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": "8"}], ids=str
 )
 def test_no_listed_layout_serves_a_request_for_less_than_the_answer(query: dict[str, str], client: TestClient) -> None:
     table = client.get("/view/serve", params=query).json()["tables"][0]

@@ -303,7 +303,7 @@ def test_the_command_writes_json_csv_and_a_report(
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert [row["name"] for row in rows] == [one["name"] for one in found["offers"]]
     assert float(rows[0]["usd_per_request"]) == found["offers"][0]["usd_per_request"]
-    assert found == cl.compare(path).to_dict() and "Cost of a request" in page.read_text()
+    assert found == cl.compare(path).to_dict() and "Cost per thousand requests" in page.read_text()
     with pytest.raises(InputError, match="was read"):
         cl.compare(path, csv=str(path))
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import computeledger as cl
 from computeledger.errors import InputError
-from computeledger.fields import Promise
+from computeledger.fields import Promise, fields_of, read_value
 from computeledger.interfaces.cli import cli
 from computeledger.interfaces.views.promise import promise_tables
 from computeledger.questions.wording import percent
@@ -231,3 +231,18 @@ def test_simulated_and_promised_goodput_agree() -> None:
         replicas=found["replicas"], ttft="0.5s", tpot="25ms", e2e="2.5s", goodput="95%",
     ).to_dict()  # fmt: skip
     assert again["good_fraction"] == pytest.approx(found["promise"]["goodput"]["attained_fraction"], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("speed", "time"),
+    [("25tokens/s", "40ms"), ("20..40 tok/s", "25..50ms"), ("p95:25tokens/s", "p95:40ms")],
+)
+def test_a_speed_for_each_user_is_a_time_per_token(speed: str, time: str) -> None:
+    read = fields_of(ServeQuestion)["tpot"]
+    assert read_value(read, speed, "--tpot") == read_value(read, time, "--tpot")
+
+
+@pytest.mark.parametrize("speed", ["0tokens/s", "1e9tokens/s", "25tokens/min/s"])
+def test_a_speed_that_is_none_is_refused(speed: str) -> None:
+    with pytest.raises(InputError, match="--tpot"):
+        read_value(fields_of(ServeQuestion)["tpot"], speed, "--tpot")

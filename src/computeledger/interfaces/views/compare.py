@@ -17,6 +17,9 @@ _CLEAR, _OPEN = 0.9, 0.65
 _NONE = "–"
 #: Offers that a headline names at most.
 _MOST_NAMED = 3
+#: A request costs so little that people quote this many.
+_REQUESTS = 1000
+_PER_REQUESTS = "per thousand requests"
 
 
 def view(answer: Answer, working: bool) -> View:
@@ -48,17 +51,22 @@ def _headline(known: Sequence[Mapping[str, Any]]) -> str:
     first, others = known[0], _as_likely(known)
     low, high = first["usd_per_request_p05"], first["usd_per_request_p95"]
     ends = {"p05": low, "p50": first["usd_per_request"], "p95": low if high is None else high}
+    ends = {name: _REQUESTS * value for name, value in ends.items()}
     if others:
         named, more = _named(first, others)
-        costs = _listed([words(one["usd_per_request"], "USD") for one in named])
-        said = f"cannot be told apart by cost{more}, {costs} per request"
+        costs = _listed([_cost(one) for one in named])
+        said = f"cannot be told apart by cost{more}, {costs} {_PER_REQUESTS}"
         return headline_words(_listed([one["name"] for one in named]), said, ends, "USD")
     fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
     month = first["usd_per_month"]
-    month_words = f", {words(month, 'USD')} a month" if month is not None else ""
+    month_words = f"{words(month, 'USD')} a month, " if month is not None else ""
     rank = f"the cheapest of {format_count(len(known), 'offer')}" if len(known) > 1 else "the only offer that serves it"
-    said = f"{words(first['usd_per_request'], 'USD')} per request{month_words}, {rank}"
-    return headline_words(f"{first['name']}{fleet}", said, ends, "USD")
+    said = f"{month_words}{_cost(first)} {_PER_REQUESTS}"
+    return headline_words(f"{first['name']}{fleet}, {rank}", said, ends, "USD")
+
+
+def _cost(one: Mapping[str, Any]) -> str:
+    return words(_REQUESTS * one["usd_per_request"], "USD")
 
 
 def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -70,7 +78,7 @@ def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _context(known: Sequence[Mapping[str, Any]]) -> str:
     """How surely the first is the cheapest, and whether its speed is known."""
     first, others = known[0], _as_likely(known)
-    parts = [_open_order(first, others)] if others else []
+    parts = [_open_order(first, others)] if others else [*_priced_as(first)]
     if not others and len(known) > 1:
         parts.append(_odds(first["cheaper_than_next_probability"], known[1]["name"]))
     if first["meets"] and first["kept_probability"] < 1 / 2:
@@ -80,6 +88,13 @@ def _context(known: Sequence[Mapping[str, Any]]) -> str:
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
     return " ".join(parts)
+
+
+def _priced_as(one: Mapping[str, Any]) -> list[str]:
+    """What the cheapest offer's cost stands on: its price of a GPU-hour and the format of its weights."""
+    if one["usd_per_gpu_hour"] is None:
+        return []
+    return [f"It runs {one['weights']} weights at {words(one['usd_per_gpu_hour'], 'USD')} per GPU-hour."]
 
 
 def _odds(chance: float, other: str) -> str:
@@ -106,8 +121,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def _own(one: Mapping[str, Any]) -> str:
-    cost = words(one["usd_per_request"], "USD")
-    return f"An API's speed is not known; of the systems {one['name']} is the cheapest ({cost} per request)."
+    return f"An API's speed is not known; of the systems {one['name']} is the cheapest ({_cost(one)} {_PER_REQUESTS})."
 
 
 def _chance(chance: float | None) -> str:
@@ -127,14 +141,16 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
     rows: list[list[str | Cell]] = []
     for one in known:
         low, high = one["usd_per_request_p05"], one["usd_per_request_p95"]
-        band = "" if low == high else span(low, high, "USD") if high is not None else f"{words(low, 'USD')} – not kept"
+        least = _REQUESTS * low
+        open_end = f"{words(least, 'USD')} – not kept"
+        band = "" if low == high else open_end if high is None else span(least, _REQUESTS * high, "USD")
         month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
-        each = Cell(words(one["usd_per_request"], "USD"), below=band)
+        each = Cell(_cost(one), below=band)
         chance = _chance(one["cheaper_than_next_probability"])
         name = Cell(one["name"], below=", ".join(_terms(one)))
         rows.append([name, *month, each, words(one["usd_per_mtok"], "USD"), chance])
     month = ["a month #"] if has_month else []
-    columns = ("offer", *month, "a request, 90 % interval #", "a Mtok #", "cheaper than the next #")
+    columns = ("offer", *month, "a thousand requests, 90 % interval #", "a Mtok #", "cheaper than the next #")
     return Table("What each costs", columns, rows, "usd_per_request", strong=(0,), is_stacked=True)
 
 
@@ -215,7 +231,8 @@ def _break_even(found: Sequence[Mapping[str, Any]]) -> list[Table]:
             for one in prices
         ]
         note = "below it the offer is the cheapest of all."
-        tables.append(Table("A GPU-hour at which it breaks even", ("offer", "now #", "even #"), rows, note=note))
+        columns = ("offer", "now #", "even #")
+        tables.append(Table("A GPU-hour at which it breaks even", columns, rows, note=note, is_detail=True))
     volumes = [one for one in found if one["kind"] == "volume"]
     if volumes:
         rows = [
@@ -223,12 +240,12 @@ def _break_even(found: Sequence[Mapping[str, Any]]) -> list[Table]:
              _or_none(one["one_replica_requests_per_month"], "")]
             for one in volumes
         ]  # fmt: skip
-        columns = ("offer", "API", "requests a month #", "of the load #", "with one replica #")
+        headers = ("offer", "API", "requests a month #", "of the load #", "with one replica #")
         note = (
             "from so many requests a month the fleet costs less than the API; beyond 100 % of the load it does not at "
             "this load. One replica: a fleet of that size alone, where the load is as small."
         )
-        tables.append(Table("Where a fleet costs what the API does", columns, rows, note=note))
+        tables.append(Table("Where a fleet costs what the API does", headers, rows, note=note))
     return tables
 
 
@@ -243,10 +260,10 @@ def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
         return []
     values = {one["name"]: _quantity(one) for one in priced}
     caption = (
-        "A request's cost with its 90 % interval, over times and prices, on a scale of ratios; one that is open ends "
-        "at the median."
+        "What a thousand requests cost, with the 90 % interval over times and prices, on a scale of ratios; one that "
+        "is open ends at the median."
     )
-    return [Plot("cost", "Cost of a request", caption, intervals_figure(values, "USD"), "usd_per_request")]
+    return [Plot("cost", f"Cost {_PER_REQUESTS}", caption, intervals_figure(values, "USD"), "usd_per_request")]
 
 
 def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
@@ -264,4 +281,5 @@ def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
 def _quantity(one: Mapping[str, Any]) -> dict[str, Any]:
     median, high = one["usd_per_request"], one["usd_per_request_p95"]
     ends = min(one["usd_per_request_p05"], median), max(high if high is not None else median, median)
+    ends, median = (_REQUESTS * ends[0], _REQUESTS * ends[1]), _REQUESTS * median
     return {"p05": ends[0], "p10": ends[0], "p50": median, "p90": ends[1], "p95": ends[1], "unit": "USD"}

@@ -15,6 +15,7 @@ from computeledger.fields import SWITCH, TEXTS, Field, Given, Record, fields_of,
 from computeledger.interfaces.options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Control, Values
 from computeledger.questions.answer import Answer as CommandAnswer
+from computeledger.units import KILO
 
 _Q = TypeVar("_Q", bound=Record)
 
@@ -160,7 +161,7 @@ def boxes_of_question(question: Record) -> dict[str, str]:
     --------
     >>> from computeledger.workloads.questions.serve import ServeQuestion
     >>> boxes_of_question(ServeQuestion(model="qwen3-8b", system="h100-nvl8", tpot="50ms", eager=True))
-    {'model': 'qwen3-8b', 'system': 'h100-nvl8', 'eager': 'on', 'tpot': '0.05s'}
+    {'model': 'qwen3-8b', 'system': 'h100-nvl8', 'eager': 'on', 'tpot': '50ms'}
     """
     said = {}
     for one in fields_of(type(question)).values():
@@ -177,6 +178,8 @@ def _boxed(value: Any, unit: str) -> str:
         return f"{value.low:.6g}..{value.high:.6g}{unit}"
     if isinstance(value, tuple):
         return ";".join(value)
+    if unit == "s" and isinstance(value, int | float) and 0 < value < 1:
+        return f"{KILO * value:.12g}ms"
     return (
         f"{value:.12g}{unit}"
         if isinstance(value, int | float)

@@ -9,6 +9,8 @@ from computeledger.fields import SWITCH, TEXT, WHOLE, Field, Record, fields_of
 from computeledger.interfaces.web.spec import Control
 from computeledger.validation.published.real_systems import real_systems
 
+#: The look of a box for a time per token: milliseconds, as people say it.
+TIME_PER_TOKEN: Mapping[str, Any] = {"unit": "ms", "low": 5.0, "high": 500.0}
 _KINDS = {SWITCH: "switch", TEXT: "text"}
 
 

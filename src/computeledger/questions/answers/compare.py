@@ -54,6 +54,7 @@ class Served:
     gpus: int | None = None
     gpus_with_spare: int | None = None
     layout: str | None = None
+    weights: str | None = None
     w: float | None = None
     j_per_token: float | None = None
     attained: Mapping[str, Mapping[str, float]] | None = None
@@ -302,6 +303,7 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         usd_per_mtok=usd / sum(tokens.values()) * MEGA,
         usd_per_gpu_hour=price,
         layout=document["layout"],
+        weights=setting.at_median.precision.name,
         j_per_token=document.get("joules_per_token", w_per_gpu / _median(document["output_tokens_per_s_per_gpu"])),
         bound=document["bound"],
     )

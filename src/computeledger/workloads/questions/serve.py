@@ -141,8 +141,8 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
         label="Slowest first token", group="Load", slider=(0.05, 20), blank="none",
     )  # fmt: skip
     tpot: Uncertain | Promise | None = asked(
-        "s", "Longest acceptable time per output token, such as 50ms or p95:50ms.", unit=None, is_open=True,
-        metavar="T", takes_quantile=True,
+        "s", "Longest acceptable time per output token, such as 50ms, p95:50ms, or as a speed for each user: "
+        "20tokens/s.", unit=None, is_open=True, metavar="T", takes_quantile=True, inverse="tokens_per_s", least=1e-5,
         label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
     )  # fmt: skip
     e2e: Uncertain | Promise | None = asked(

@@ -14,7 +14,7 @@ from computeledger.fields import TEXT, fields_of
 from computeledger.interfaces.view import Cell
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import boxes_of_question
-from computeledger.interfaces.web.controls import choices, control_of
+from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, control_of
 from computeledger.interfaces.web.plan_boxes import plan_text
 from computeledger.interfaces.web.spec import Answer, Control, ControlError, Page, Values, View, with_times
 from computeledger.questions.answers.compare import CompareAnswer, answer_compare
@@ -33,7 +33,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
     "output_tokens": {"default": "300", "help": ""},
     "requests_per_s": {"default": "40", "blank": "none", "help": "None: the cost of GPUs that never idle."},
     "ttft": {"kind": "text", "default": "2s", "help": "2s: the median; p95:2s: 95 % of the requests, simulated."},
-    "tpot": {"kind": "text", "default": "40ms", "help": ""},
+    "tpot": {**TIME_PER_TOKEN, "kind": "text", "default": "40ms", "help": "Or as a speed: 25 tokens/s for each user."},
     "e2e": {"kind": "text", "help": "Such as p99:30s."},
     "goodput": {"help": "Share of the requests that keep all limits at once."},
 }  # fmt: skip
@@ -52,11 +52,12 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
 #: Offers that the page begins with; the others are there to be added.
 _FIRST: tuple[Mapping[str, str], ...] = (
     {"system": "h100-nvl8"},
-    {"system": "b200-nvl8", "precision": "fp4", "price": "3.2..4", "region": "eu-north"},
+    {"system": "b200-nvl8"},
     {"system": "8xl40s"},
 )
 #: Systems that offers are added with.
 _MORE = ("h100-nvl8", "b200-nvl8", "8xl40s", "h200-nvl8", "mi300x-8", "a100-nvl8", "gb200-nvl72")
+_SIX = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "8xl40s")
 MOST_SLOTS = 6
 
 
@@ -176,6 +177,7 @@ PAGE = Page(
     _view,
     presets={
         "Three systems, limits at the median": {},
+        "The cheapest of six systems": {f"{place}.system": one for place, one in enumerate(_SIX, 1)},
         "Two systems beside an API": {"3.system": "", "3.api": "groq/llama-3.1-8b-instant"},
         "H100 or B200, promised to 95 % of the requests": {"ttft": "p95:2s", "tpot": "p95:40ms", "3.system": ""},
         "H200 rented, reserved, owned": {

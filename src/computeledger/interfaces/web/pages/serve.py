@@ -11,7 +11,7 @@ from computeledger.fields import question_from
 from computeledger.interfaces.deployment_files import PASTED, given_by_text
 from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.web.ask import ask_question, boxes_of_question
-from computeledger.interfaces.web.controls import choices, controls_of, real_presets
+from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, controls_of, real_presets
 from computeledger.interfaces.web.listed import WEIGHT_FORMATS
 from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
 from computeledger.questions.answers.serving.answer import answer_serve
@@ -26,7 +26,7 @@ _CONTROLS = controls_of(ServeQuestion, {
     "gpus": {"is_power": True},
     "layout": {"help": "Such as tp8 or tp1-dp32-ep32; empty: searched."},
     "batch": {"ends": ("fast mode, dear", "slow mode, cheap")},
-    "tpot": {"help": "Where the batch is searched; 33ms is 30 tokens/s for each user."},
+    "tpot": {**TIME_PER_TOKEN, "help": "Where the batch is searched; or as a speed: 30 tokens/s for each user."},
     "ttft": {},
     "input_tokens": {},
     "cached_tokens": {"has_zero": True},
@@ -83,7 +83,7 @@ PAGE = Page(
         **real_presets("serve"),
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},
         "Fast mode: one user": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "8", "batch": "1"},
-        "Slow mode: as cheap as it gets": {"system": "gb200-nvl72", "gpus": "72", "tpot": "0.2"},
+        "Slow mode: as cheap as it gets": {"system": "gb200-nvl72", "gpus": "72", "tpot": "200"},
         "Llama 3.3 70B on eight H200": {
             "model": "meta-llama/Llama-3.3-70B-Instruct",
             "system": "h200-nvl8",

@@ -429,7 +429,7 @@ function draw(place, view, other, heading) {
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);
   });
-  const blocks = view.blocks.map(([title, text]) => element("section", {}, element("h2", {}, title), element("pre", {}, text)));
+  const blocks = view.blocks.map(([title, text]) => element("section", {}, element("details", { class: "detail" }, element("summary", {}, element("h2", {}, title)), element("pre", {}, text))));
   fill(place.querySelector(".tables"), view.tables, place.id === "pinned" ? ", compared with" : "", why, blocks);
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
   place.querySelector(".notes").replaceChildren(

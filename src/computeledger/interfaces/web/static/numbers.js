@@ -26,8 +26,11 @@ export function written(value, whole) {
   return Number((value / size).toPrecision(3)) + name;
 }
 
+// without the unit that stands beside the box
+const bare = (one, text) => (one.unit && text.endsWith(one.unit) ? text.slice(0, -one.unit.length) : text);
+
 export function positionOf(one, text) {
-  const values = ends(text);
+  const values = ends(bare(one, text));
   if (!values) return null;
   if (one.has_zero && Math.max(...values) === 0) return 0;
   const value = values.length === 1 ? values[0] : one.log ? Math.sqrt(values[0] * values[1]) : (values[0] + values[1]) / 2;
@@ -41,7 +44,7 @@ export function textAt(one, position, before) {
   if (one.has_zero && position === 0) return "0";
   const free = one.log ? one.low * (one.high / one.low) ** share : one.low + share * (one.high - one.low);
   const value = one.is_power ? 2 ** Math.round(Math.log2(free)) : free;
-  const old = ends(before);
+  const old = ends(bare(one, before));
   if (!old || old.length === 1 || !(old[0] > 0)) return written(value, one.whole);
   const middle = one.log ? Math.sqrt(old[0] * old[1]) : (old[0] + old[1]) / 2;
   return old.map((end) => written((end * value) / middle, one.whole)).join("..");
