@@ -329,10 +329,26 @@ def test_frontier_asks_only_what_matters_and_claims_can_be_searched(visit: Any) 
     )
     shown = page.locator("#now section").first.locator("tbody tr:visible")
     assert shown.count() and all("B200" in one for one in shown.all_text_contents())
-    nav = page.locator("nav [aria-current]").bounding_box()
-    assert nav is not None
-    assert nav["x"] >= 0
-    assert nav["x"] + nav["width"] <= 390
+
+
+def test_the_menu_groups_the_pages_and_opens_on_a_phone(visit: Any) -> None:
+    page = visit("/claims")
+    parts = page.locator("#menu div")
+    assert parts.locator("p").all_text_contents() == ["Plan", "Judge", "Evidence"]
+    assert parts.nth(2).locator("a").all_inner_texts() == ["Accuracy", "Claims", "Facts"]
+    assert page.evaluate("document.querySelector('#menu').scrollWidth <= document.querySelector('#menu').clientWidth")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.locator("#menu").is_hidden()
+    page.locator(".menu-by").click()
+    here = page.locator("#menu [aria-current]")
+    box = here.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["height"] >= 44
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#menu", state="hidden")
+    page.locator(".menu-by").click()
+    page.locator("#menu a", has_text="Facts").click()
+    page.wait_for_url("**/facts")
 
 
 def test_the_keyboard_is_enough(visit: Any) -> None:

@@ -24,6 +24,22 @@ _TEMPLATES = Environment(
 )  # fmt: skip
 
 
+def sections_of(pages: Sequence[Page]) -> dict[str, list[Page]]:
+    """Pages by the part of the menu that each stands in, parts and pages in the order of the pages.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.web.pages import PAGES
+    >>> [(name, own[0].title) for name, own in sections_of(PAGES).items()]
+    [('Plan', 'Life'), ('Judge', 'Prices'), ('Evidence', 'Accuracy')]
+    """
+    names = dict.fromkeys(one.section for one in pages)
+    return {name: [one for one in pages if one.section == name] for name in names}
+
+
+_TEMPLATES.globals["sections_of"] = sections_of
+
+
 def page_html(page: Page, pages: Sequence[Page]) -> str:
     """The page before its first answer.
 

@@ -19,7 +19,12 @@ LONGEST = 200
 #: More choices than these are not listed in a message.
 _FEW = 12
 Values = dict[str, str]
+#: Parts of the menu: what one plans, what one judges by others' figures, and what all of it stands on.
+PLAN, JUDGE, EVIDENCE = "Plan", "Judge", "Evidence"
 __all__ = [
+    "EVIDENCE",
+    "JUDGE",
+    "PLAN",
     "Answer",
     "Cell",
     "Control",
@@ -99,7 +104,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the app.
+    """A page of the app; ``section`` is the part of the menu that it stands in.
 
     ``read`` takes a text that is pasted, and the system that its box names, to values of boxes and what is said of it.
     Groups whose controls are named ``1.system``, ``2.system`` and so on are slots: a reader adds and removes them, an
@@ -117,6 +122,7 @@ class Page:
     read: Callable[[str, str], Mapping[str, Any]] | None = None
     slot: str = ""
     slot_examples: tuple[str, ...] = ()
+    section: str = ""
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.

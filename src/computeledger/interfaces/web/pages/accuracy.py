@@ -6,7 +6,7 @@ from typing import Any
 
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import controls_of
-from computeledger.interfaces.web.spec import Answer, Page, Values
+from computeledger.interfaces.web.spec import EVIDENCE, Answer, Page, Values
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import answer_accuracy, values_of
 from computeledger.validation.accuracy.table import NEW_PAIR, published
@@ -33,6 +33,7 @@ PAGE = Page(
     "How far off are these answers, and do their intervals hold?",
     _CONTROLS,
     _answer,
+    section=EVIDENCE,
     presets={
         "Other people's deployments": {},
         "The public recipes": {"tuning": "recipe"},

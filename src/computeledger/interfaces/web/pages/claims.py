@@ -6,7 +6,7 @@ from computeledger.interfaces.view import View
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import controls_of
-from computeledger.interfaces.web.spec import Answer, Page, Values
+from computeledger.interfaces.web.spec import EVIDENCE, Answer, Page, Values
 from computeledger.questions.answers.claims import answer_claims
 from computeledger.questions.claims import ClaimsQuestion
 
@@ -26,6 +26,7 @@ def _view(answer: Answer) -> View:
 
 PAGE = Page(
     "claims", "Claims", "Do the source documents' own figures hold?", _CONTROLS, _answer, _view,
+    section=EVIDENCE,
     presets={"Every claim": {}, "What does not hold": {"verdict": "fails"},
              "What holds under a condition": {"verdict": "holds_if"},
              "Conclusions that fall": {"conclusion": "falls"},

@@ -16,7 +16,7 @@ from computeledger.interfaces.views import view_of
 from computeledger.interfaces.web.ask import boxes_of_question
 from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, control_of
 from computeledger.interfaces.web.plan_boxes import plan_text
-from computeledger.interfaces.web.spec import Answer, Control, ControlError, Page, Values, View, with_times
+from computeledger.interfaces.web.spec import PLAN, Answer, Control, ControlError, Page, Values, View, with_times
 from computeledger.questions.answers.compare import CompareAnswer, answer_compare
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.questions.compare import CompareQuestion, Offer, Offers, OfferTerms
@@ -175,6 +175,7 @@ PAGE = Page(
     _CONTROLS,
     _answer,
     _view,
+    section=PLAN,
     presets={
         "Three systems, limits at the median": {},
         "The cheapest of six systems": {f"{place}.system": one for place, one in enumerate(_SIX, 1)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 
-from computeledger.interfaces.web.spec import Answer, Control, Page, Values
+from computeledger.interfaces.web.spec import EVIDENCE, Answer, Control, Page, Values
 from computeledger.questions.answers.facts import search_facts, searched_facts
 
 _PRESETS = {"All of the H200": "h200", "Memory bandwidth": "hbm bytes_per_s", "Power of a chip": "tdp",
@@ -33,5 +33,6 @@ _found = functools.lru_cache(maxsize=64)(search_facts)
 
 PAGE = Page(
     "facts", "Facts", "What is known, and who says so?", _CONTROLS, _answer,
+    section=EVIDENCE,
     presets={name: {"words": words_} for name, words_ in _PRESETS.items()},
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from computeledger.frontier.growth import shipped_scenarios
 from computeledger.interfaces.web.ask import Kind, ask_kind, of_kinds
-from computeledger.interfaces.web.spec import Answer, Control, Page, Values
+from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values
 from computeledger.questions.answers.frontier.forecast import answer_forecast, answer_growth
 from computeledger.questions.answers.frontier.labs import answer_labs
 from computeledger.questions.answers.frontier.sites import answer_sites
@@ -53,6 +53,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "frontier", "Frontier", "What can power and money train, and when?", _CONTROLS, _answer,
+    section=JUDGE,
     presets={
         "A 400 MW site of GB200": {},
         "A 1 GW site of GB200": {"spec": "1 GW facility of gb200-gpu"},

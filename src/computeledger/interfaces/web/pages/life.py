@@ -13,7 +13,7 @@ from computeledger.facts.schema import Fact
 from computeledger.interfaces.views.plan import ledger_view
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
-from computeledger.interfaces.web.spec import Answer, Control, Page, Values, View
+from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
 from computeledger.workloads.questions.setup import BACKENDS
@@ -116,6 +116,7 @@ PAGE = Page(
     _CONTROLS,
     _answer,
     _view,
+    section=PLAN,
     presets={
         "DeepSeek-V3 and R1, as published": {},
         "A dense 405B, served for a year": {"plan": "llama-3.1-405b"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from computeledger.facts.load import model_ids, model_name
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
-from computeledger.interfaces.web.spec import Answer, Page, Values
+from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values
 from computeledger.questions.answers.serving.memory import answer_memory
 from computeledger.questions.memory import MemoryQuestion
 
@@ -30,6 +30,7 @@ PAGE = Page(
     "Will it fit: on how few GPUs, in which format, with which context and batch?",
     _CONTROLS,
     _answer,
+    section=PLAN,
     presets={
         "A 70B on a desk": {"system": "1xrtx-4090,2xrtx-4090,2xrtx-3090,1xm4-max,1xm3-ultra,1xgb10"},
         "DeepSeek-V3 on one node": {

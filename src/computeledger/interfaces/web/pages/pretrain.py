@@ -5,7 +5,7 @@ from __future__ import annotations
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
-from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values, with_times
 from computeledger.questions.answers.pretraining.answer import answer_pretrain
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 
@@ -54,6 +54,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "pretrain", "Pretrain", "How long does a training run take, what does it cost, what is the bottleneck?", _CONTROLS,
     _answer,
+    section=PLAN,
     presets={
         "DeepSeek-V3 as published": {},
         "Llama 3.1 405B on 16K H100": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from computeledger.interfaces.web.ask import Kind, ask_kind, of_kinds
 from computeledger.interfaces.web.controls import controls_of
-from computeledger.interfaces.web.spec import Answer, Control, Page, Values
+from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values
 from computeledger.questions.answers.prices.invert import answer_invert
 from computeledger.questions.answers.prices.quality import answer_quality
 from computeledger.questions.invert import InvertQuestion
@@ -44,6 +44,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "prices", "Prices", "What do prices reveal about the model behind them, and what does quality cost?", _CONTROLS,
     _answer,
+    section=JUDGE,
     presets={
         "$3 in, $15 out": {},
         "A small model": {"input": "0.1", "output": "0.4"},

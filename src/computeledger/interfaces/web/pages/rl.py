@@ -5,7 +5,7 @@ from __future__ import annotations
 from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of, real_presets
-from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values, with_times
 from computeledger.physics.calibration.weight_sync import sync_mechanisms
 from computeledger.questions.answers.rl.answer import answer_rl
 from computeledger.workloads.questions.rl import RLQuestion
@@ -42,6 +42,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer,
+    section=PLAN,
     presets={
         "Eight billion, one team": {},
         **real_presets("rl", {"rollout-tokens": "rollout", "prompt-tokens": "prompt", "prompts-per-step": "prompts"}),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from computeledger.economics.routing.task import route_of
 from computeledger.facts.reading import Document
-from computeledger.interfaces.web.spec import Answer, Control, Page, Values
+from computeledger.interfaces.web.spec import JUDGE, Answer, Control, Page, Values
 from computeledger.questions.answers.route import answer_case
 
 _MODELS = ("small", "large")
@@ -88,6 +88,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "route", "Route", "Which model, or cascade of models, completes a task for the least money?", _CONTROLS,
     _answer,
+    section=JUDGE,
     presets={
         "A cheap one, a strong one, a person": {},
         "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},

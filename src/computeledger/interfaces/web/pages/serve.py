@@ -13,7 +13,7 @@ from computeledger.interfaces.views.commands import command_facts
 from computeledger.interfaces.web.ask import ask_question, boxes_of_question
 from computeledger.interfaces.web.controls import TIME_PER_TOKEN, choices, controls_of, real_presets
 from computeledger.interfaces.web.listed import WEIGHT_FORMATS
-from computeledger.interfaces.web.spec import Answer, Page, Values, with_times
+from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values, with_times
 from computeledger.questions.answers.serving.answer import answer_serve
 from computeledger.questions.answers.serving.commands import command_document, command_remarks
 from computeledger.workloads.commands.read import FIELD_OF
@@ -79,6 +79,7 @@ PAGE = Page(
     _CONTROLS,
     _answer,
     read=_read,
+    section=PLAN,
     presets={
         **real_presets("serve"),
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},

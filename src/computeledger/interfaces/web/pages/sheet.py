@@ -9,7 +9,7 @@ from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.fields import Field, fields_of
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
-from computeledger.interfaces.web.spec import Answer, Page, Values
+from computeledger.interfaces.web.spec import JUDGE, Answer, Page, Values
 from computeledger.questions.answers.frontier.closed import answer_sheet
 from computeledger.questions.sheet import SheetQuestion
 
@@ -47,6 +47,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "sheet", "Sheet", "How large is a closed model, by its prices, speed, leaks and release?", _CONTROLS, _answer,
+    section=JUDGE,
     presets={
         "Prices, speed and release": {},
         "A claim of 1e28 FLOP beside them": {"flop": "1e28"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from computeledger.facts.load import bundled_system_id, offered_systems
 from computeledger.interfaces.web.ask import ask_question
 from computeledger.interfaces.web.controls import choices, controls_of
-from computeledger.interfaces.web.spec import Answer, Page, Values
+from computeledger.interfaces.web.spec import JUDGE, Answer, Page, Values
 from computeledger.questions.answers.think import answer_think
 from computeledger.questions.think import ThinkQuestion
 
@@ -32,6 +32,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "think", "Think", "A larger model, or a smaller one that thinks longer or tries more often?", _CONTROLS, _answer,
+    section=JUDGE,
     presets={
         "80 % of AIME 2024": {},
         "The same with a check that never errs": {"false-accept": "0"},

@@ -213,6 +213,7 @@ async function ask(isSettled = false, before = 0) {
   const own = { question, since: performance.now(), stop: new AbortController() };
   asking = own;
   root.dataset.asking = "on";
+  delete root.dataset.settled;
   far = 0;
   const slow = setTimeout(() => { byId("busy").hidden = false; if (latest === null) computing("Computing."); }, SLOW_MS);
   let tell;
@@ -536,7 +537,6 @@ for (const [kind, ending, type] of [["csv", "csv", "text/csv"], ["report", "html
 }
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
-document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 dress(redrawn);
 pickers({ form, controls, page: given.page, fetched, choose: () => { followed(); settle(); },
   precision: () => (controls.has("precision") ? typed("precision") : "") });

@@ -66,7 +66,8 @@ function paintRest(after_ms) {
   clearTimeout(rest);
   rest = setTimeout(() => whenIdle(() => {
     const next = window.Plotly && canvases().find((one) => waiting.has(one));
-    if (!next || root.dataset.asking) return;
+    if (root.dataset.asking) return;
+    if (!next) { root.dataset.settled = "on"; return; }
     paintNow(next);
     paintRest(0);
   }, { timeout: SETTLED_MS }), after_ms); // a machine that is never idle draws them all the same
