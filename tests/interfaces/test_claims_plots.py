@@ -46,3 +46,16 @@ def test_every_claim_with_two_numbers_is_a_mark_at_its_ratio() -> None:
     for one in CLAIMS:
         if one["verdict"] == "fails":
             assert any(one["id"] in text for text in words), "what does not hold is named on the chart"
+
+
+def test_a_terminal_shows_claims_in_short_and_all_where_asked(computeledger: Any, monkeypatch: Any) -> None:
+    """Two screens, one row for what does not hold; every claim with --all, and one whole by its id."""
+    monkeypatch.setenv("COLUMNS", "80")
+    short, whole, one = (computeledger("claims", *more).stdout for more in ((), ("--all",), ("C115",)))
+    ids = [claim["id"] for claim in CLAIMS]
+    fails = [claim["id"] for claim in CLAIMS if claim["verdict"] == "fails"]
+    assert len(short.splitlines()) <= 80
+    assert [name for name in ids if f" {name} " in short] == fails
+    assert all(f" {name} " in whole for name in ids)
+    assert CLAIMS[ids.index("C115")]["reason"].split(";")[0] in " ".join(one.split())
+    assert not any(claim["document"] in short for claim in CLAIMS), "documents go by their names"

@@ -194,7 +194,7 @@ def test_counts_are_those_of_the_claims() -> None:
     assert claims(conclusion="falls").counts["conclusions"] == {
         "stands": 0, "falls": counts["conclusions"]["falls"], "does_not_follow": 0, "not_judged": 0,
     }  # fmt: skip
-    assert f"{counts['verdicts']['derived']} are derivations" in claims().view().headline
+    assert f"{counts['verdicts']['derived']} are derivations" in claims().view().context
     assert CHECKED["C067"].basis == "its own premises" and CHECKED["C004"].basis == "published facts"
 
 
@@ -317,7 +317,7 @@ def test_the_command_refuses(computeledger: Any, arguments: list[str], words: st
 
 
 def test_the_table_shows_every_claim(computeledger: Any) -> None:
-    done = computeledger("claims")
+    done = computeledger("claims", "--all")
     assert done.returncode == 0, done.stderr
     assert [claim_id for claim_id in CHECKED if not re.search(rf"^ ?{claim_id} ", done.stdout, re.MULTILINE)] == []
 

@@ -24,7 +24,7 @@ _LAST = ("samples", "seed", "workers", "cluster")
 _METAVARS = {"whole": "N", "count": "N", "fraction": "F", "s": "T"}
 
 #: Options that print more than one line, as they are spelt.
-_NOT_BRIEF = {"as_json": "--json", "working": "--working", "emit": "--emit"}
+_NOT_BRIEF = {"as_json": "--json", "working": "--working", "emit": "--emit", "is_whole": "--all"}
 
 #: Fields that name a model, or a file that does.
 _NAMES_MODELS = {"model", "plan"}
@@ -112,7 +112,7 @@ def show_answer(answer: Answer, options: Mapping[str, Any]) -> None:
         return
     from computeledger.interfaces.render.terminal import print_view
 
-    print_view(answer.view(working=working))
+    print_view(answer.view(working=working), is_whole=bool(options.get("is_whole")))
     if report is not None:
         click.echo(f"report: {report}")
 

@@ -30,6 +30,8 @@ def answer_options(command: Any) -> Any:
 
 working_option = click.option("--working", is_flag=True, help="Show formula, inputs and sources of every figure.")
 
+whole_option = click.option("--all", "is_whole", is_flag=True, help="Print every row, in place of the summary.")
+
 
 def _allow_online(context: click.Context, _parameter: click.Parameter, is_allowed: bool) -> None:
     from computeledger.facts.hub import online_allowed

@@ -56,7 +56,7 @@ class Table:
     """Rows of text; ``drops`` names the columns that a page too narrow for all leaves out, in this order.
 
     Pages and reports show the first rows of a long table, with a button for all; one that ``is_detail`` is closed
-    under its title.
+    under its title. A terminal prints ``in_short`` in place of a table of hundreds of lines, unless all is asked for.
     """
 
     title: str
@@ -69,6 +69,7 @@ class Table:
     is_sortable: bool = False
     drops: tuple[str, ...] = ()
     is_detail: bool = False
+    in_short: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)

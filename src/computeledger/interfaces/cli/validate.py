@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options
+from computeledger.interfaces.options import answer_options, whole_option
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.claims import ClaimsQuestion
 from computeledger.questions.validate import ValidateQuestion
@@ -46,6 +46,7 @@ def accuracy(**options: Any) -> None:
 @click.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @question_options(ClaimsQuestion, leave_out=("ids",))
+@whole_option
 @report_option
 @answer_options
 def claims(**options: Any) -> None:

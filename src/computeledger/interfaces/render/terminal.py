@@ -21,8 +21,11 @@ _DASH = "\u2013"
 _STACKED = "\n"
 
 
-def print_view(view: View, out: Console | None = None) -> None:
-    """Print everything but the plots that are not drawn in characters, on the terminal where nothing else is named."""
+def print_view(view: View, out: Console | None = None, *, is_whole: bool = False) -> None:
+    """Print everything but the plots that are not drawn in characters, on the terminal where nothing else is named.
+
+    A table that has a short form is printed in it, unless ``is_whole``.
+    """
     out = out or console()
     if view.title:
         out.print(Text(_plain(view.title), style="bold"))
@@ -39,7 +42,7 @@ def print_view(view: View, out: Console | None = None) -> None:
     if view.tables and view.tables[0].title and (view.facts or not view.tiles):
         out.print()
     for table in view.tables:
-        _print_table(out, table)
+        _print_table(out, table if is_whole or table.in_short is None else table.in_short)
     _print_blocks(out, [(plot.title, plot.text) for plot in view.plots if plot.text])
     for figure in view.working:
         _print_figure(out, figure)

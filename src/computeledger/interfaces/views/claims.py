@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +12,8 @@ from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, VERDI
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
-from computeledger.questions.answers.claims import ratio_of
+from computeledger.questions.answers.claims import ClaimsAnswer, ratio_of
+from computeledger.questions.claims import ClaimsQuestion
 from computeledger.questions.wording import headline_words, joined
 from computeledger.sources import load_sources
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_percent, format_si, format_usd
@@ -49,11 +52,29 @@ _RATIOS = (
     "words allow in grey and the recomputed range as a line; point at a mark for its words. A claim of at least or "
     "at most may hold far from 1."
 )
+#: What a reader calls each of the source documents.
+_DOCUMENTS = {
+    "rlvr-gpu-time": "RL in GPU-time",
+    "scaling-rl-web-text": "scaling RL on web text",
+    "compute-ledger": "the three ledgers",
+    "training-systems": "thread on training systems",
+    "roofline-lecture": "lecture on the roofline",
+}
+#: Verdicts in the columns of the table of documents, and what stands over each.
+_COLUMNS = {
+    "hold": ("holds",), "hold if": ("holds_if",), "do not hold": ("fails",),
+    "not decided": ("derived", "input", "not_checkable"),
+}  # fmt: skip
+#: Characters of a claim in a list of many.
+_SHORT = 58
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
 #: What a count is of, where it is many.
 _PLURAL = {"chip": "chips", "GPU": "GPUs", "token": "tokens", "yr": "years", "param": "params"}
-_HINT = "computeledger claims ID shows a claim's formula, inputs and sources; --verdict fails shows what does not hold"
+_HINT = (
+    "computeledger claims ID shows a claim with its formula, inputs and sources; --verdict holds_if (or another "
+    "verdict) lists the claims that have it, --all lists every claim"
+)
 
 
 def view(answer: Answer, working: bool) -> View:
@@ -61,13 +82,14 @@ def view(answer: Answer, working: bool) -> View:
     document = answer.to_dict(working=working)
     claims = document["claims"]
     few = len(claims) <= _WITH_WORKING
+    is_all = isinstance(answer, ClaimsAnswer) and answer.question == ClaimsQuestion()
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"]),
         context=_context(len(claims), document["counts"]),
         tiles=_tiles(document["counts"]),
         plots=() if few else _plots(claims),
-        tables=(_table(claims),) if claims else (),
+        tables=(*(() if few else (_by_document(claims),)), _table(claims, is_all)) if claims else (),
         notes=() if few or working else (_HINT,),
         working=tuple(_working(one) for one in claims) if working or few else (),
         overline="claims",
@@ -91,8 +113,8 @@ def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
 def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     """Verdicts and conclusions by document, and how far off the claims are."""
     verdicts = {name: (said, VERDICTS[name]) for name, said in _SEVERAL.items()}
-    found = [(one["document"], one["verdict"]) for one in claims]
-    reached = [(one["document"], one["conclusion"]["verdict"]) for one in claims]
+    found = [(_DOCUMENTS[one["document"]], one["verdict"]) for one in claims]
+    reached = [(_DOCUMENTS[one["document"]], one["conclusion"]["verdict"]) for one in claims]
     out = [Plot("verdicts", "Verdicts by document", _TALLY, tally_figure(found, verdicts))]
     if any(name in _CONCLUDED for _, name in reached):
         out.append(Plot("conclusions", "What the documents conclude", _JUDGEMENT, tally_figure(reached, _CONCLUDED)))
@@ -105,14 +127,17 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
 def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
     if len(claims) == 1:
         return headline_words(f"Claim {claims[0]['id']}", _verdict(claims[0]))
-    return headline_words("Claims of the source documents", _verdicts(len(claims), counts))
+    return headline_words("Claims of the source documents", _verdicts(len(claims), counts["verdicts"])[0])
 
 
-def _verdicts(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
-    """How many claims have which verdict."""
-    number = counts["verdicts"]
-    said = [f"{number[name]} {one[1 if number[name] == 1 else 2]}" for name, one in _VERDICTS.items() if number[name]]
-    return f"of {n_claims:,}, {', '.join(said)}" if said else f"{n_claims:,} of this kind"
+def _verdicts(n_claims: int, number: Mapping[str, int]) -> list[str]:
+    """How many claims have the verdict that most ask for, of how many; then how many have which other verdict."""
+    first = "holds" if number["holds"] else next((name for name in _VERDICTS if number[name]), "")
+    if not first:
+        return [f"{n_claims:,} of this kind"]
+    said = {name: f"{number[name]} {one[1 if number[name] == 1 else 2]}" for name, one in _VERDICTS.items()}
+    top = said[first].replace(" ", f" of {n_claims:,} ", 1)
+    return [top, *(said[name] for name in _VERDICTS if number[name] and name != first)]
 
 
 def _context(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
@@ -122,12 +147,35 @@ def _context(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
              ("does_not_follow", "does not follow", "do not follow"))  # fmt: skip
     judged = [f"{concluded[key]} {one if concluded[key] == 1 else many}" for key, one, many in words if concluded[key]]
     held = f"{by['published_facts']} rest on published facts and {by['own_premises']} on their own premises alone"
-    parts = [f"Of those that hold, {held}."] if number["holds"] > 1 else []
+    others = _verdicts(n_claims, number)[1:]
+    parts = [f"{', '.join(others)}."] if others and n_claims > 1 else []
+    parts += [f"Of those that hold, {held}."] if number["holds"] > 1 else []
     parts += [f"Of the conclusions judged, {', '.join(judged)}."] if judged and n_claims > 1 else []
     return " ".join(parts)
 
 
-def _table(claims: Sequence[Mapping[str, Any]]) -> Table:
+def _by_document(claims: Sequence[Mapping[str, Any]]) -> Table:
+    """How many claims of each document have which verdict."""
+    totals = Counter(one["document"] for one in claims)
+    number = Counter((one["document"], one["verdict"]) for one in claims)
+    rows = [
+        [_DOCUMENTS[name], str(total), *(str(sum(number[name, one] for one in kinds)) for kinds in _COLUMNS.values())]
+        for name, total in totals.most_common()
+    ]
+    return Table("By document", ("document", "claims #", *(f"{name} #" for name in _COLUMNS)), rows, is_detail=True)
+
+
+def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
+    """What does not hold: each claim in a few words."""
+    rows = [
+        [f"{one['id']}  {textwrap.shorten(one['claim'], _SHORT, placeholder=' ...')}", _said(one), _found(one)]
+        for one in claims
+        if one["verdict"] == "fails"
+    ]
+    return Table(f"The {len(rows)} that do not hold", ("claim", "said", "the formula gives"), rows)
+
+
+def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
     rows: list[list[str | Cell]] = [
         [
             Cell(one["id"], below=_verdict(one), id=one["id"]),
@@ -140,7 +188,7 @@ def _table(claims: Sequence[Mapping[str, Any]]) -> Table:
         if one["verdict"] == verdict
     ]
     columns = ("claim", "said and recomputed", "conclusion", "what it says, and why")
-    return Table("Claims", columns, rows, "claim", is_stacked=True)
+    return Table("Claims", columns, rows, "claim", is_stacked=True, in_short=_in_short(claims) if is_all else None)
 
 
 def _verdict(claim: Mapping[str, Any]) -> str:
@@ -177,7 +225,7 @@ def _reason(claim: Mapping[str, Any]) -> str:
         if told["says"]
         else ""
     )
-    return f"{condition}{claim['reason']}{judged} [{claim['document']}]"
+    return f"{condition}{claim['reason']}{judged} [{_DOCUMENTS[claim['document']]}]"
 
 
 def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
