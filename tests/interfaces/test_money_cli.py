@@ -15,7 +15,7 @@ from computeledger.interfaces.plots.money import front_figure, shares_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.physics.blackboard.ledgers import BETA_FLOP, rl_beta
 from computeledger.questions.answers.prices.source import history, model_names
-from computeledger.questions.wording import PHASE_NAMES
+from computeledger.questions.wording import PHASE_NAMES, policy_said
 from computeledger.units import format_percent, format_si
 from computeledger.validation.rl.beta import published_betas
 from tests.gates import ROOT
@@ -179,7 +179,7 @@ def test_a_route_rings_the_chosen_policy_and_counts_what_a_failure_costs(
         assert ring["y"] == pytest.approx([100 * best["success_fraction"]], rel=1e-3)
         assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(100 * document["least_success_fraction"])
         named = {html.unescape(note["text"]) for note in figure["layout"]["annotations"]}
-        assert {best["policy"].replace(" checked", ""), "small", "the person alone"} <= named
+        assert {policy_said(best["policy"]), "small alone", "the person alone"} <= named
     assert (dear["least_success_fraction"], dear["least_success_is"], dear["failure_usd"]) == (0.85, "stated", 5.0)
     assert dear["best"]["failure_usd_per_task"] == pytest.approx(5.0 * (1 - dear["best"]["success_fraction"]))
     told = [(row["policy"], row["failure_usd"]) for row in dear["by_failure_usd"]]

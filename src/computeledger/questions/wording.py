@@ -464,7 +464,7 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     >>> document = {"best": best, "cheapest_without_a_floor": best, "least_success_fraction": 0.7,
     ...             "least_success_is": "stated"}
     >>> route_words(document)[0].replace(chr(160), " ")
-    'large: $0.541 per completed task, 74 % completed; the cheapest that completes at least 70 % (stated)'
+    'large alone: $0.541 per completed task, 74 % completed; the cheapest that completes at least 70 % (stated)'
     """
     best, free = document["best"], document["cheapest_without_a_floor"]
     floor = f"{percent(document['least_success_fraction'])} ({document['least_success_is']})"
@@ -474,9 +474,22 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     return answer, f"without that floor {_policy_words(free)}, {percent(1 - free['success_fraction'])} not"
 
 
+def policy_said(policy: str) -> str:
+    """A policy of a document in a sentence.
+
+    Examples
+    --------
+    >>> [policy_said(one).replace(chr(160), " ") for one in ("small x2 checked -> large", "best of 3 small", "large")]
+    ['small ×2, then large', 'best of 3 small', 'large alone']
+    """
+    if not re.search(r" x\d|->|best of|alone$", policy):
+        return f"{policy} alone"
+    return re.sub(r" x(\d+) checked", "\u00a0\u00d7\\1", policy).replace(" -> ", ", then ")
+
+
 def _policy_words(row: Mapping[str, Any]) -> str:
     cost = f"{words(row['usd_per_completed_task'], 'USD')} per completed task"
-    return f"{row['policy']}: {cost}, {percent(row['success_fraction'])} completed"
+    return f"{policy_said(row['policy'])}: {cost}, {percent(row['success_fraction'])} completed"
 
 
 def margins_words(margins: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
-from computeledger.questions.wording import PHASE_NAMES, percent, point
+from computeledger.questions.wording import PHASE_NAMES, percent, point, policy_said
 from computeledger.units import MEGA, format_si, format_usd
 
 
@@ -100,7 +100,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
             "type": "scatter", "mode": "lines+markers" if chosen else "markers", "name": name,
             "marker": {"color": color}, "line": {"color": color, "width": 1.5},
             "x": rounded(r["usd_per_task"] for r in rows), "y": rounded(100 * r["success_fraction"] for r in rows),
-            "error_y": _whiskers(rows, color), "text": [parts.plain(r["policy"]) for r in rows],
+            "error_y": _whiskers(rows, color), "text": [parts.plain(policy_said(r["policy"])) for r in rows],
             "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
         })  # fmt: skip
     best, least = document["best"], document["least_success_fraction"]
@@ -150,7 +150,7 @@ def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[S
         placed.append((across, row["success_fraction"]))
         is_left = across > _LEFT_FROM
         notes.append({
-            "text": parts.plain(str(row["policy"]).replace(" checked", "")), "showarrow": False, "font": {"size": 12},
+            "text": parts.plain(policy_said(row["policy"])), "showarrow": False, "font": {"size": 12},
             "x": math.log10(row["usd_per_task"]), "y": round(100 * row["success_fraction"], 2),
             "yanchor": "bottom" if is_left else "top",
             "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 2 if is_left else -4,
@@ -174,7 +174,7 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     start, end = (bound([*costs, *([given] if given else [])]) * by for bound, by in ((min, 0.2), (max, 3.0)))
     x = rounded([max(row["failure_usd"], start) for row in rows] + [end])
     shares = [100 * row["success_fraction"] for row in rows]
-    names = [parts.plain(row["policy"].replace(" checked", "")) for row in rows]
+    names = [parts.plain(policy_said(row["policy"])) for row in rows]
     data: list[Spec] = [{
         "type": "scatter", "mode": "lines+markers", "x": x, "y": rounded([*shares, shares[-1]]), "name": "cheapest",
         "line": {"color": palette.PLAIN, "width": 2.2, "shape": "hv"},

@@ -13,7 +13,7 @@ from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import headline_words, short_model, words
-from computeledger.units import format_count
+from computeledger.units import GIB, format_count
 
 _COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "max batch #",
             "max context #")  # fmt: skip
@@ -49,7 +49,7 @@ def view(answer: Answer, working: bool) -> View:
         ),
         facts=tuple(images_facts(document)),
         grounds=tuple(assumed_words(document)),
-        notes=_unstarted(best),
+        notes=(*_seen(best), *_unstarted(best)),
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
         working=tuple(working_view(document)) if working else (),
         overline="memory",
@@ -88,6 +88,14 @@ def _startable(best: Mapping[str, Any] | None, started: Mapping[str, Any] | None
     if best is None:
         return "A narrower format, more GPUs, a shorter context or a smaller batch may fit."
     return f"Fewest that can be started: {_where(started)}." if started is not None and started is not best else ""
+
+
+def _seen(best: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The memory of a GPU also in the unit that tools report, which counts by 1,024."""
+    if best is None:
+        return ()
+    capacity = best["memory_bytes"]["capacity"]
+    return (f"an engine sees {words(capacity, 'B')} ({capacity / GIB:.1f} GiB) of each GPU",)
 
 
 def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:

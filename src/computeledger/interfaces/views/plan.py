@@ -155,16 +155,35 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append((label, text))
     for name, phase in document["phases"].items():
         details = phase["details"]
-        modelled = details.get("modelled_gpu_hours")
-        if modelled is not None and point(modelled) != point(phase["gpu_hours"]):
-            out.append((PHASE_NAMES[name], f"the model gives {_in_band(modelled, 'GPU-hours')}"))
+        modelled = stated_beside(phase)
+        if modelled is not None:
+            out.append((PHASE_NAMES[name], f"the model gives {in_band(modelled, 'GPU-hours')}"))
         if "unpaid_gpu_time_fraction" in details:
-            share = _in_band(details["unpaid_gpu_time_fraction"], "fraction")
+            share = in_band(details["unpaid_gpu_time_fraction"], "fraction")
             out.append((PHASE_NAMES[name], f"of its GPU-time nobody pays for {share}"))
     return out
 
 
-def _in_band(value: Any, unit: str) -> str:
+def stated_beside(phase: Mapping[str, Any]) -> Any:
+    """GPU-hours that the engine gives, where the plan states others; None where it does not.
+
+    Examples
+    --------
+    >>> stated_beside({"gpu_hours": 142e3, "details": {"modelled_gpu_hours": 477e3}})
+    477000.0
+    """
+    modelled = phase["details"].get("modelled_gpu_hours")
+    return None if modelled is None or point(modelled) == point(phase["gpu_hours"]) else modelled
+
+
+def in_band(value: Any, unit: str) -> str:
+    """A figure with its 90 % interval.
+
+    Examples
+    --------
+    >>> in_band({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "GPU-hours").replace(chr(160), " ")
+    '2 GPU-hours (1 – 3 GPU-hours)'
+    """
     band = interval_words(value, unit)
     return f"{words(point(value), unit)} ({band})" if band else words(point(value), unit)
 
@@ -194,7 +213,7 @@ def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:
     if not flop:
         return ()
     rows: list[tuple[str | Cell, ...]] = [
-        (PHASE_NAMES[name], *(share_cell(point(one[name]), _in_band(one[name], "fraction")) for one in (flop, time)))
+        (PHASE_NAMES[name], *(share_cell(point(one[name]), in_band(one[name], "fraction")) for one in (flop, time)))
         for name in flop
     ]
     return (Table("Shares of the three phases", ("", "in FLOP", "in GPU-time"), rows, "gpu_hours", is_detail=True),)

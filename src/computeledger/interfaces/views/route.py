@@ -9,7 +9,16 @@ from computeledger.interfaces.plots.money import failure_figure, front_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import headline_words, interval_words, joined, percent, point, route_words, words
+from computeledger.questions.wording import (
+    headline_words,
+    interval_words,
+    joined,
+    percent,
+    point,
+    policy_said,
+    route_words,
+    words,
+)
 
 #: Rows of the front that are shown, about.
 _ROWS = 18
@@ -38,7 +47,7 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
     return View(
         title=f"{_name(best)}: the cheapest of {document['policies_compared']:,} policies that completes at least "
         f"{percent(document['least_success_fraction'])}",
-        headline=headline_words(f"Policy {policy}", said, best["interval"]["usd_per_completed_task"], "USD"),
+        headline=headline_words(policy, said, best["interval"]["usd_per_completed_task"], "USD"),
         context=" ".join(filter(None, (_sentence(text) for text in (without, document["remark"])))),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         facts=(("A task not completed", _failing(document)),),
@@ -97,8 +106,8 @@ def _front(document: Mapping[str, Any]) -> Table:
                "takes #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == document["best"]["policy"])
     title = "Pareto-optimal policies and single models, by cost per completed task"
-    note = "x2: two tries, each checked; best of 2: two tries at once, the check chooses. If failures were independent "
-    note += "more would complete: an upper bound, no forecast."
+    note = "\u00d72: two tries, each checked; best of 2: two tries at once, the check chooses. If failures were "
+    note += "independent more would complete: an upper bound, no forecast."
     drops = ("takes", "delivered wrong", "if independent, at most")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 
@@ -111,7 +120,7 @@ def _spread(rows: Sequence[Mapping[str, Any]], best: str) -> list[Mapping[str, A
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return str(row["policy"]).replace(" checked", "")
+    return policy_said(row["policy"])
 
 
 def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:

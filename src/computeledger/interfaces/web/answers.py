@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer as CommandAnswer
 from computeledger.questions.wording import words
 from computeledger.sources import load_sources
+from computeledger.units import DIMENSIONS
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
@@ -112,7 +114,7 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
         return _json({"working": _working(page, asked, answer), "command": answer.command})
     drawn = page.view(answer)
     view = _fields(drawn if _has_working(answer) else _without_working(drawn))
-    resolved = {**_resolved(page, answer.document), **view.pop("chosen")}
+    resolved = _in_box_units(page, {**_resolved(page, answer.document), **view.pop("chosen")})
     return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
 
 
@@ -210,6 +212,13 @@ def _resolved(page: Page, document: Mapping[str, Any]) -> dict[str, str]:
         if one.kind in ("text", "number") and isinstance(value, str | int | float) and not isinstance(value, bool):
             out[one.name] = value if isinstance(value, str) else f"{value:g}"
     return out
+
+
+def _in_box_units(page: Page, found: dict[str, str]) -> dict[str, str]:
+    """What the engine chose, where a box shows another unit of time than the engine's seconds."""
+    factors = {one.name: DIMENSIONS["s"][one.unit] for one in page.controls if one.unit in DIMENSIONS["s"]}
+    moved = {name for name, text in found.items() if factors.get(name, 1.0) != 1.0 and re.fullmatch(r"[\d.e-]+", text)}
+    return found | {name: f"{float(found[name]) / factors[name]:g}" for name in moved}
 
 
 def _fields(one: Any) -> dict[str, Any]:
