@@ -27,7 +27,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing with its caption; of several variants a report lets the reader choose one, the first at first."""
+    """A drawing with its caption; of several variants a report lets the reader choose one, the first at first.
+
+    On a phone one that ``is_detail`` is closed under its title.
+    """
 
     name: str
     title: str
@@ -35,6 +38,7 @@ class Plot:
     figure: Mapping[str, Any]
     key: str = ""
     is_wide: bool = False
+    is_detail: bool = False
     text: str = ""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -13,13 +13,16 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.answers.claims import ratio_of
 
 Claim = Mapping[str, Any]
-_BAR_PX, _ROW_PX = 44, 36
+_BAR_PX, _ROW_PX = 44, 56
 #: Share of a phone's width that a character takes.
 _CHARACTER = 0.024
-#: Characters of a claim beside its row, those of a line under the pointer, and claims that have a row of their own.
-_LONGEST, _LINE, _MOST_ROWS = 30, 60, 24
+#: Characters of each of the two lines above a claim's row, those of a line under the pointer, and claims that have a
+#: row of their own.
+_LONGEST, _LINE, _MOST_ROWS = 44, 60, 24
+#: Where a row's words and its mark stand, above and below its middle.
+_WORDS, _MARK = 0.16, -0.34
 #: Rows of dots that a strip of many claims takes, and its height in rows.
-_LANES, _STRIP = 5, 2.0
+_LANES, _STRIP = 5, 1.5
 
 
 def tally_figure(claims: Sequence[tuple[str, str]], kinds: Mapping[str, tuple[str, str]]) -> Spec:
@@ -82,27 +85,41 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
     strips = {name: own for name, own in strips.items() if own}
     bottom = -len(rows) - _STRIP * len(strips)
     data: list[Spec] = [{
-        "type": "scatter", "mode": "lines", "x": [1, 1], "y": [0.6, bottom + 0.4], "hoverinfo": "skip",
-        "line": {"color": palette.OTHER, "width": 1},
+        "type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": palette.OTHER, "width": 1.5},
+        **_unbroken(len(rows), len(strips)),
     }]  # fmt: skip
     notes: list[Spec] = []
     for place, (one, ratio) in enumerate(rows):
-        data += _row(one, ratio, -place - 0.14)
-        text = plain(textwrap.shorten(one["claim"], _LONGEST, placeholder="…"))
-        notes.append(parts.note(f"<b>{one['id']}  {_times(ratio[1])}</b>  {text}", -place + 0.3))
+        data += _row(one, ratio, -place + _MARK)
+        notes.append(parts.note(_said(one, ratio[1]), -place + _WORDS))
     for place, (name, own) in enumerate(strips.items()):
         top = -len(rows) - _STRIP * place
-        notes.append(parts.note(f"<b>{len(own)}</b> {names[name]}", top + 0.3))
-        data.append(_dots(own, [top - 0.3 - 0.25 * (lane % _LANES) for lane in range(len(own))]))
+        notes.append(parts.note(f"<b>{len(own)}</b> {names[name]}", top + 0.26))
+        data.append(_dots(own, [top - 0.06 - 0.18 * (lane % _LANES) for lane in range(len(own))]))
     if rows:
-        data.append(_dots(rows, [-place - 0.14 for place in range(len(rows))]))
+        data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
     axis = parts.log_axis([1.0, *(end for _, ratio in known for end in ratio)], "{:g}×".format, 0.08)
     layout = parts.layout(
-        _ROW_PX * -bottom + 68, notes,
+        round(_ROW_PX * -bottom) + 68, notes,
         xaxis={**axis, "title": {"text": "recomputed over said →"}},
-        yaxis={"range": [bottom + 0.3, 0.7], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 4, "b": 48},
+        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 4, "b": 48},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _unbroken(n_rows: int, n_strips: int) -> Spec:
+    """The line of what was said, with a gap where the words of a row or of a strip stand."""
+    spans = [(-place - 0.15, -place - 0.52) for place in range(n_rows)]
+    spans += [(top + 0.08, top - 1.0) for top in (-n_rows - _STRIP * place for place in range(n_strips))]
+    return {"x": [1, 1, None] * len(spans), "y": [end for start, stop in spans for end in (start, stop, None)]}
+
+
+def _said(one: Claim, ratio: float) -> str:
+    """A claim's id, how far off it is, and its words, in two lines that a phone holds."""
+    head = f"{one['id']}  {_times(ratio)}"
+    lines = textwrap.wrap(f"{head.replace(' ', chr(0))} {one['claim']}", _LONGEST, max_lines=2, placeholder="…")
+    text = "<br>".join(plain(line) for line in lines).replace(chr(0), " ")
+    return f"<b>{head}</b>{text.removeprefix(head)}"
 
 
 def _row(one: Claim, ratio: tuple[float, float, float], y: float) -> list[Spec]:

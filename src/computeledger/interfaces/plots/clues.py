@@ -55,7 +55,7 @@ def pulls_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, un
     ends = [point(value, key) for value in values for key in ("p05", "p95")]
     layout = parts.layout(
         _ROW_PX * len(names) + _AXIS_PX, notes,
-        xaxis=parts.log_axis([*ends, *starts], lambda value: words(value, unit)),
+        xaxis=parts.unit_axis([*ends, *starts], unit),
         yaxis={"range": [-0.6, len(names) - 0.4], **parts.ROWS},
         margin={"l": 4, "r": 12, "t": 4, "b": 36},
     )  # fmt: skip

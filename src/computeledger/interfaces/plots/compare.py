@@ -67,7 +67,7 @@ def _figure(data: list[Spec], notes: Sequence[str], values: Iterable[float], uni
         "layout": parts.layout(
             _ROW_PX * n + _AXIS_PX,
             lines,
-            xaxis=parts.log_axis(values, lambda value: words(value, unit)),
+            xaxis=parts.unit_axis(values, unit),
             yaxis={"range": [-0.6, n - 0.4], **parts.ROWS},
             margin={"l": 4, "r": 12, "t": 4, "b": 36},
         ),

@@ -40,6 +40,10 @@ def cost_figure(document: Mapping[str, Any]) -> Spec:
     return {"data": data, "layout": layout}
 
 
+#: The two models that fill the system's time.
+_RUNS = {"dense": "this run, dense", "moe": "this run, MoE"}
+
+
 def fits_figure(document: Mapping[str, Any]) -> Spec:
     """Which models' 8-bit weights fit in which scale-up domain."""
     fits = document["fits"]
@@ -48,9 +52,9 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
     cells = [[share[model, system] for system in systems] for model in models]
     said = [[_share(one) for one in row] for row in cells]
     data: list[Spec] = [
-        {"type": "heatmap", "x": systems, "y": models, "z": [[min(one, 1.0) for one in row] for row in cells],
-         "text": said, "texttemplate": "%{text}", "textfont": {"size": 11, "color": "#000000"}, "zmin": 0, "zmax": 1,
-         "colorscale": [[0, "#E3EEF6"], [0.999, "#7F9DBA"], [1, "#E58A80"]],
+        {"type": "heatmap", "x": systems, "y": [_RUNS.get(one, one) for one in models],
+         "z": [[min(one, 1.0) for one in row] for row in cells],
+         "text": said, "texttemplate": "%{text}", "textfont": {"size": 12}, "zmin": 0, "zmax": 1, "xgap": 2, "ygap": 2,
          "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its memory)<extra></extra>"},
     ]  # fmt: skip
     layout = parts.layout(60 + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
@@ -73,7 +77,7 @@ def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Sp
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "x": [*dates, *reversed(dates)], "hoverinfo": "skip",
          "name": "90 % interval", "y": [*rounded(document["p95"]), *reversed(rounded(document["p05"]))],
-         "fill": "toself", "line": {"width": 0}, "fillcolor": parts.faint(color, 0.2)},
+         **parts.interval_band(color)},
         {"type": "scatter", "mode": "lines", "x": dates, "y": rounded(document["p50"]), "name": "forecast",
          "line": {"color": color, "width": 2, "dash": "dash"},
          "text": [show(value, unit) for value in document["p50"]], "hovertemplate": "%{x}: %{text}<extra></extra>"},
@@ -154,7 +158,7 @@ def power_figure(document: Mapping[str, Any]) -> Spec:
         if place == 0:
             low, high = ([row["facility_w_interval"][side] for row in rows] for side in (0, 1))
             data[0]["error_y"] = {
-                "type": "data", "symmetric": False, "thickness": 1.2, "width": 4, "color": color,
+                "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": color,
                 "array": [end - value for end, value in zip(high, values, strict=True)],
                 "arrayminus": [value - end for end, value in zip(low, values, strict=True)],
             }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,15 +42,14 @@ def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
     if low < high:
         data.append({
             "type": "scatter", "mode": "lines", "x": [first, last, last, first], "y": rounded([low, low, high, high]),
-            "fill": "toself", "fillcolor": parts.faint(palette.CHOSEN, 0.22), "line": {"width": 0},
-            "hoverinfo": "skip", "showlegend": False,
+            **parts.interval_band(palette.CHOSEN), "hoverinfo": "skip", "showlegend": False,
         })  # fmt: skip
     data.append({
         "type": "scatter", "mode": "lines", "x": [first, last], "y": rounded([point(flop)] * 2), "name": "this system",
         "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
     })  # fmt: skip
-    name = plain(textwrap.shorten(title, _LONGEST, placeholder="…"))
-    text = f"<b>{show(point(flop), 'FLOP')}</b>  {name}"
+    name = plain(title) if len(title) <= _LONGEST else ""
+    text = f"<b>{show(point(flop), 'FLOP')}</b>  {name}".rstrip()
     label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.012}
     axis = parts.log_axis([*(one.training_flop for one in runs), low, 2 * high], _flop)
     return _framed(data, [label], {"type": "date"}, axis)
@@ -75,8 +73,7 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     low, high = stock["low"], stock["high"]
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded([low, low, high, high]),
-         "fill": "toself", "fillcolor": parts.faint(palette.OTHER, 0.2), "line": {"width": 0}, "hoverinfo": "skip",
-         "showlegend": False, "name": "stock"},
+         **parts.interval_band(palette.OTHER), "hoverinfo": "skip", "showlegend": False, "name": "stock"},
         {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": [stock["stock_tokens"]] * 2, "hoverinfo": "skip",
          "line": {"color": palette.OTHER, "width": 1.5, "dash": "dot"}, "showlegend": False, "name": "median"},
         {"type": "scatter", "mode": "markers", "x": rounded(one.n_params or 1.0 for one in known), "name": "published",
@@ -88,7 +85,7 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     stated, least, most = (f"{value / TERA:,.0f}T" for value in (stock["stock_tokens"], low, high))
     text = f"stock of text: {stated} ({least} to {most})"
     label = {**parts.note(text, math.log10(low)), "yanchor": "bottom", "x": 0.012}
-    every = [low, 2 * high, *(one.tokens or 1.0 for one in known)]
+    every = [low, 6 * high, *(one.tokens or 1.0 for one in known)]
     up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
     axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
     return _framed(data, [parts.corner("tokens ↑"), label], axis, up)
@@ -131,7 +128,7 @@ def _published(some: Sequence[TrainingRun], labels: set[str], is_speculative: bo
         "y": rounded(one.training_flop for one in some), "name": "speculative" if is_speculative else "published runs",
         "text": [plain(one.name.partition(" (")[0]) if one.name in labels else "" for one in some],
         "textposition": ["top right" if one.date < early else "top left" for one in some],
-        "textfont": {"size": 11}, "cliponaxis": False,
+        "textfont": {"size": 12}, "cliponaxis": False,
         "marker": {"color": palette.OTHER, "size": 8, "symbol": "circle-open" if is_speculative else "circle"},
         "hovertext": [f"{plain(one.name)}, {one.date}: {show(one.training_flop, 'FLOP')} ({one.confidence.lower()})"
                       for one in some],

@@ -40,6 +40,8 @@ def memory_figure(held: Mapping[str, float]) -> Spec:
     layout["yaxis"]["range"] = [bottom, top + _TOP_PX * (top - bottom) / layout["height"]]
     layout["height"] += _TOP_PX
     lines = [(capacity, palette.BAD, "solid")]
+    if total < held.get("usable", 0.0) < capacity:  # the line stands where the share of what is free would
+        figure["data"][-1]["text"] = [""]
     if "usable" in held:
         lines.append((held["usable"], palette.CONDITIONAL, "dot"))
     layout["shapes"] = [

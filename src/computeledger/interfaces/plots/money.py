@@ -200,7 +200,7 @@ def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:
     up = [max(0.0, 100 * (high - at)) for high, at in zip(ends[1], median, strict=True)]
     down = [max(0.0, 100 * (at - low)) for low, at in zip(ends[0], median, strict=True)]
     return {"type": "data", "symmetric": False, "array": rounded(up), "arrayminus": rounded(down),
-            "color": parts.faint(color, 0.45), "thickness": 1.2, "width": 0}  # fmt: skip
+            "color": color, "thickness": 1, "width": 0}  # fmt: skip
 
 
 def value_figure(curves: Mapping[str, Any], names: Mapping[str, str], is_rate: bool) -> Spec:

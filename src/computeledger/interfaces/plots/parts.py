@@ -39,6 +39,7 @@ def template(dark: bool = False) -> Spec:
     '#E6E9EC'
     """
     ink, grid, card = ("#E6E9EC", "#31383F", "#1D2227") if dark else ("#1B2026", "#E1E4E7", "#FFFFFF")
+    empty, full, over = palette.FILL[dark]
     axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True,
             "title": {"font": {"size": 13}, "standoff": 12}}  # fmt: skip
     return {
@@ -49,7 +50,8 @@ def template(dark: bool = False) -> Spec:
             "xaxis": axis,
             "yaxis": axis,
             "hoverlabel": {"bgcolor": card, "bordercolor": grid, "font": {"color": ink, "family": FONT}},
-        }
+        },
+        "data": {"heatmap": [{"colorscale": [[0, empty], [0.999, full], [1, over]], "textfont": {"color": ink}}]},
     }
 
 
@@ -102,9 +104,9 @@ def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_p
     1
     """
     bands = [
-        (point(value, low), point(value, high), y, faint(color, shade))
+        (point(value, low), point(value, high), y, color, edge)
         for value, y, color, _ in rows
-        for low, high, shade in (("p05", "p95", 0.3), ("p10", "p90", 0.35))
+        for low, high, edge in (("p05", "p95", 1), ("p10", "p90", 0))
         if point(value, low) < point(value, high)
     ]
     colors = [color for _, _, color, _ in rows]
@@ -121,9 +123,10 @@ def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_p
         return [marks]
     return [
         {"type": "bar", "orientation": "h", "base": [low for low, *_ in bands], "hoverinfo": "skip",
-         "x": [high - low for low, high, *_ in bands], "y": [y for _, _, y, _ in bands],
+         "x": [high - low for low, high, *_ in bands], "y": [y for _, _, y, *_ in bands],
          "width": [_BAND_PX / row_px] * len(bands),
-         "marker": {"color": [color for *_, color in bands], "line": {"width": 0}}},
+         "marker": {"color": [faint(color, palette.BAND) for *_, color, _ in bands],
+                    "line": {"color": [color for *_, color, _ in bands], "width": [edge for *_, edge in bands]}}},
         marks,
     ]  # fmt: skip
 
@@ -182,6 +185,38 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
     ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
     return {"type": "log", "range": [round(low, 4), round(high, 4)], "tickvals": ticks,
             "ticktext": [label(tick) for tick in ticks], "fixedrange": True, "zeroline": False}  # fmt: skip
+
+
+#: Seconds that an axis names from ten on: what clocks and calendars have.
+_TIMES = {60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 36000.0: "10 h", 86400.0: "1 day", 864000.0: "10 days"}
+
+
+def unit_axis(values: Iterable[float], unit: str, pad: float = 0.06) -> Spec:
+    """A logarithmic axis over values of a unit; long times stand at whole minutes, hours and days.
+
+    Examples
+    --------
+    >>> [text.replace(chr(160), " ") for text in unit_axis([1e-3, 2e3], "s")["ticktext"]]
+    ['10 ms', '1 s', '1 min', '10 min']
+    """
+    axis = log_axis(values, lambda value: words(value, unit), pad)
+    if unit != "s":
+        return axis
+    low, high = (10.0**end for end in axis["range"])
+    ticks = [one for one in axis["tickvals"] if one < min(_TIMES)] + [one for one in _TIMES if low <= one <= high]
+    said = [_TIMES.get(one, words(one, unit)).replace(" ", "\u00a0") for one in ticks]
+    return axis | {"tickvals": ticks, "ticktext": said}
+
+
+def interval_band(color: str) -> Spec:
+    """Fill and outline of a polygon that stands for a 90 % interval.
+
+    Examples
+    --------
+    >>> interval_band("#0072B2")
+    {'fill': 'toself', 'fillcolor': 'rgba(0,114,178,0.3)', 'line': {'color': '#0072B2', 'width': 1}}
+    """
+    return {"fill": "toself", "fillcolor": faint(color, palette.BAND), "line": {"color": color, "width": 1}}
 
 
 def faint(color: str, alpha: float) -> str:

@@ -77,8 +77,8 @@ def _spans(told: Told, when: str, place: float) -> Spec:
         "type": "bar", "orientation": "h", "name": "before any price" if when == "before" else "after the prices",
         "base": [low for low, _ in ends], "x": [high - low for low, high in ends],
         "y": [place, place], "width": [0.3, 0.62],
-        "marker": {"color": [faint(color, 0.4), faint(color, 0.9)], "line": {"width": 0},
-                   "pattern": {"shape": hatched, "size": 5}},
+        "marker": {"color": [faint(color, palette.BAND), faint(color, palette.HALF)],
+                   "line": {"color": color, "width": 1}, "pattern": {"shape": hatched, "size": 5}},
         "hovertemplate": f"{text}<extra></extra>",
     }  # fmt: skip
 

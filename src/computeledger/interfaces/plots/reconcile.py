@@ -54,7 +54,7 @@ def waterfall_figure(phase: Settled, unit: str) -> Spec:
     ]  # fmt: skip
     layout = parts.layout(
         300, [], shapes=carried,
-        xaxis={"fixedrange": True, "type": "category", "tickangle": 0, "tickfont": {"size": 11}},
+        xaxis={"fixedrange": True, "type": "category", "tickangle": 0, "tickfont": {"size": 12}},
         yaxis={"fixedrange": True, "range": [low * 1.15, top * 1.15 or 1.0], "showticklabels": False, "zeroline": True},
     )  # fmt: skip
     layout["margin"] = {"l": 4, "r": 8, "t": 14, "b": 40}

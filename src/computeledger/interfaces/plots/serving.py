@@ -104,7 +104,7 @@ def step_bounds(document: Mapping[str, Any]) -> Spec:
         190,
         [],
         barmode="stack",
-        uniformtext={"mode": "hide", "minsize": 10},
+        uniformtext={"mode": "hide", "minsize": 12},
         showlegend=True,
         legend=parts.LEGEND | {"traceorder": "normal"},
         xaxis={"range": [0, 1], "visible": False, "fixedrange": True},

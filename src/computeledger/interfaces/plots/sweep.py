@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from computeledger.interfaces.plots.parts import NEUTRAL, SERIES, Spec, faint, layout, log_axis, plain, rounded
+from computeledger.interfaces.plots.parts import NEUTRAL, SERIES, Spec, interval_band, layout, log_axis, plain, rounded
 from computeledger.questions.wording import span, words
 
 _HEIGHT_PX = 340
@@ -72,9 +72,9 @@ def sweep_figure(runs: Sequence[Sequence[Swept]], box: Axis, figure: Axis, prese
 def _traces(run: Sequence[Swept], box: Axis, figure: Axis) -> list[Spec]:
     across = rounded(one.at for one in run)
     band: Spec = {
-        "type": "scatter", "mode": "lines", "x": [*across, *reversed(across)], "hoverinfo": "skip", "fill": "toself",
+        "type": "scatter", "mode": "lines", "x": [*across, *reversed(across)], "hoverinfo": "skip",
         "y": rounded([*(one.low for one in run), *(one.high for one in reversed(run))]),
-        "line": {"width": 0}, "fillcolor": faint(SERIES[1], 0.2),
+        **interval_band(SERIES[1]),
     }  # fmt: skip
     curve: Spec = {
         "type": "scatter", "mode": "lines+markers", "x": across, "y": rounded(one.value for one in run),

@@ -25,7 +25,7 @@ def ways_figure(
     data: list[Spec] = [
         {"type": "scatter", "mode": "markers", "name": "others", "hoverinfo": "skip",
          "x": rounded(usd for usd, _ in beaten), "y": rounded(success for _, success in beaten),
-         "marker": {"color": parts.faint(NEUTRAL, 0.45), "size": 4}},
+         "marker": {"color": parts.faint(NEUTRAL, 0.7), "size": 4}},
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
          "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"}},
     ]  # fmt: skip
@@ -37,7 +37,7 @@ def ways_figure(
             "type": "scatter", "mode": "markers", "name": plain(model.rpartition("/")[2]),
             "x": rounded(row["usd_per_task"] for _, row in own), "y": rounded(one["p50"] for one in shares),
             "marker": {"color": color, "size": 9, "symbol": parts.MARKS[place % len(parts.MARKS)]},
-            "error_y": {"type": "data", "symmetric": False, "thickness": 1.2, "width": 3, "color": color,
+            "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": color,
                         "array": rounded(one["p95"] - one["p50"] for one in shares),
                         "arrayminus": rounded(one["p50"] - one["p05"] for one in shares)},
             "text": [plain(name) for name, _ in own],

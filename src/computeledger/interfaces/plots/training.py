@@ -21,7 +21,7 @@ WAIT_COLORS = {
     "optimizer": palette.SERIES[3],
 }  # fmt: skip
 #: Bars that still carry their microbatch's number, and that still answer the pointer.
-MOST_LABELS, MOST_POINTS = 420, 4000
+MOST_LABELS, MOST_POINTS = 160, 4000
 #: Boxes of one colour that still get an outline.
 MOST_OUTLINED = 250
 LOSS_COLORS = {
@@ -99,7 +99,7 @@ def _labels(bars: Sequence[Sequence[Any]]) -> list[Spec]:
         {
             "type": "scatter", "mode": "text" if len(bars) <= MOST_LABELS else "markers", "x": middles,
             "y": [bar[0] for bar in bars], "text": [str(bar[2] + 1) for bar in bars], "showlegend": False,
-            "textfont": {"size": 9, "color": inks},
+            "textfont": {"size": 12, "color": inks},
             "marker": {"opacity": 0, "size": 8},
             "hovertext": [
                 f"{bar[1]} of microbatch {bar[2] + 1}" + (f", piece {bar[3] + 1}" if bar[3] else "")

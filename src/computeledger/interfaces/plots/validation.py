@@ -56,7 +56,7 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     found = deviations(comparison, quantity)
     unit = comparison.units.get(quantity, "")
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
-    axis = parts.log_axis(ends, lambda value: words(value, unit), 0.08)
+    axis = parts.unit_axis(ends, unit, 0.08)
     groups = _groups(comparison, found, column)
     factors = _typical(found) if is_typical else (0.8, 1.2)
     low, high = axis["range"]
@@ -103,7 +103,7 @@ def _diagonal(low: float, high: float, factors: tuple[float, float]) -> list[Spe
     band = [end * factor for factor, order in zip(factors[::-1], (1, -1), strict=True) for end in ends[::order]]
     return [
         {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded(band), "fill": "toself",
-         "fillcolor": parts.faint(NEUTRAL, 0.14), "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False},
+         "fillcolor": parts.faint(NEUTRAL, 0.22), "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False},
         {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": rounded(ends), "hoverinfo": "skip",
          "line": {"color": NEUTRAL, "width": 1.5}, "showlegend": False},
     ]  # fmt: skip
@@ -118,7 +118,7 @@ def _points(comparison: Comparison, members: list[Deviation], unit: str, drawn: 
     name, place, crowd = drawn
     color = COLORS[place] if place < MOST_GROUPS - 1 or not name.endswith("others") else NEUTRAL
     few = crowd <= CROWD
-    marker, whisker = (parts.faint(color, alpha) for alpha in ((0.9, 0.55) if few else (0.7, 0.08)))
+    marker, whisker = (parts.faint(color, alpha) for alpha in ((0.9, 0.55) if few else (0.8, 0.15)))
     return {
         "type": "scatter", "mode": "markers", "name": f"{plain(_elided(name))} ({len(members)})",
         "x": rounded(one.measured for one in members), "y": rounded(one.predicted[2] for one in members),
@@ -130,7 +130,7 @@ def _points(comparison: Comparison, members: list[Deviation], unit: str, drawn: 
         "hovertext": [_hover(comparison, one, unit) for one in members],
         "hovertemplate": "%{hovertext}<extra></extra>",
         "marker": {"color": marker, "symbol": parts.MARKS[place % len(parts.MARKS)],
-                   "size": 8 if few else 5, "line": {"width": 0}},
+                   "size": 8 if few else 6, "line": {"width": 0}},
     }  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     color = palette.PLAIN
     for row, name in enumerate(names):
         p05, p25, p50, p75, p95 = levels[name]
-        for x, shade, width in (((p05, p95), 0.25, 6), ((p25, p75), 0.45, 9)):
+        for x, shade, width in (((p05, p95), 1, 2), ((p25, p75), palette.HALF, 9)):
             data.append({"type": "scatter", "mode": "lines", "x": rounded(x), "y": [row, row], "hoverinfo": "skip",
                          "line": {"color": parts.faint(color, shade), "width": width}})  # fmt: skip
         error = float(np.median(np.abs(np.array(ratios[name]) - 1)))
@@ -198,7 +198,7 @@ def _ratio_band(n_rows: int) -> list[Spec]:
     line = [end for row in range(n_rows) for end in (row - 0.5, row + 0.1, None)]  # a gap where a row's words stand
     return [
         {"type": "scatter", "mode": "lines", "x": [0.8, 1.2, 1.2, 0.8], "y": [-0.5, -0.5, top, top], "fill": "toself",
-         "fillcolor": parts.faint(NEUTRAL, 0.14), "line": {"width": 0}, "hoverinfo": "skip"},
+         "fillcolor": parts.faint(NEUTRAL, 0.22), "line": {"width": 0}, "hoverinfo": "skip"},
         {"type": "scatter", "mode": "lines", "x": [1, 1, None] * n_rows, "y": line, "hoverinfo": "skip",
          "line": {"color": NEUTRAL, "width": 1.5}},
     ]  # fmt: skip

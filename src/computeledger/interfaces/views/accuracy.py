@@ -51,7 +51,7 @@ _CAPTION = (
 )
 _CLASSES = (
     "Predicted over measured, by what is known of the model, chip and engine, which is what intervals go by: the dot "
-    "is the median, the dark bar holds half of the figures, the light one 90 %; the grey band is within 20 %."
+    "is the median, the thick bar holds half of the figures, the line 90 %; the grey band is within 20 %."
 )
 #: Classes that make a plot.
 _FEWEST_CLASSES = 2
@@ -155,11 +155,17 @@ def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) ->
     plots = [
         Plot(
             name, f"Predicted against measured: {quantity_words(name)}", _CAPTION,
-            scatter_figure(answer.comparison, name, "source", is_typical=True),
+            scatter_figure(answer.comparison, name, _told_apart(answer), is_typical=True),
         )
         for name in shown
     ]  # fmt: skip
     return [*plots, *_by_class(answer)]
+
+
+def _told_apart(answer: AccuracyAnswer) -> str:
+    """What colours tell apart: the engine, the chip where all have one engine, and else the source."""
+    values = {name: {row[name] for row in answer.table.rows} for name in ("engine", "accelerator", "source")}
+    return next((name for name, every in values.items() if len(every) > 1), "source")
 
 
 def _by_class(answer: AccuracyAnswer) -> tuple[Plot, ...]:

@@ -120,7 +120,7 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
         out.append(Plot("conclusions", "What the documents conclude", _JUDGEMENT, tally_figure(reached, _CONCLUDED)))
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
         names = {"holds_if": "hold under a condition (here as stated)", "holds": "hold"}
-        out.append(Plot("ratios", "Said against recomputed", _RATIOS, ratios_figure(claims, names)))
+        out.append(Plot("ratios", "Said against recomputed", _RATIOS, ratios_figure(claims, names), is_wide=True))
     return tuple(out)
 
 

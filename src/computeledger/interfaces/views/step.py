@@ -78,7 +78,7 @@ def pipeline_plots(drawn: Mapping[str, Any], schedule: str, is_printed: bool) ->
         return ()
     timeline = Plot(
         "timeline", "Timeline of one pipeline", _timeline_words(drawn, schedule), plots_training.timeline_figure(drawn),
-        "step_s", is_wide=True, text=_timeline_text(drawn) if is_printed else "",
+        "step_s", is_wide=True, is_detail=True, text=_timeline_text(drawn) if is_printed else "",
     )  # fmt: skip
     return (timeline,)
 

@@ -15,6 +15,7 @@ import { sweeps } from "./sweeping.js";
 import { picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
+import { foldsOnPhone } from "./folds.js";
 import { dress } from "./theme.js";
 import { endTour, greet, isTouring, startTour } from "./tour.js";
 import { closeWorking, followWorking, isExplaining, why, workingOf } from "./working.js";
@@ -390,7 +391,7 @@ function refocus(place, held) {
 
 function draw(place, view, other, heading) {
   const held = place.contains(document.activeElement) ? document.activeElement : null;
-  const shape = JSON.stringify([heading, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
+  const shape = JSON.stringify([heading, view.facts.length > 1, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
   if (place.dataset.shape !== shape) {
     place.dataset.shape = shape;
     const tiles = element("dl", { class: view.tiles.length % 3 ? "tiles four" : "tiles" });
@@ -402,18 +403,18 @@ function draw(place, view, other, heading) {
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
-      plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, element("h2", {}, one.title), canvas,
+      plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, ...foldsOnPhone(one.is_detail, element("h2", {}, one.title), canvas,
         element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
             onclick: () => picture(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())),
-          place.id === "now" ? embed(one, withOthers(readBoxes)) : null)));
+          place.id === "now" ? embed(one, withOthers(readBoxes)) : null))));
       seen.observe(canvas);
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
     place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
-      ...(view.tiles.length ? [tiles] : []), element("dl", { class: "facts" }), plots,
+      ...(view.tiles.length ? [tiles] : []), ...foldsOnPhone(view.facts.length > 1, "In detail", element("dl", { class: "facts" })), plots,
       element("div", { class: "tables" }), element("ul", { class: "notes" }));
   }
   view.tiles.forEach((one, index) => {

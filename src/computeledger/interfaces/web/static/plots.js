@@ -65,7 +65,7 @@ let rest = 0;
 function paintRest(after_ms) {
   clearTimeout(rest);
   rest = setTimeout(() => whenIdle(() => {
-    const next = window.Plotly && canvases().find((one) => waiting.has(one));
+    const next = window.Plotly && canvases().find((one) => waiting.has(one) && one.checkVisibility());
     if (root.dataset.asking) return;
     if (!next) { root.dataset.settled = "on"; return; }
     paintNow(next);

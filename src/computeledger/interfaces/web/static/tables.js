@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 
-const under = (cell) => [cell.below, cell.details].filter(Boolean);
+const PROSE = 36; // characters from which on a cell is read, not compared
 const said = (cell) => (typeof cell === "string" ? cell : cell.text);
 
 // words may break behind a stroke, a figure and its unit may not
@@ -66,7 +66,7 @@ function retext(section, one) {
 export function table(one, whose, why) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
-  const isLong = one.rows.some((row) => row.some((cell) => under(cell).length));
+  const isLong = one.rows.some((row) => row.some((cell, i) => cell.details || (cell.below ?? "").length > PROSE || (i && said(cell).length > PROSE)));
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell, numeric[0]))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell, numeric[i]))))));

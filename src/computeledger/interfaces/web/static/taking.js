@@ -30,7 +30,7 @@ export async function picture(canvas, format, { title, page, below }) {
   for (const line of below) write(line, 11, 400, color("--quiet"));
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
     + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
-  const name = `computeledger-${page}-${canvas.parentNode.dataset.plot}.${format}`;
+  const name = `computeledger-${page}-${canvas.closest("figure").dataset.plot}.${format}`;
   if (format === "svg") return save(name, "image/svg+xml", svg);
   const picture = new Image();
   picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;

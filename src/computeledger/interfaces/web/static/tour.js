@@ -24,12 +24,19 @@ export function endTour() {
   if (held) byId("answer").focus({ preventScroll: true });
 }
 
+// what a hint is about is in sight, and on a phone above the hint
+function reveal(node) {
+  const { top, bottom } = node.getBoundingClientRect(), end = narrow.matches ? card.getBoundingClientRect().top : innerHeight;
+  if (top < 72 || bottom > end) node.scrollIntoView({ block: node.id === "link" ? "nearest" : "center" });
+}
+
 function step(to) {
   at = to;
   const [title, text, find] = STEPS[at], isLast = at === STEPS.length - 1;
   marked?.classList.remove("toured");
   marked = find();
   marked?.classList.add("toured");
+  reveal(marked);
   card.querySelector("b").textContent = title;
   card.querySelector(".tour-text").textContent = ` ${text}`;
   card.querySelector(".tour-at").textContent = `${at + 1} of ${STEPS.length}`;
