@@ -14,12 +14,14 @@ which add up to ``p1 (Hp + U) - p0 H0``. A plan's figures enter with their media
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
 from computeledger.actuals.physics_checks import Contradiction, contradictions_of
+from computeledger.actuals.readers.accounts import Account
 from computeledger.actuals.readers.tally import Tally
 from computeledger.actuals.sums import Actual
 from computeledger.arrays import Z_95, Num, median
@@ -31,7 +33,7 @@ from computeledger.economics.plan.setting import Setting, make_setting, price_fa
 from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
-from computeledger.units import HOUR_S
+from computeledger.units import HOUR_S, format_usd
 from computeledger.workloads.questions.pretrain import PretrainQuestion
 from computeledger.workloads.rl.generation import OUTSIDE
 
@@ -137,9 +139,13 @@ def split_variance(budget: Money, actual: Money, planned_gpu_hours: float) -> tu
 
 
 def settle_plan(
-    plan: Plan, actuals: Mapping[str, Actual], tallies: Mapping[str, Tally], usd_per_gpu_hour: float | None = None
+    plan: Plan,
+    actuals: Mapping[str, Actual],
+    tallies: Mapping[str, Tally],
+    usd_per_gpu_hour: float | None = None,
+    accounts: Mapping[str, Account] = MappingProxyType({}),
 ) -> Reconciliation:
-    """Settle a plan with what its runs took.
+    """Settle a plan with what its runs took, and with what was held and paid for.
 
     Examples
     --------
@@ -168,7 +174,12 @@ def settle_plan(
         setting = typical_setting(plan, name)
         tally = tallies.get(name, Tally())
         energy_j, words = _energy_j(took, tally)
-        phases[name] = _settled(phase, setting, took, energy_j, (usd_per_gpu_hour, ledger.phases.get("pretraining")))
+        account = accounts.get(name, Account())
+        if energy_j is None and account.node_energy_j is not None:
+            energy_j = account.node_energy_j * _chip_share(setting)
+        price = _paid(took, account) if usd_per_gpu_hour is None else usd_per_gpu_hour
+        phases[name] = _settled(phase, setting, took, energy_j, (price, ledger.phases.get("pretraining")))
+        remarks += [f"{name}: {one}" for one in _account_words(account, usd_per_gpu_hour)]
         remarks += [f"{name}: {one}" for one in (*words, *_remarks(phases[name], setting))]
         contradictions += contradictions_of(name, setting, took, phases[name].actual.flop, tally)
     for name in ledger.phases:
@@ -359,6 +370,25 @@ def _energy_j(took: Actual, tally: Tally) -> tuple[float | None, list[str]]:
         return took.energy_j, []
     words = f"the power log covers {100 * share:.0f} % of the GPU-time; its mean power is taken for all of it"
     return took.energy_j / share, [words]
+
+
+def _paid(took: Actual, account: Account) -> float | None:
+    """Dollars of a GPU-hour by the bill; None without one."""
+    return None if account.usd is None or not took.gpu_hours else account.usd / took.gpu_hours
+
+
+def _chip_share(setting: Setting) -> float:
+    """Design power of the chip over that of its share of the node, by which a node's energy is taken to its chips'."""
+    system = setting.machine.system
+    return system.accelerator.chip_tdp_w.value / system.it_w_per_chip.value
+
+
+def _account_words(account: Account, stated: float | None) -> Iterator[str]:
+    """What a bill says beside the price of a GPU-hour."""
+    if account.usd is not None and stated is not None:
+        yield f"--price takes the place of the bill's {format_usd(account.usd)}"
+    if account.other_usd:
+        yield f"the bill also has {format_usd(account.other_usd)} for other than compute, which no plan counts"
 
 
 def _remarks(one: Settled, setting: Setting) -> list[str]:

@@ -16,10 +16,12 @@ class ReconcileQuestion(Asked):
     """Budget against actuals by phase, and the utilisation that the next plan can count on."""
 
     plan: str | Plan = asked("text", "Plan file.", ..., metavar="PLAN.toml", takes_record=True)
-    actuals: tuple[str, ...] = asked("texts", "Run ledgers and logs.", ..., metavar="ACTUALS...")
+    actuals: tuple[str, ...] = asked(
+        "texts", "Run ledgers, logs, trackers' files, jobs, pods and bills.", ..., metavar="ACTUALS..."
+    )
     price: float | None = asked(
         "usd_per_hour", "Price paid per GPU-hour.", unit="$/h", is_open=True, is_single=True, metavar="$/h",
-        blank="the plan's",
+        blank="the bill's, else the plan's",
     )  # fmt: skip
     gpus: int | None = asked(
         "whole", "GPUs of the run, for logs that do not state them.", least=1, metavar="N", blank="as logged"

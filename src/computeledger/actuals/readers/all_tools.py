@@ -23,14 +23,18 @@ from computeledger.actuals.readers import (
     verl,
     vllm_metrics,
 )
+from computeledger.actuals.readers.accounts import ACCOUNTS, AccountReader
 from computeledger.actuals.readers.serving_benchmark import benchmark_entries
 from computeledger.actuals.readers.tally import Hints, Tally, lines_of, none_readable
+from computeledger.actuals.readers.tracked import TRACKERS, TrackerReader
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError, shown
 from computeledger.files import open_user_file
 
 #: Piece of a file that is searched for marks at once; pieces overlap, so that none is cut through.
 PIECE_BYTES, OVERLAP_BYTES = 1_000_000, 10_000
+#: Beginning of a file that tells a tracker's or an account's.
+HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,10 @@ class Reader:
     tool: str
     mark: bytes | re.Pattern[bytes]
     entries: Callable[[Iterable[tuple[int, str]], Hints, Tally], Iterator[Entry]]
+
+    def read(self, path: Path, hints: Hints, tally: Tally) -> Iterator[Entry]:
+        """Read a file."""
+        return self.entries(lines_of(path, tally), hints, tally)
 
 
 #: The first whose mark is found reads the file.
@@ -57,12 +65,18 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-def reader_of(path: Path) -> Reader:
+def reader_of(path: Path) -> Reader | TrackerReader | AccountReader:
     """Find a file's reader."""
     with open_user_file(path) as stream:
         piece = stream.read(PIECE_BYTES)
         if not piece:
             raise InputError(f"{shown(str(path))}: the file is empty")
+        for tracker in TRACKERS:
+            if tracker.mark in piece[:HEAD_BYTES]:
+                return tracker
+        for account in ACCOUNTS:
+            if account.mark.search(piece[:HEAD_BYTES]):
+                return account
         while True:
             for reader in READERS:
                 if _has(piece, reader.mark):
@@ -71,7 +85,8 @@ def reader_of(path: Path) -> Reader:
             if not more:
                 break
             piece = piece[-OVERLAP_BYTES:] + more
-    tools = ", ".join(reader.tool for reader in READERS)
+    known: tuple[Reader | TrackerReader | AccountReader, ...] = (*READERS, *TRACKERS, *ACCOUNTS)
+    tools = ", ".join(reader.tool for reader in known)
     raise InputError(f"{shown(str(path))}: of no tool that is known here; known: {tools}")
 
 
@@ -82,9 +97,11 @@ def _has(piece: bytes, mark: bytes | re.Pattern[bytes]) -> bool:
 def read_actuals(path: Path, hints: Hints, tally: Tally) -> Iterator[Entry]:
     """Read a file of any tool, entry by entry."""
     reader = reader_of(path)
+    if isinstance(reader, AccountReader):
+        raise InputError(f"{shown(str(path))}: {reader.tool} counts no tokens: give the run's own log beside it")
     is_empty = True
     try:
-        for entry in reader.entries(lines_of(path, tally), hints, tally):
+        for entry in reader.read(path, hints, tally):
             is_empty = False
             yield entry
     except InputError as error:

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from computeledger.actuals.actual_files import ReadFile, read_files, tally_of
+from computeledger.actuals.actual_files import ReadActuals, ReadFile, read_files, tally_of
 from computeledger.actuals.gap import Gap, explain_step
 from computeledger.actuals.plan_calibration import PlanCalibration, calibration_of, calibration_text, read_calibration
 from computeledger.actuals.profiles.profile import StepProfile
@@ -150,18 +150,19 @@ def answer_reconcile(question: ReconcileQuestion) -> ReconcileAnswer:
     logs, profiles = split_profiles(question.actuals)
     if not logs:
         raise InputError(f"{shown(profiles[0])}: a profile is one of a few steps: give the run's log beside it")
-    sums, files = read_files(logs, hints)
+    actuals = read_files(logs, hints)
+    files = actuals.files
     tallies = {phase: tally_of(phase, files) for phase in LEDGERS.values()}
-    found = settle_plan(plan, sums.actuals(), tallies, question.price)
+    found = settle_plan(plan, actuals.took, tallies, question.price, actuals.accounts)
     held = {count for one in found.phases.values() for count in one.took.devices}
     if question.gpus is not None and question.gpus not in held:
         remark = f"--gpus {question.gpus} was not needed: every log says how many GPUs it held"
         found = replace(found, remarks=(*found.remarks, remark))
-    gap = _gap(plan, found, files, [read_profile(path, question.profiled_steps) for path in profiles])
+    gap = _gap(plan, found, actuals, [read_profile(path, question.profiled_steps) for path in profiles])
     return ReconcileAnswer(question, found, files, calibration_of(found, _data(files), question.calibration), gap)
 
 
-def _gap(plan: Plan, found: Reconciliation, files: Sequence[ReadFile], profiles: Sequence[StepProfile]) -> Gap | None:
+def _gap(plan: Plan, found: Reconciliation, read: ReadActuals, profiles: Sequence[StepProfile]) -> Gap | None:
     """Why pretraining's steps take longer than modelled, by the first log that states them and the profile."""
     if len(profiles) > 1:
         raise InputError(f"{shown(profiles[1].path)}: give one profile, of one rank, beside {shown(profiles[0].path)}")
@@ -172,9 +173,9 @@ def _gap(plan: Plan, found: Reconciliation, files: Sequence[ReadFile], profiles:
                 f"{shown(profiles[0].path)}: a profile explains a step of pretraining, which was not planned"
             )
         return None
-    trained = [one.path for one in files if one.tool in {f"{form.tool} log" for form in FORMATS}]
+    trained = [one.path for one in read.files if one.tool in {f"{form.tool} log" for form in FORMATS}]
     log = read_step_log(trained[0]) if trained else None
-    gap = explain_step(plan, settled.took, log, profiles[0] if profiles else None)
+    gap = explain_step(plan, read.logged["pretraining"], log, profiles[0] if profiles else None)
     if gap is None and profiles:
         raise InputError(
             f"{shown(profiles[0].path)}: the plan models no step to compare with: [pretraining] needs gpus"
