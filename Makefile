@@ -148,14 +148,14 @@ clean:
 $(VENV)/.created:
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && $(PIP) --version >/dev/null 2>&1; \
 	then touch $@; exit 0; fi; \
-	for python in python3 python3.13 python3.12 python3.11; do \
+	for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    echo "making $(VENV) with $$($$python --version)"; \
 	    $$python -m venv --clear $(VENV) && touch $@ && exit 0; \
 	    echo "error: '$$python -m venv' failed; on Debian: apt-get install python3-venv" >&2; exit 1; \
 	  fi; \
 	done; \
-	echo "error: no Python 3.11 or newer found (looked for python3, python3.13, python3.12, python3.11)" >&2; exit 1
+	echo "error: no Python 3.11 or newer found (looked for python3, python3.14, python3.13, python3.12, python3.11)" >&2; exit 1
 
 # -q keeps pip's progress off the screen; its warnings and errors still show
 $(VENV)/.installed: pyproject.toml $(VENV)/.created

@@ -1,4 +1,4 @@
-"""Write the pages that are made from the project itself: sources, the help of every command, the file tree.
+"""Write the pages that are made from the project itself: sources, the help of every command, the file tree, schemas.
 
 ``make docs-pages`` runs this; a test compares the pages with what it would write.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 import csv
+import importlib
+import json
 import math
+import pkgutil
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,8 +32,11 @@ from computeledger.frontier.forecast import backtest, forecast_series, run_serie
 from computeledger.frontier.growth import largest_systems
 from computeledger.frontier.trends import year_of
 from computeledger.interfaces.cli import cli
+from computeledger.questions import answers
+from computeledger.questions.answer import Answer, schema_name
 from computeledger.questions.answers.guide import GuideEntry, guide_entries
 from computeledger.sources import Source, load_sources
+from computeledger.stores.books import store
 from rntp.interfaces.cli import cli as rntp
 from rntp.interfaces.tables.mixture import grid as mixture_grid
 from rntp.interfaces.tables.study import grid, markdown, seeds_of
@@ -266,6 +272,88 @@ def architecture_page() -> str:
     return re.sub(r"(?<=\nsrc/\n).*?(?=\ntests/ )", lambda _: lines, text, count=1, flags=re.DOTALL)
 
 
+#: Keys of every command's document, as tests/interfaces/test_json_keys.py holds the commands to them.
+_KEYS = DOCS.parent / "tests" / "interfaces" / "json_keys.json"
+#: Documents that are made without an answer.
+_WITHOUT_ANSWER = ("books-add", "books-export", "cite")
+_QUANTITY = {
+    "description": "A figure: a number, or where inputs are uncertain its quantiles with their unit.",
+    "type": ["number", "object", "null"],
+    "properties": {
+        **{name: {"type": "number"} for name in ("p05", "p10", "p50", "p90", "p95")}, "unit": {"type": "string"}
+    },
+    "required": ["p05", "p10", "p50", "p90", "p95", "unit"],
+}  # fmt: skip
+
+
+def document_kinds() -> list[str]:
+    """Names of the schemas of all documents that commands print."""
+    for module in pkgutil.walk_packages(answers.__path__, f"{answers.__name__}."):
+        importlib.import_module(module.name)
+    kinds = _kinds(Answer)
+    if not any(one.__module__ == store.__name__ for one in kinds):
+        raise ValueError("the answers of the books are missing")
+    return sorted({*(one.schema() for one in kinds), *map(schema_name, _WITHOUT_ANSWER)})
+
+
+def _kinds(parent: type[Answer]) -> list[type[Answer]]:
+    """Kinds of answers that stand in the package; one whose kinds print for it has none of its own."""
+    below = [kind for child in parent.__subclasses__() for kind in _kinds(child)]
+    own = [] if parent is Answer or below or not parent.__module__.startswith("computeledger.") else [parent]
+    return [*own, *below]
+
+
+def schemas_page() -> str:
+    """JSON Schema of the documents that commands print: the keys that each kind has, and which are figures."""
+    trees: dict[str, Any] = {}
+    for tree in json.loads(_KEYS.read_text("utf-8")).values():
+        _merge(trees.setdefault(next(iter(tree["schema"])), {}), {**tree, "schema": {}})
+    defs = {name.removeprefix("computeledger/"): _described(tree) for name, tree in sorted(trees.items())}
+    chosen = [
+        {"if": {"properties": {"schema": {"const": f"computeledger/{name}"}}},
+         "then": {"$ref": f"#/$defs/{name.replace('/', '~1')}"}}
+        for name in defs
+    ]  # fmt: skip
+    page = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Documents of Compute Ledger's commands",
+        "description": "What a command prints with --json. Every key that stands here is kept within its version; a "
+        "document has those that its question asks for, and may have more.",
+        "type": "object",
+        "required": ["schema"],
+        "properties": {"schema": {"enum": document_kinds()}},
+        "allOf": chosen,
+        "$defs": {"quantity": _QUANTITY, **defs},
+    }
+    return json.dumps(page, indent=1) + "\n"
+
+
+def _merge(into: dict[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of two trees."""
+    for name, below in tree.items():
+        _merge(into.setdefault(name, {}), below)
+    return into
+
+
+def _described(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A tree of keys as a schema; names that are data (a phase, a chip) stand for any name."""
+    if set(tree) == set(_QUANTITY["required"]):
+        return {"$ref": "#/$defs/quantity"}
+    named: dict[str, Any] = {}
+    for name, below in tree.items():
+        for _ in range(name.count("[]")):
+            below = {"": below}  # noqa: PLW2901 (a list of lists is a tree around a tree)
+        _merge(named.setdefault(name.partition("[")[0], {}), below)
+    items = named.pop("", None)
+    found = {} if items is None else {"items": _described(items)}
+    if all(re.fullmatch(r"[A-Za-z]\w*", name) for name in named):
+        return {**found, **({"properties": {name: _described(one) for name, one in named.items()}} if named else {})}
+    every: dict[str, Any] = {}
+    for one in named.values():
+        _merge(every, one)
+    return {**found, "additionalProperties": _described(every)}
+
+
 class Panel(NamedTuple):
     """One plot of a picture with a logarithmic vertical axis; the horizontal one is of years, or logarithmic too."""
 
@@ -459,7 +547,8 @@ def _curves(left: float, title: str, rows: Sequence[Mapping[str, Any]]) -> Itera
 
 
 PAGES = {"sources.md": sources_page, "cli.md": cli_page, "questions.md": questions_page,
-         "architecture.md": architecture_page, "rntp_experiments.md": experiments_page,
+         "architecture.md": architecture_page, "answers.schema.json": schemas_page,
+         "rntp_experiments.md": experiments_page,
          "images/rntp-curves.svg": curves_image, "images/backtest.svg": backtest_image,
          "images/frontier-trends.svg": trends_image, "images/frontier-sites.svg": sites_image,
          "images/what-fits-where.svg": fits_image}  # fmt: skip

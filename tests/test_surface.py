@@ -132,16 +132,21 @@ def test_a_python_mistake_gets_one_line(case: str) -> None:
     assert "\n" not in str(caught.value) and "--" not in str(caught.value)
 
 
-def test_an_answer_shows_its_name_and_its_headline_figures() -> None:
+def test_an_answer_shows_its_name_its_headline_figures_and_its_schema() -> None:
     answer = cl.serve(
         model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8, input_tokens="1K..4K", samples=16
     )
     assert re.match(r"ServeAnswer\(.*tpot_s=[\d.]+ s.*\)$", repr(answer)) and len(repr(answer)) < 300
     assert answer.to_dict()["input_tokens"]["p95"] > 3 * answer.to_dict()["input_tokens"]["p05"]
+    assert answer.to_dict()["schema"] == "computeledger/serve/1"
     assert len(repr(cl.bill(names="examples/money/price-sheet.toml", input_tokens=3))) < 300
     for module in pkgutil.walk_packages(answers.__path__, f"{answers.__name__}."):
         importlib.import_module(module.name)
-    assert [one.__name__ for one in _kinds(Answer) if "__repr__" in vars(one)] == []
+    assert [one.__name__ for one in _kinds(Answer) if {"__repr__", "to_dict"} & set(vars(one))] == []
+    homes: dict[str, set[str]] = {}
+    for one in _kinds(Answer):
+        homes.setdefault(one.schema(), set()).add(one.__qualname__)
+    assert [names for names in homes.values() if len(names) > 1] == [], "a schema has one kind of document"
 
 
 def _kinds(kind: type[Answer]) -> list[type[Answer]]:

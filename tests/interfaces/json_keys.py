@@ -40,15 +40,22 @@ def paths(value: Any, at: str = "") -> Iterator[str]:
         yield at
 
 
-def keys_of(arguments: list[str], folder: Path) -> list[str]:
-    """Paths in the document that a command prints; what it writes lands in the folder given, out of the tree."""
+def document_of(arguments: list[str], folder: Path) -> dict[str, Any]:
+    """The document that a command prints; what it writes lands in the folder given, out of the tree."""
     if not (folder / "examples").exists():
         (folder / "examples").symlink_to(ROOT / "examples")
         (folder / FEW_OFFERS.name).symlink_to(FEW_OFFERS)
     done = call(main, [*arguments, "--json"], folder)
     if done.returncode:
         raise RuntimeError(f"{arguments}: {done.stderr}")
-    return sorted(set(paths(json.loads(done.stdout))))
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def keys_of(document: dict[str, Any]) -> list[str]:
+    """Paths in a document; that of its schema has the schema's name."""
+    rest = {name: part for name, part in document.items() if name != "schema"}
+    return sorted({f"schema.{document['schema']}", *paths(rest)})
 
 
 def folded(found: list[str]) -> Any:
@@ -63,5 +70,5 @@ def folded(found: list[str]) -> Any:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        kept = {name: folded(keys_of(arguments, Path(scratch))) for name, arguments in commands().items()}
+        kept = {name: folded(keys_of(document_of(arguments, Path(scratch)))) for name, arguments in commands().items()}
     KEPT.write_text(json.dumps(kept, indent=0, separators=(",", ":")) + "\n", "utf-8")

@@ -59,8 +59,8 @@ def test_a_mistake_is_one_line_and_exit_2(case: str, capsys: pytest.CaptureFixtu
 def test_cost_contract(capsys: pytest.CaptureFixture[str]) -> None:
     cost = answer(capsys, *COST)
     assert set(cost) == {
-        "accelerator", "system", "kinds", "missing", "energy_j_per_gpu_hour", "carbon_kg_per_gpu_hour", "editions",
-        "sources",
+        "schema", "accelerator", "system", "kinds", "missing", "energy_j_per_gpu_hour", "carbon_kg_per_gpu_hour",
+        "editions", "sources",
     }  # fmt: skip
     assert (cost["accelerator"], cost["system"], cost["missing"]) == ("h100-sxm5-80gb", "h100-nvl8", {})
     own = cost["kinds"]["own"]

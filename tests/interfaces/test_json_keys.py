@@ -1,4 +1,7 @@
-"""No key of a command's JSON document goes unseen: the commands answer with the keys that are kept beside this file."""
+"""No key of a command's JSON document goes unseen: the commands answer with the keys that are kept beside this file.
+
+Each document is held against the published schema too.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from tests.interfaces.json_keys import KEPT, commands, folded, keys_of
+from tests.interfaces.json_keys import KEPT, ROOT, commands, document_of, folded, keys_of
 
 #: Answers that take seconds.
 _LONG = {"compare", "compare-few", "validate", "simulate-serve-load", "invert-sheet", "plan-text"}
@@ -24,6 +28,33 @@ def kept() -> dict[str, Any]:
     return dict(json.loads(KEPT.read_text("utf-8")))
 
 
+@pytest.fixture(scope="module")
+def published() -> jsonschema.Draft202012Validator:
+    """The schema of all documents."""
+    schema = json.loads((ROOT / "docs" / "answers.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
 @pytest.mark.parametrize(("name", "arguments"), _QUESTIONS)
-def test_a_command_answers_with_its_keys(name: str, arguments: list[str], kept: dict[str, Any], tmp_path: Path) -> None:
-    assert folded(keys_of(arguments, tmp_path)) == kept[name]
+def test_a_command_answers_with_its_keys(
+    name: str, arguments: list[str], kept: dict[str, Any], published: jsonschema.Draft202012Validator, tmp_path: Path
+) -> None:
+    document = document_of(arguments, tmp_path)
+    assert folded(keys_of(document)) == kept[name]
+    assert [error.message for error in published.iter_errors(document)] == []
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"offers": []}, "'schema' is a required property"),
+        ({"schema": "computeledger/serv/1"}, "'computeledger/serv/1' is not one of"),
+        ({"schema": "computeledger/serve/1", "tpot_s": "fast"}, "'fast' is not of type 'number', 'object', 'null'"),
+        ({"schema": "computeledger/serve/1", "tpot_s": {"p50": 1.0}}, "'p05' is a required property"),
+    ],
+)
+def test_the_published_schema_refuses_what_no_command_prints(
+    document: dict[str, Any], said: str, published: jsonschema.Draft202012Validator
+) -> None:
+    assert any(said in error.message for error in published.iter_errors(document))

@@ -30,7 +30,7 @@ def point(value: float | dict) -> float:
 
 def test_contract() -> None:
     document = ask(*RUN, "--verifier-time", "1..3s", "--verifier-cores", "64", "--pretraining-flop", "1e24")
-    assert list(document)[4:11] == [
+    assert list(document)[5:12] == [
         "step_s", "phases", "beta_flop", "beta_gpu_time", "utilization_fraction", "fits", "split",
     ]  # fmt: skip
     assert document["bound"] in {"compute", "memory", "network", "overhead", "cpu"}

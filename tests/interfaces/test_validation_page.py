@@ -54,7 +54,7 @@ def page_of_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_contract(points: Path, document: dict[str, Any]) -> None:
-    assert set(document) - {"rows"} == {"tpot", "ttft", "by", "skipped", "worst"}
+    assert set(document) - {"schema", "rows"} == {"tpot", "ttft", "by", "skipped", "worst"}
     assert set(document["tpot"]) == set(document["ttft"]) == SUMMARY
     assert list(document["by"]) == COLUMNS.split(",")
     for values in document["by"].values():

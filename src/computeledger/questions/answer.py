@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from computeledger.arrays import Num
 from computeledger.display import Displayed, drawing
@@ -67,10 +68,23 @@ def _short(value: object) -> str:
     return f"<{len(value)}>" if isinstance(value, Sized) else f"<{type(value).__name__}>"
 
 
+def schema_name(kind: str, version: int = 1) -> str:
+    """What the key ``schema`` of a document says.
+
+    Examples
+    --------
+    >>> schema_name("cite")
+    'computeledger/cite/1'
+    """
+    return f"computeledger/{kind}/{version}"
+
+
 class Answer(Displayed):
     """An answer; what it holds is in the attributes of each kind, and all of it in :meth:`to_dict`."""
 
     __slots__ = ()
+    #: One more when a key of its document goes, moves, or changes its meaning or unit; a new key changes nothing.
+    schema_version: ClassVar[int] = 1
 
     def __repr__(self) -> str:
         """Name and headline figures, at their medians: all of it stands in :meth:`to_dict`."""
@@ -87,8 +101,18 @@ class Answer(Displayed):
             said = [f"{name}={_short(value)}" for name, value in values.items()]
         return f"{kind.__name__}({', '.join(said[:_MOST_SAID])}{', ...' if len(said) > _MOST_SAID else ''})"
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a plain record has none)
+    @classmethod
+    def schema(cls) -> str:
+        """Name of its document's kind, and the version of its keys: ``computeledger/serve/1``."""
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Answer")).lower()
+        return schema_name(kind, cls.schema_version)
+
+    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As the command prints it with ``--json``; with ``working``, as with ``--working``."""
+        return {"schema": self.schema(), **self.contents(working=working)}
+
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a plain record has none)
+        """What its document holds below the name of its schema."""
         return document(self, leave_out=("question",))
 
     @property

@@ -25,6 +25,7 @@ def books(context: click.Context) -> None:
 @json_option
 def books_add(**options: Any) -> None:
     """Write down plans (TOML, or plan --json), runs' ledgers and reconciliations; all files or none."""
+    from computeledger.questions.answer import schema_name
     from computeledger.stores.books.files import read_record
     from computeledger.stores.books.store import add_records
 
@@ -32,7 +33,7 @@ def books_add(**options: Any) -> None:
     records = [read_record(Path(path), question.price, question.name, question.note) for path in question.files]
     numbers = add_records(Path(question.book), records)
     if options["as_json"]:
-        print_json({"book": question.book, "added": numbers})
+        print_json({"schema": schema_name("books-add"), "book": question.book, "added": numbers})
         return
     for number, record in zip(numbers, records, strict=True):
         click.echo(f"{question.book}: entry {number}, {record.kind} {record.name}")
@@ -69,11 +70,13 @@ def books_show(**options: Any) -> None:
 @json_option
 def books_export(**options: Any) -> None:
     """Write the entries or their phases as CSV or Parquet."""
+    from computeledger.questions.answer import schema_name
     from computeledger.stores.books.store import export_table
 
     question = asked_by(ExportQuestion, options)
     rows = export_table(Path(question.book), Path(question.target), question.table)
     if options["as_json"]:
-        print_json({"file": question.target, "table": question.table, "rows": rows})
+        named = {"schema": schema_name("books-export"), "file": question.target, "table": question.table}
+        print_json({**named, "rows": rows})
         return
     click.echo(f"{question.target}: {rows} rows of {question.table}")

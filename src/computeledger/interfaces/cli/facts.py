@@ -113,11 +113,12 @@ def cost(**options: Any) -> None:
 @json_option
 def cite(target: tuple[str, ...], as_json: bool) -> None:
     """BibTeX of the sources that a plan's result rests on, or of source keys."""
+    from computeledger.questions.answer import schema_name
     from computeledger.questions.answers.facts import cited_sources
     from computeledger.sources import bibtex
 
     keys = cited_sources(target)
     if as_json:
-        print_json({"keys": list(keys), "bibtex": bibtex(keys)})
+        print_json({"schema": schema_name("cite"), "keys": list(keys), "bibtex": bibtex(keys)})
         return
     click.echo(bibtex(keys))

@@ -39,7 +39,7 @@ class AccuracyAnswer(Answer):
     comparison: Comparison
     peers: Mapping[str, Peer]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger accuracy --json`` prints it."""
         del working
         by = self.question.by

@@ -107,7 +107,7 @@ class AllocateAnswer(Answer):
         """By the law, RL included where its gain was stated [nat/token]."""
         return Quantity.of(self.allocation.loss, "")
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger allocate --json`` prints it."""
         question, found, scenario = self.question, self.allocation, self.scenario
         document = allocation_document(found, scenario, self.budget_unit)

@@ -73,7 +73,7 @@ class CalibrateAnswer(Answer):
             write_bytes(str(target / name), text.encode(), "--write")
         return [str(target / name) for name in files]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (its residuals are always there)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (its residuals are always there)
         """As ``computeledger calibrate --json`` prints it."""
         fit, about, kernels, folder = self.fit, self.about, self.kernels, self.question.write
         document = {

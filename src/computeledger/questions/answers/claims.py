@@ -28,7 +28,7 @@ class ClaimsAnswer(Answer):
     question: ClaimsQuestion
     checked: tuple[CheckedClaim, ...]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger claims --json`` prints it; every claim comes with its working."""
         del working
         return {"counts": self.counts, "claims": [_document(one) for one in self.checked]}

@@ -108,7 +108,7 @@ class CompareAnswer(Answer):
         named = [self.question.offers] if isinstance(self.question.offers, str) else []
         return (*named, *(one.offer.terms.api for one in self.offers if one.offer.terms.api))
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger compare --json`` prints it; an offer's working is that of ``serve``."""
         del working
         rows = [self._row(place) for place in range(len(self.offers))]

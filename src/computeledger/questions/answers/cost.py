@@ -47,7 +47,7 @@ class CostAnswer(Answer):
         """Carbon dioxide of that energy from the grid [kg]."""
         return Quantity.of(self.result.carbon_kg_per_gpu_hour, "kg")
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (its working is always there)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (its working is always there)
         """As ``computeledger cost --json`` prints it."""
         cost = self.result
         gpu = cost.gpu

@@ -92,7 +92,7 @@ class ModelAnswer(Answer):
         layers = sum(group.count for group in self.model.layers if group.feed_forward.n_experts)
         return {**{name: getattr(widest, name) for name in names}, "layers": layers}
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts model --json`` prints it."""
         model = self.model
         stored = ("hidden_size", "vocab_size", "tied_embeddings", "max_context_tokens", "weight_precision",
@@ -140,7 +140,7 @@ class FactsAnswer(Answer):
     facts: Mapping[str, Fact]
     more: Mapping[str, str | list[str]] = field(default_factory=dict)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts show --json`` prints it."""
         named = {"id": self.id, "kind": self.kind, "name": self.name}
         return {**named, "facts": _documents(self.facts), **self.more}
@@ -152,7 +152,7 @@ class SourceAnswer(Answer):
 
     source: Source
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts show --json`` prints it."""
         fields = {name: value for name, value in asdict(self.source).items() if name != "key"}
         return {"id": self.source.key, "kind": "source", **fields, "facts": {}}
@@ -176,7 +176,7 @@ class SearchAnswer(Answer):
     found: tuple[FoundFact, ...]
     searched: Mapping[str, int] = field(default_factory=dict)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts search --json`` prints it."""
         results = [{"id": one.id, "kind": one.kind, "name": one.name, **fact_document(one.fact)} for one in self.found]
         return {"query": self.query, "results": results, **({"searched": dict(self.searched)} if self.searched else {})}
@@ -189,7 +189,7 @@ class ChipsAnswer(Answer):
     query: str
     found: tuple[Accelerator, ...]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts list --json`` prints it."""
         rows = [
             {"id": one.id, "name": one.name, "vendor": one.vendor, "family": one.family, "node": one.node,
@@ -226,7 +226,7 @@ class DiffAnswer(Answer):
     n_equal: int
     differences: tuple[Difference, ...]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts diff --json`` prints it."""
         differences = [
             {"name": one.name, "a": _side_document(one.a), "b": _side_document(one.b), "ratio": one.ratio}

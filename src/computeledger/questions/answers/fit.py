@@ -64,7 +64,7 @@ class FitAnswer(Answer):
     fit: Fits
     calibration: str
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger fit --json`` prints it."""
         del working
         return {"fit": self.question.what, **_DOCUMENTS[type(self.fit)](self.fit)}

@@ -60,7 +60,7 @@ class GuideAnswer(Answer):
     found: tuple[GuideEntry, ...]
     missed: tuple[str, ...] = ()
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a list has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a list has none)
         """As ``computeledger guide --json`` prints it."""
         return {"query": self.query, "missed": list(self.missed), "questions": [asdict(one) for one in self.found]}
 

@@ -18,7 +18,7 @@ _BUDGETS = (1e19, 1e21, 1e25)
 class LawsAnswer(Answer):
     """The laws that ship."""
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger allocate --laws --json`` prints it."""
         return laws_document()
 

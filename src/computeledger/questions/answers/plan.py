@@ -52,7 +52,7 @@ class PlanAnswer(Answer):
         """FLOP of all phases [FLOP]."""
         return Quantity.of(self.ledger.total("flop"), "FLOP")
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger plan --json`` prints it; with ``working``, every formula, input and source."""
         anchored = anchor_document(serving_anchors(self.ledger.plan))
         return remarked(plan_document(self.ledger, working=working), self.remarks) | anchored

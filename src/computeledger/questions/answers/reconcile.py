@@ -73,7 +73,7 @@ class ReconcileAnswer(Answer):
             read = [one for one in (self.question.plan, *self.question.actuals) if isinstance(one, str)]
             write_bytes(self.question.calibration, text.encode(), "--calibration", read)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger reconcile --json`` prints it."""
         found = self.result
         sums = {side: {name: self.total(side, name) for name in ("gpu_hours", "usd")} for side in ("budget", "actual")}

@@ -131,7 +131,7 @@ class RouteAnswer(Answer):
     def _mixed(self) -> list[Outcome]:
         return [_mixed(one, self.case.difficulty) for one in self.draws]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger route --json`` prints it."""
         case, out, listed, least = self.case, self.outcome, self.listed, self.least_success_fraction
         singles, best = _singles(out), listed[0]
@@ -160,7 +160,7 @@ class RouteCheckAnswer(Answer):
 
     found: RoutingCheck
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger route --check-attempts --json`` prints it."""
         return document(self.found)
 

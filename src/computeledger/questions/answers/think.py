@@ -142,7 +142,7 @@ class ThinkAnswer(Answer):
                 kept.append(one)
         return tuple(kept)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the law is always there)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the law is always there)
         """As ``computeledger think --json`` prints it."""
         by_model: dict[str, Priced] = {}
         for one in self.reaching:

@@ -42,7 +42,7 @@ class ValidateAnswer(Answer):
     question: ValidateQuestion
     comparison: Comparison
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger validate --json`` prints it; the farthest rows come along where they are asked for."""
         del working
         return self.summarized(self.question.by, self.question.worst or 0)
@@ -71,7 +71,7 @@ class PriceCheckAnswer(Answer):
     question: ValidateQuestion
     check: PriceCheck
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger validate --prices --json`` prints it."""
         del working
         return asdict(self.check)

@@ -70,7 +70,7 @@ class BooksAnswer(Answer):
     entries: tuple[Row, ...]
     trends: tuple[Row, ...]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (books have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (books have none)
         """As ``computeledger books list --json`` prints it."""
         return {"book": self.book, "entries": list(self.entries), "trends": list(self.trends)}
 
@@ -85,7 +85,7 @@ class EntryAnswer(Answer):
     phases: Mapping[str, Row]
     document: Mapping[str, Any]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (books have none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (books have none)
         """As ``computeledger books show --json`` prints it."""
         return {name: getattr(self, name) for name in ("id", "kind", "name", "phases", "document")}
 

@@ -67,7 +67,7 @@ class ClosedModelAnswer(Answer):
         """Clues that contradict the others."""
         return tuple(one.clue.name for one in self.result.pulls if one.conflicts and len(self.result.pulls) > 1)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the laws stand in the docs)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (the laws stand in the docs)
         """As ``computeledger sheet --json`` prints it."""
         found = self.result
         return {

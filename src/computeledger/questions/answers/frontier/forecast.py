@@ -59,7 +59,7 @@ class BacktestAnswer(Answer):
 
     result: Backtest
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger frontier backtest --json`` prints it."""
         return documents.backtest_document(self.result)
 
@@ -107,7 +107,7 @@ class GrowthAnswer(Answer):
     projections: Sequence[Projection]
     largest: Largest
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier growth --json`` prints it."""
         fits = dict(self.fits)
         return {
@@ -201,7 +201,7 @@ class ForecastAnswer(Answer):
         """Chance that the run is possible by a day, YYYY-MM-DD [-]."""
         return self.reached.probability_by(checked_day(date, "date"))
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier forecast --json`` prints it."""
         question, needed = self.question, self.needed
         found = documents.reached_document(self.reached)

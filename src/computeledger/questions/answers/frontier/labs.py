@@ -56,7 +56,7 @@ class LabsAnswer(Answer):
     labs: Sequence[LabAt]
     releases: Sequence[DueRelease]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger frontier labs --json`` prints it."""
         return {
             "date": self.date,
@@ -167,7 +167,7 @@ class RunsAnswer(Answer):
     question: RunsQuestion
     runs: Sequence[ListedRun]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger frontier runs --json`` prints it."""
         rows = [document(one.run) | {"labs": list(one.labs), "is_record": one.is_record,
                                      "days_since_previous": one.days_since_previous} for one in self.runs]  # fmt: skip

@@ -62,7 +62,7 @@ class SpreadAnswer(Answer):
         """What the links between the sites need, as asked."""
         return self.changed["as asked"]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger frontier spread --json`` prints it."""
         run, rate = self.run, fibre()
         return {

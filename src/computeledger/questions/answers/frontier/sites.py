@@ -40,7 +40,7 @@ class SitesAnswer(Answer):
     rows: Sequence[SiteRow]
     shares: Mapping[str, tuple[int, int]]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier sites --json`` prints it."""
         found = documents.sites_document(self.rows, self.shares)
         if working:
@@ -63,7 +63,7 @@ class ClaimAnswer(Answer):
 
     found: ClaimedPower
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger frontier sites --claim --json`` prints it."""
         return {
             "claim": document(self.found) | {"interval_from": documents.interval_document()},

@@ -57,7 +57,7 @@ class SystemsAnswer(Answer):
     fits: Sequence[Fit]
     clue: PowerClue | None = None
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger frontier systems --json`` prints it."""
         utilization, duration = median_of(self.question.utilization), median_of(self.question.duration)
         system, runs = self.system, self.runs

@@ -137,7 +137,7 @@ class PretrainAnswer(Answer):
         """Cost with failures [USD]."""
         return Quantity.of(self.run.usd, "USD")
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger pretrain --json`` prints it.
 
         Examples

@@ -72,7 +72,7 @@ class InvertAnswer(Answer):
         """Price less cost, over price; prices alone do not identify it [-]."""
         return Quantity.of(self.result.gross_margin_fraction, "")
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger invert --json`` prints it."""
         sheet, clues, found = self.sheet, self.clues, self.result
         said = inversion_document(found)

@@ -61,7 +61,7 @@ class PriceSheetAnswer(Answer):
 
     sheet: PriceSheet
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger prices show --json`` prints it, USD per million tokens."""
         sheet = self.sheet
         base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}

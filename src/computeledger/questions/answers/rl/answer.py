@@ -149,7 +149,7 @@ class RLAnswer(Answer):
         """
         return {name: Quantity.of(part, "s") for name, part in self.run.result.phases_s.items()}
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger rl --json`` prints it.
 
         Examples

@@ -29,7 +29,7 @@ class PublishedAnswer(Answer):
 
     betas: Sequence[PublishedBeta]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger rl --published --json`` prints it."""
         values = [one.beta_gpu_time for one in self.betas]
         levels = {name: float(np.quantile(values, share)) for name, share in _QUARTILES.items()}
@@ -67,7 +67,7 @@ class RewardAnswer(Answer):
     fits: Sequence[RewardFit]
     at: float | None
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger rl --reward --json`` prints it."""
         laws = {
             one.law: {
@@ -100,7 +100,7 @@ class CoverageAnswer(Answer):
     at: float | None
     trained: CoverageFit | None = None
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger rl --coverage --json`` prints it."""
         fit = self.fit
         document: dict[str, Any] = {

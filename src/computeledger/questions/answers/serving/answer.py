@@ -137,7 +137,7 @@ class ServeAnswer(ServingAnswer):
         """Sequences that a replica decodes at once, at most where a load is asked about [-]."""
         return self.chosen.batch
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger serve --json`` prints it.
 
         Examples

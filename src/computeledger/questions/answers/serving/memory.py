@@ -107,7 +107,7 @@ class MemoryAnswer(Answer):
         fits = [one for one in self.fits if one.fits]
         return min(fits, key=lambda one: (int(one.layout.n_gpus), one.memory.capacity_bytes), default=None)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger memory --json`` prints it; the working is that of the best fit."""
         shown = self.best or self.fits[0]
         parts = {"working": [figure_document(one) for one in _figures(shown)]} if working else {}

@@ -91,7 +91,7 @@ class PoolsAnswer(ServingAnswer):
     def _usd_per_mtok(self) -> tuple[Num, Num]:
         return pools_usd_per_mtok(self.result, self.requests_per_s)
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger serve --mode disaggregated --json`` prints it."""
         setting, question, system = self.setting, self.question, self.setting.system
         document: dict[str, Any] = {"system": system.id, "accelerator": system.accelerator.id}

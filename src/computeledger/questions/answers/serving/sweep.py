@@ -71,7 +71,7 @@ class SweepAnswer(Answer):
     executor: str
     anchoring: Anchoring | None = None
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger sweep --json`` prints it; a sweep has no working of its own."""
         del working
         best = [

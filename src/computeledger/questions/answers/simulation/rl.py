@@ -53,7 +53,7 @@ class SimulateRLAnswer(Answer):
         """Every rollout, as columns."""
         return self.result.records()
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger simulate rl --json`` prints it; a simulation has no working."""
         del working
         lags = [

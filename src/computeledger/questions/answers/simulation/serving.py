@@ -80,7 +80,7 @@ class SimulateServeAnswer(Answer):
         """Every request, as columns."""
         return self.result.records()
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger simulate serve --json`` prints it; a simulation has no working."""
         del working
         question, fleet, rate = self.question, self.fleet, self.load.requests_per_s
