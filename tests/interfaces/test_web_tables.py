@@ -11,7 +11,7 @@ import pytest
 import computeledger as cl
 from computeledger.interfaces.render.html import report
 from computeledger.interfaces.web.answers import Question, answered
-from tests.interfaces.driving import drag, settled
+from tests.interfaces.driving import drag, settled, shown
 
 ASKED = (("layout", "tp1"), ("batch", "8"), ("model", "llama-3.1-8b"), ("system", "h100-nvl8"))
 
@@ -115,3 +115,32 @@ def test_an_address_of_no_figure_still_shows_the_answer_and_the_working(name: st
     assert page.locator("#headline").inner_text()
     page.wait_for_selector("#working details")
     assert page.locator("#working details[open]").count() == 0
+
+
+@pytest.mark.browser
+def test_facts_are_searched_on_the_page_and_stand_in_groups(visit: Any) -> None:
+    page = visit("/facts", 390)
+    box = page.locator("#answer #c-words")
+    before = shown(page)
+    page.locator("#search button", has_text="Electricity").click()
+    settled(page, before)
+    assert box.input_value() == "electricity" and page.url.endswith("?words=electricity")
+    before = shown(page)
+    box.fill("h200 bandwidth")  # answered as one types
+    settled(page, before)
+    assert "'h200 bandwidth'" in page.locator("#headline").inner_text()
+    titles = page.locator("#now section h2").all_inner_texts()
+    assert len(titles) > 1 and titles[0].startswith("Accelerators")
+    again = page.locator("#now tr.again").first
+    assert again.locator("th").is_hidden(), "a group's name stands above its first row"
+
+
+@pytest.mark.browser
+def test_on_a_phone_names_stay_while_figures_move_past(visit: Any) -> None:
+    page = visit("/memory", 390)
+    table = page.locator("#now .scroll").first
+    far, left = table.evaluate("""one => {
+      one.scrollLeft = 200;
+      return [one.scrollLeft, one.querySelector("tbody th").getBoundingClientRect().left];
+    }""")
+    assert far > 0 and left >= table.bounding_box()["x"]

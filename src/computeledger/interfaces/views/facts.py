@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.view import Cell, Table, Tile, View
@@ -11,6 +11,7 @@ from computeledger.questions.answers.facts import (
     ChipsAnswer,
     DiffAnswer,
     FactsAnswer,
+    FoundFact,
     ModelAnswer,
     SearchAnswer,
     SourceAnswer,
@@ -20,8 +21,8 @@ from computeledger.questions.wording import fact_words, headline_words, short_mo
 from computeledger.sources import Source, load_sources
 from computeledger.units import format_count, format_percent, format_si
 
-#: Rows of a search that are shown.
-_MOST = 100
+#: Rows of each kind that a search shows.
+_MOST = 60
 
 
 def view(
@@ -139,15 +140,33 @@ def _search(answer: SearchAnswer) -> View:
             headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
             "Try fewer words, or a part of one.",
         )
-    rows: list[list[str | Cell]] = []
-    for one in found[:_MOST]:
-        fact, name = one.fact, Cell(fact_words(one.name), details=one.fact.note)
-        rows.append([one.id, name, fact.given, _key(fact.source, fact.locator), fact.date])
     verb = "fact mentions it" if len(found) == 1 else "facts mention it"
-    rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
-    table = Table("Facts", ("of", "fact", "value #", "source", "date #"), rows, note=rest, drops=("date", "source"))
+    kinds = dict.fromkeys(one.kind for one in found)
+    tables = tuple(_of_kind(kind, [one for one in found if one.kind == kind]) for kind in kinds)
     said = headline_words(f"{answer.query!r}", f"{len(found):,} {verb}")
-    return View(said, tables=(table,), overline="facts search")
+    return View(said, tables=tables, overline="facts search")
+
+
+def _of_kind(kind: str, found: Sequence[FoundFact]) -> Table:
+    """Facts of records of one kind, those of a record together."""
+    places = {id_: place for place, id_ in enumerate(dict.fromkeys(one.id for one in found))}
+    rows: list[list[str | Cell]] = [
+        [one.id, fact_words(one.name), one.fact.given, _key(one.fact.source, _where(one.fact)), one.fact.date]
+        for one in sorted(found, key=lambda one: places[one.id])[:_MOST]
+    ]
+    rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
+    columns = ("of", "fact", "value #", "source", "date #")
+    return Table(f"{_kinds(kind)}: {len(found):,}", columns, rows, note=rest, drops=("date", "source"))
+
+
+def _where(fact: Fact) -> str:
+    """Where a source says it, and what there is to note."""
+    return ". ".join(text for text in (fact.locator, fact.note) if text)
+
+
+def _kinds(kind: str) -> str:
+    """Records of a kind, in words."""
+    return "Interruptions" if kind == "reliability" else f"{kind.capitalize()}s"
 
 
 def _chips(answer: ChipsAnswer) -> View:
@@ -169,7 +188,7 @@ def _chips(answer: ChipsAnswer) -> View:
 
 def _searched(counts: Mapping[str, int]) -> View:
     """Without a word to look for: what there is."""
-    rows = [["interruptions" if kind == "reliability" else f"{kind}s", f"{n:,}"] for kind, n in counts.items()]
+    rows = [[_kinds(kind).lower(), f"{n:,}"] for kind, n in counts.items()]
     said = headline_words("Facts", f"{sum(counts.values()):,}, each with its source, date and locator")
     return View(
         said, "Type a word, or take a preset.", tables=(Table("What can be searched", ("facts of", "number #"), rows),)

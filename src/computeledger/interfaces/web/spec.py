@@ -106,6 +106,8 @@ class Answer:
 class Page:
     """A page of the app; ``section`` is the part of the menu that it stands in.
 
+    The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
+
     ``read`` takes a text that is pasted, and the system that its box names, to values of boxes and what is said of it.
     Groups whose controls are named ``1.system``, ``2.system`` and so on are slots: a reader adds and removes them, an
     empty one is not shown, and one that is added starts with the first of ``slot_examples`` that no other has.
@@ -123,6 +125,7 @@ class Page:
     slot: str = ""
     slot_examples: tuple[str, ...] = ()
     section: str = ""
+    search: str = ""
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.

@@ -13,7 +13,7 @@ _PRESETS = {"All of the H200": "h200", "Memory bandwidth": "hbm bytes_per_s", "P
 _CONTROLS = (
     Control(
         "words",
-        "Search",
+        "Search the facts",
         "text",
         default="h200",
         is_wide=True,
@@ -34,5 +34,6 @@ _found = functools.lru_cache(maxsize=64)(search_facts)
 PAGE = Page(
     "facts", "Facts", "What is known, and who says so?", _CONTROLS, _answer,
     section=EVIDENCE,
+    search="words",
     presets={name: {"words": words_} for name, words_ in _PRESETS.items()},
 )  # fmt: skip

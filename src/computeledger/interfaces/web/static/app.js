@@ -27,7 +27,7 @@ const form = document.getElementById("controls");
 // ---- the scenario: boxes and the address ----
 
 const box = (name) => form.elements.namedItem(name);
-const holder = (name) => form.querySelector(`.control[data-name="${CSS.escape(name)}"]`);
+const holder = (name) => document.querySelector(`.control[data-name="${CSS.escape(name)}"]`);
 
 const defaults = (read) => defaultsOf(given, read);
 
@@ -125,6 +125,7 @@ function buttons() {
   for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])") || isEmptySlot(group);
   if (byId("add")) byId("add").disabled = !slots.some(isEmptySlot);
   const preset = byId("preset");
+  for (const one of search?.querySelectorAll("[data-preset]") ?? []) one.setAttribute("aria-pressed", String(same(given.presets[one.dataset.preset])));
   if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";
 }
 
@@ -482,7 +483,10 @@ function typing(name) {
   pause = setTimeout(() => { isTyping = true; followed(); buttons(); ask(); }, REST_MS);
 }
 
-form.addEventListener("input", (event) => {
+const search = byId("search"), boxesStandIn = search ? [form, search] : [form]; // a page may have a box above its answer
+const onBoxes = (kind, does) => { for (const one of boxesStandIn) one.addEventListener(kind, does); };
+
+onBoxes("input", (event) => {
   const name = event.target.closest(".control")?.dataset.name;
   if (!name) return;
   if (event.target.classList.contains("slider")) {
@@ -499,7 +503,7 @@ form.addEventListener("input", (event) => {
     typing(name);
   }
 });
-form.addEventListener("change", (event) => {
+onBoxes("change", (event) => {
   if (event.target.id === "preset") {
     const chosen = given.presets[event.target.value];
     if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); }
@@ -508,7 +512,11 @@ form.addEventListener("change", (event) => {
   if (event.target.closest(".control")) { followed(); settle(); }
 });
 form.addEventListener("submit", (event) => { event.preventDefault(); settle(); });
-form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); followed(); settle(); } });
+search?.addEventListener("click", (event) => {
+  const chosen = given.presets[event.target.dataset.preset];
+  if (chosen) { fillBoxes(new URLSearchParams(chosen)); settle(); }
+});
+onBoxes("keydown", (event) => { if (event.key === "Enter" && event.target.type === "text") { event.preventDefault(); followed(); settle(); } });
 window.addEventListener("popstate", (event) => { if (sheet.takes(event.state, depth)) return; depth = event.state?.depth ?? 0; fromAddress(); ask(true); });
 byId("undo").addEventListener("click", () => { if (isAhead()) { fromAddress(); ask(true); } else { sheet.walk(); history.back(); } });
 byId("redo").addEventListener("click", () => history.forward());

@@ -62,16 +62,19 @@ function retext(section, one) {
   body.reorder?.();
 }
 
+// a row about what the row before it is about
+const isAgain = ({ rows }, place) => place > 0 && said(rows[place][0]) === said(rows[place - 1][0]) && !rows[place][0].href;
+
 // roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
 export function table(one, whose, why) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
   const isLong = one.rows.some((row) => row.some((cell, i) => cell.details || (cell.below ?? "").length > PROSE || (i && said(cell).length > PROSE)));
-  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: one.strong.includes(place) ? "strong" : null }, ...row.map((cell, i) =>
+  const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: [one.strong.includes(place) && "strong", isAgain(one, place) && "again"].filter(Boolean).join(" ") || null }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell, numeric[0]))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell, numeric[i]))))));
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
-    element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? (isLong ? "cards long" : "cards") : null }, isLong ? widths(one) : null,
+    element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? `cards${isLong ? " long" : ""}${one.columns.length === 5 && one.rows.some((_, place) => isAgain(one, place)) ? " grouped" : ""}` : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
           one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
@@ -117,6 +120,7 @@ function sorting(name, i, isNumeric, body) {
     const turn = turns[(turns.indexOf(head.getAttribute("aria-sort")) + 1) % 3];
     for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
     if (turn) head.setAttribute("aria-sort", turn);
+    body.parentElement.classList.toggle("ordered", Boolean(turn));
     body.reorder = turn && (() => body.replaceChildren(...ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1)));
     if (turn) body.reorder(); else body.replaceChildren(...asGiven);
   } }, name);

@@ -5,7 +5,7 @@ import { byId, element } from "./dom.js";
 
 const KEY = "first-steps";
 const STEPS = [
-  ["Change something.", "Move a slider or type in a box: the answer follows.", () => narrow.matches ? byId("open-controls") : byId("controls").querySelector(".control")],
+  ["Change something.", "Move a slider or type in a box: the answer follows.", () => narrow.matches ? byId("open-controls") : document.querySelector(".control")],
   ["See how sure it is.", "Below every figure stands its 90 % interval; working shows its formula, its inputs and their sources.", () => document.querySelector("#now .tiles > div") ?? byId("headline")],
   ["Take it along.", "The address is the scenario: Copy link, at the foot of the page, gives it to someone else.", () => byId("link")],
 ];
