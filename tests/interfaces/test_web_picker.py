@@ -111,3 +111,34 @@ def test_a_configuration_is_pasted_and_dropped_on_a_phone_too(visit: Any) -> Non
         settled(page, before)
         assert page.locator("#headline").inner_text().startswith(f"{kind}/config.json on 8 H200")
         assert page.evaluate("location.search").startswith(f"?model=config%3A{kind}%3A")
+
+
+@pytest.mark.browser
+def test_several_systems_are_chosen_in_one_box(visit: Any) -> None:
+    page = visit("/memory")
+    box = page.locator("#c-system")
+    box.click()
+    page.wait_for_selector("#picks li .below:not(:empty)")
+    assert page.locator("#picks").get_attribute("aria-multiselectable") == "true"
+    first = page.locator("#picks .pick-name").all_inner_texts()[:3]
+    assert "h100-nvl8" in first, "what is chosen stands first"
+    before = shown(page)
+    page.locator("#picks li[data-value='h200-nvl8']").click()
+    settled(page, before)
+    assert box.input_value() == "2xrtx-4090,1xm4-max,h100-nvl8,h200-nvl8"
+    assert page.locator("#picker").is_visible(), "the next one can be chosen at once"
+    before = shown(page)
+    page.locator("#picks li[data-value='h100-nvl8']").click()  # again takes it away
+    settled(page, before)
+    assert box.input_value() == "2xrtx-4090,1xm4-max,h200-nvl8"
+    box.press("End")
+    page.keyboard.type(",b200-nv")
+    page.wait_for_selector("#picks li[data-value='b200-nvl8']")
+    page.keyboard.press("ArrowDown")
+    before = shown(page)
+    page.keyboard.press("Enter")
+    settled(page, before)
+    assert box.input_value() == "2xrtx-4090,1xm4-max,h200-nvl8,b200-nvl8"
+    page.keyboard.press("Escape")
+    assert not page.locator("#picker").is_visible()
+    assert "b200-nvl8" in page.locator("#now").inner_text()

@@ -100,7 +100,10 @@ def create_app(token: str | None = None, ask: Ask = answered_here) -> FastAPI:
 
 def _add_pasting(app: FastAPI, ask: Ask, page: Page) -> None:
     """Addresses that take a text: a launch, where the page reads one, and a model's configuration."""
-    kinds = {"read": page.read is not None, "config": any(list_of(one) == MODELS for one in page.controls)}
+    kinds = {
+        "read": page.read is not None,
+        "config": any(list_of(one) == MODELS and not one.several for one in page.controls),
+    }
     for kind in (kind for kind, is_read in kinds.items() if is_read):
         pasted = functools.partial(_pasted, ask, kind, page.name)
         app.add_api_route(f"/{kind}/{page.name}", pasted, methods=["POST"], include_in_schema=False)
@@ -124,7 +127,8 @@ def _described(page: Page) -> str:
 def _parameters(page: Page) -> list[dict[str, Any]]:
     return [
         {"name": one.name, "in": "query", "required": False, "description": f"{one.label}. {one.help}".strip(),
-         "schema": {"type": "string", "default": one.default, **({"enum": list(one.choices)} if one.choices else {})}}
+         "schema": {"type": "string", "default": one.default,
+                    **({"enum": list(one.choices)} if one.kind == "choice" else {})}}
         for one in page.controls
     ]  # fmt: skip
 

@@ -71,6 +71,11 @@ def _hyphened(name: str) -> str:
     return name.replace("_", "-")
 
 
+def several(names: Callable[[], Iterable[str]], choice_of: Callable[[str], str], between: str) -> dict[str, Any]:
+    """The look of a box that takes several of many names, or other texts, with a sign between them."""
+    return {"kind": "text", "choices": tuple(names()), "choice_of": choice_of, "several": between}
+
+
 def choices(names: Callable[[], Iterable[str]], choice_of: Callable[[str], str], default: str) -> dict[str, Any]:
     """The look of a box that takes one of many names."""
     return {"kind": "choice", "choices": tuple(names()), "choice_of": choice_of, "default": default}

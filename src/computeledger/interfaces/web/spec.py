@@ -49,7 +49,7 @@ _BESIDE_LABEL = 12
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One thing that a reader may change."""
+    """One thing that a reader may change; what stands between several choices in one box is ``several``."""
 
     name: str
     label: str
@@ -62,6 +62,7 @@ class Control:
     whole: bool = False
     choices: tuple[str, ...] = ()
     choice_of: Callable[[str], str] | None = None
+    several: str = ""
     blank: str = "searched"
     is_power: bool = False
     has_zero: bool = False
@@ -193,7 +194,7 @@ def with_times(controls: Sequence[Control], values: Values) -> Values:
 
 def _choice(one: Control, text: str) -> str:
     """The choice that a text names; any other text as it is."""
-    if one.choice_of is None or not text or text in one.choices or len(text) > _longest(one, text):
+    if one.choice_of is None or one.several or not text or text in one.choices or len(text) > _longest(one, text):
         return text
     try:
         return one.choice_of(text)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from computeledger.facts.load import model_ids, model_name
+from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
-from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.controls import choices, controls_of, several
 from computeledger.interfaces.web.spec import PLAN, Answer, Page, Values
 from computeledger.questions.answers.serving.memory import answer_memory
 from computeledger.questions.memory import MemoryQuestion
 
 _CONTROLS = controls_of(MemoryQuestion, {
     "model": choices(model_ids, model_name, "meta-llama/Llama-3.3-70B-Instruct"),
-    "system": {"default": "2xrtx-4090,1xm4-max,h100-nvl8",
+    "system": {**several(offered_systems, bundled_system_id, ","), "default": "2xrtx-4090,1xm4-max,h100-nvl8",
                "help": "Ids, or N x CHIP such as 2xl40s, with commas; empty: domains of several generations."},
     "precision": {"help": "Such as bf16,int4,gguf-q4_k_m; empty: as stored, and of fp8, int4 and gguf-q4_k_m what is "
                           "narrower.", "blank": "as stored and narrower ones"},

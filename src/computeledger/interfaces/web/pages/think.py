@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from computeledger.facts.load import bundled_system_id, offered_systems
+from computeledger.facts.load import bundled_system_id, model_ids, model_name, offered_systems
 from computeledger.interfaces.web.ask import ask_question
-from computeledger.interfaces.web.controls import choices, controls_of
+from computeledger.interfaces.web.controls import choices, controls_of, several
 from computeledger.interfaces.web.spec import JUDGE, Answer, Page, Values
 from computeledger.questions.answers.think import answer_think
 from computeledger.questions.think import ThinkQuestion
@@ -12,7 +12,8 @@ from computeledger.questions.think import ThinkQuestion
 _CONTROLS = controls_of(ThinkQuestion, {
     "success": {"log": False, "help": ""},
     "benchmark": {"help": ""},
-    "model": {"default": "qwen3-8b; qwen3-30b-a3b", "help": "Ids or numbers such as 30B-A3B, with ; between "
+    "model": {**several(model_ids, model_name, ";"),
+              "default": "qwen3-8b; qwen3-30b-a3b", "help": "Ids or numbers such as 30B-A3B, with ; between "
               "them; empty: eight of Qwen3."},
     "kind": {"help": "Of a model of which no success was published."},
     "pretraining_tokens": {"default": "15T", "help": "Where it was not published."},

@@ -10,7 +10,7 @@ const described = new Map(); // of a list: a promise of what it says
 
 // choose(field) takes what now stands in a box
 export function pickers({ form, controls, page, precision, fetched, choose }) {
-  let field = null, active = -1, isReading = false, before = ""; // what stood in the box when it was entered
+  let field = null, active = -1, isReading = false, isTyped = false, before = ""; // what stood in the box when it was entered
 
   const words = (text) => text.toLowerCase().split(/[^a-z0-9.]+/).filter(Boolean);
   // whole name, name behind its publisher, a word that begins so, anywhere; several words must all be there
@@ -28,6 +28,18 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
 
   // of versions of one family the later first
   const newer = (one, other) => other.split("/").at(-1).replace("Meta-", "").localeCompare(one.split("/").at(-1).replace("Meta-", ""), "en", { numeric: true });
+
+  // of a box that takes several: the piece that the caret stands in, and what is chosen already
+  const between = () => field?.dataset.several ?? "";
+  const pieces = (own) => own.value.split(own.dataset.several).map((one) => one.trim()).filter(Boolean);
+  function asked(own) {
+    const sign = own.dataset.several;
+    if (!sign) return own.value.trim().toLowerCase();
+    const at = own.selectionStart ?? own.value.length, end = own.value.indexOf(sign, at);
+    return own.value.slice(own.value.lastIndexOf(sign, at - 1) + 1, end < 0 ? undefined : end).trim().toLowerCase();
+  }
+  const isNamed = (text, name, one) => text.toLowerCase() === name.toLowerCase() || Boolean(one?.aliases?.includes(text.toLowerCase()));
+  const isChosen = (name, one) => (between() ? pieces(field).some((text) => isNamed(text, name, one)) : name === field.value.trim());
 
   function facts(one) {
     if (!one) return "";
@@ -48,14 +60,16 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
   function draw(control, asked, known) {
     const held = list.children[active]?.dataset.value;
     const ranked = control.choices.filter(Boolean).map((name) => [rank(name, known[name]?.aliases ?? [], asked), name])
-      .filter(([place]) => place >= 0).sort(([a, one], [b, other]) => a - b || (asked && control.list === "models" ? newer(one, other) : 0));
+      .filter(([place]) => place >= 0).sort(([a, one], [b, other]) => (between() && !asked ? isChosen(other, known[other]) - isChosen(one, known[one]) : 0) || a - b || (asked && control.list === "models" ? newer(one, other) : 0));
     list.replaceChildren(...ranked.map(([, name], i) => element("li", { role: "option", id: `pick-${i}`, "data-value": name,
-      "aria-selected": String(name === field.value.trim()) }, element("span", { class: "pick-name" }, name), element("span", { class: "below" }, facts(known[name])))));
+      "aria-selected": String(isChosen(name, known[name])) }, element("span", { class: "pick-name" }, name), element("span", { class: "below" }, facts(known[name])))));
     hint.textContent = ranked.length ? "" : `None of ${control.choices.length} has this in its name.`;
-    if (control.list === "models") hint.textContent += `${hint.textContent && " "}Sizes work too (70B, 100B-A10B), and a config.json that is pasted or dropped on the box.`;
-    opener.hidden = control.list !== "models";
+    if (between()) hint.textContent += `${hint.textContent && " "}Several can be chosen; again takes one away.`;
+    else if (control.list === "models") hint.textContent += `${hint.textContent && " "}Sizes work too (70B, 100B-A10B), and a config.json that is pasted or dropped on the box.`;
+    opener.hidden = control.list !== "models" || Boolean(between());
+    list.setAttribute("aria-multiselectable", String(between() !== ""));
     mark(held ? ranked.findIndex(([, name]) => name === held) : -1);
-    if (!asked) list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "center" });
+    if (!asked && !between()) list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "center" });
     place();
   }
 
@@ -78,6 +92,7 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
 
   function open(of, asked = "") {
     field = of;
+    isTyped = asked !== "";
     active = -1;
     if (!panel.matches(":popover-open")) panel.showPopover();
     field.setAttribute("aria-expanded", "true");
@@ -92,7 +107,20 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
     panel.hidePopover();
   }
 
+  // one more of several, in place of the piece that was typed for it; one that is chosen already goes
+  async function pickAlso(name) {
+    const own = field, known = own.dataset.list ? await described.get(own.dataset.list) : {};
+    const left = pieces(own).filter((text) => !isNamed(text, name, known[name])), piece = isTyped ? asked(own) : "";
+    const others = left.filter((text) => text.toLowerCase() !== piece);
+    own.value = (left.length < pieces(own).length ? left : [...others, name]).join(`${own.dataset.several}${own.dataset.several === ";" ? " " : ""}`);
+    own.focus({ preventScroll: true });
+    own.setSelectionRange(own.value.length, own.value.length);
+    choose(own);
+    open(own);
+  }
+
   function pick(name) {
+    if (between()) { pickAlso(name); return; }
     const own = field;
     own.value = name;
     close();
@@ -128,13 +156,13 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
   }
 
   const of = (target) => target.closest?.('input[role="combobox"]');
-  const ofModels = (target) => target.closest?.(".control")?.querySelector('input[data-list="models"]');
-  form.addEventListener("input", (event) => { const own = of(event.target); if (own) open(own, own.value.trim().toLowerCase()); });
+  const ofModels = (target) => target.closest?.(".control")?.querySelector('input[data-list="models"]:not([data-several])');
+  form.addEventListener("input", (event) => { const own = of(event.target); if (own) open(own, asked(own)); });
   form.addEventListener("click", (event) => { const own = of(event.target); if (own && field !== own) open(own); });
   form.addEventListener("focusin", (event) => { // select() would take the focus back
     const own = of(event.target);
     if (own && own !== field) before = own.value;
-    if (own) setTimeout(() => { if (document.activeElement === own) own.select(); });
+    if (own && !own.dataset.several) setTimeout(() => { if (document.activeElement === own) own.select(); });
   });
   form.addEventListener("focusout", (event) => { if (of(event.target) && !panel.contains(event.relatedTarget)) close(); });
   form.addEventListener("scroll", () => { if (field) place(); });
@@ -149,7 +177,7 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
       return mark(active < 0 ? (step > 0 ? 0 : n - 1) : (active + step + n) % n);
     }
     if (isOpen && event.key === "Enter" && list.children[active]) { event.preventDefault(); event.stopPropagation(); return pick(list.children[active].dataset.value); }
-    const only = isOpen && event.key === "Enter" && n === 1 && !/^[\d.]+[BT]/i.test(own.value.trim()) ? list.firstElementChild : null;
+    const only = isOpen && event.key === "Enter" && n === 1 && (isTyped || !own.dataset.several) && !/^[\d.]+[BT]/i.test(asked(own)) ? list.firstElementChild : null;
     if (only) { event.preventDefault(); event.stopPropagation(); return pick(only.dataset.value); }
     if (event.key === "Enter" || event.key === "Tab") return close();
     if (isOpen && event.key === "Escape") { event.preventDefault(); event.stopPropagation(); own.value = before; close(); }
