@@ -349,8 +349,8 @@ def _reaches(size: float, factor: float, digits: int) -> bool:
 def _significant(value: float, digits: int) -> str:
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)) + 1e-12))
-    text = f"{value:.{decimals}f}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)) + 1e-12)
+    text = f"{round(value, decimals):.{max(0, decimals)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -381,13 +381,15 @@ def format_usd(value: float, digits: int = 3) -> str:
     return f"{sign}${_significant(size, digits)}"
 
 
-def format_percent(value: float) -> str:
+def format_percent(value: float, digits: int = 3) -> str:
     """Print a fraction as people read it.
 
     Parameters
     ----------
     value : float
         Fraction [-].
+    digits : int
+        Significant digits, of which a fraction below 0.01 has two at most [-].
 
     Returns
     -------
@@ -396,9 +398,9 @@ def format_percent(value: float) -> str:
 
     Examples
     --------
-    >>> format_percent(0.346), format_percent(0.0034)
-    ('34.6 %', '0.34 %')
+    >>> format_percent(0.346), format_percent(0.0034), format_percent(0.346, digits=2)
+    ('34.6 %', '0.34 %', '35 %')
     """
     if value == 0:
         return "0 %"
-    return f"{_significant(100 * value, 3 if abs(value) >= 0.01 else 2)} %"
+    return f"{_significant(100 * value, digits if abs(value) >= 0.01 else min(digits, 2))} %"

@@ -53,4 +53,4 @@ def test_an_answer_says_that_its_price_is_an_assumption(tmp_path: Path) -> None:
     asked = ("serve", "--model", "llama-3.1-8b", "--system", "1xm4-max", "--batch", "1", "--samples", "16")
     done = call(main, asked, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "$0.31/h (rent, edition 2026-11, assumption)" in done.stdout
+    assert "$0.31 (rent, edition 2026-11, assumption)" in done.stdout

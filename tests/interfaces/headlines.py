@@ -60,13 +60,19 @@ def figures(text: str) -> list[Figure]:
         digits = match["digits"].replace(",", "")
         power = 10.0 ** int(match["power"] or 0)
         number = float(digits) * power
-        half = 0.5 * 10.0 ** -len(digits.partition(".")[2]) * power / number * (1 + 1e-6) if number else 0.0
+        half = 0.5 * _last_place(digits) * power / number * (1 + 1e-6) if number else 0.0
         values = {number * part for prefix, unit in scales for part in (prefix * unit, prefix)}
         values |= {
             number * prefix * _UNITS["year"] / _UNITS["day"] for prefix, unit in scales if unit == _UNITS["year"]
         }
         found.append(Figure(match[0].strip(), digits, tuple(values), half))
     return found
+
+
+def _last_place(digits: str) -> float:
+    """What one in the last digit is worth; of 220 the zero may be none, where an interval leaves two digits."""
+    whole, _, behind = digits.partition(".")
+    return 10.0 if len(whole) == 3 and whole.endswith("0") and not behind else 10.0 ** -len(behind)
 
 
 def _scale(match: re.Match[str]) -> tuple[float, float]:

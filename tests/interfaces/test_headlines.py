@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from computeledger.fields import question_from
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.views import view_of
+from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.frontier import step_months, system_sentence
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES, page_named
@@ -71,6 +72,7 @@ def test_the_headline_and_tiles_of_a_page(name: str, query: dict[str, str], clie
     asked = [*query.values(), *(one.default for one in page.controls)]
     cells = [f"{one['text']}; {one['below'] or ''}" if isinstance(one, dict) else one for table in view["tables"]
              for row in table["rows"] for one in row]  # fmt: skip
+    cells += [in_names(one) for one in cells]  # as sentences say it
     cells += [str(len(table["rows"])) for table in view["tables"]]
     tiles = [f"{one['text']}; {one['band'] or ''}" for one in view["tiles"]]
     for said in (view["headline"], view["context"]):

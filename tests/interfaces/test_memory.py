@@ -14,6 +14,7 @@ import computeledger as cl
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator
 from computeledger.interfaces.cli import main
+from computeledger.interfaces.views.display_names import in_names
 from tests.commands import call
 
 LOCAL_ROWS = resources.files("computeledger.validation").joinpath("data", "local_curated.csv")
@@ -140,7 +141,7 @@ def test_what_is_started_is_what_the_headline_says(system: str) -> None:
     for title, _ in view.blocks:
         precision, place = title.removeprefix("Start it in ").split(" on ")
         count, name = place.split(" of ")
-        assert f"in {precision} on {count} of {name}" in f"{view.headline}. {view.context}"
+        assert f"in {precision} on {count} of {in_names(name)}" in f"{view.headline}. {view.context}"
 
 
 @pytest.mark.parametrize(("field", "given"), [("model", "qwen3-32b,gpt-oss-120b"), ("system", "2xl40s,h100-nvl8")])

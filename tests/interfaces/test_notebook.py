@@ -99,7 +99,7 @@ def test_the_table_says_what_the_document_says(repository: Path) -> None:
     ledger = cl.estimate_ledger(cl.load_plan(repository / "examples" / "deepseek-v3.toml"), n_samples=64)
     text = html.unescape(str(ledger._repr_html_()))
     hours = cl.plan_document(ledger)["phases"]["inference"]["gpu_hours"]
-    assert f"{hours['p50'] / 1e6:.3g}M<br><small>{hours['p05'] / 1e6:.3g}M – {hours['p95'] / 1e6:.3g}M</small>" in text
+    assert f"{hours['p50'] / 1e6:.2g}M<br><small>{hours['p05'] / 1e6:.2g}M – {hours['p95'] / 1e6:.2g}M</small>" in text
     assert "64 samples" in text
 
 

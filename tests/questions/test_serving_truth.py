@@ -64,7 +64,7 @@ def test_measurements_alike_state_what_each_error_rests_on() -> None:
     alike = cl.serve(**_ON_H100, layout="tp4", batch=8).to_dict()["measured_alike"]
     assert sum(one["n"] for one in alike["by"].values()) <= alike["n"]
     said = alike_words(alike)
-    assert f"({alike['steps']['n']} from" in said and "inside the 90 % interval" in said.replace("\u00a0", " ")
+    assert f"({alike['steps']['n']} from" in said and "the 90 % interval holds" in said.replace("\u00a0", " ")
 
 
 def test_an_anchor_is_told_by_the_ratios_before_and_after() -> None:

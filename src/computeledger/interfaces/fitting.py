@@ -29,6 +29,8 @@ _GLUE = re.compile(
     r"hours?|h|min|months?|years?|x|USD\S*)(?!\w))| (?=\u2013 [-\d$])|(?<=\u2013) (?=[-\d$])|"
     r"(?<=[\d%\w]) (?=to [-$\d])|(?<=[\w%] to) (?=[-$\d])"
 )
+#: What is not parted from the word before it, an interval in brackets; and what is not parted in itself, a command.
+_WHOLE = re.compile(r" \(90 %: [^()]{1,60}\)|`[^`]{1,48}`")
 _BAR = re.compile("[\u2588\u00b7 ]{4,}")
 #: A number and its unit, parted where the point stands or would stand; an interval, parted before its dash.
 _NUMBER = re.compile(r"([-+\u2212<>~x$]*\d[\d,]*)((?:\.\d+)?(?:e[-+]?\d+)?(?: ?[^\d\s]+){0,2})")
@@ -66,6 +68,8 @@ def wrapped(text: str | Text, width: int) -> Text:
     ['a layout takes', '9.87 %']
     >>> wrapped("prefills of others 974 µs – 2.42 ms", 30).plain.splitlines()
     ['prefills of others', '974 µs – 2.42 ms']
+    >>> wrapped("an output token costs $3.6 (90 %: $1.9 to $7.6)", 30).plain.splitlines()
+    ['an output token costs', '$3.6 (90 %: $1.9 to $7.6)']
     """
     whole = text if isinstance(text, Text) else Text(text)
     if all(cell_len(line) <= width for line in whole.plain.splitlines()):
@@ -353,6 +357,7 @@ def _width(texts: Iterable[Text]) -> int:
 def _breaks(plain: str) -> list[int]:
     """Places of spaces where a line may break."""
     kept = {match.start() for match in _GLUE.finditer(plain)}
+    kept |= {place for match in _WHOLE.finditer(plain) for place in range(*match.span())}
     return [place for place, letter in enumerate(plain) if letter == " " and place not in kept]
 
 

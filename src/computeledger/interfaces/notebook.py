@@ -13,7 +13,15 @@ from computeledger.interfaces.view import View
 from computeledger.interfaces.views import has_view, view_of
 from computeledger.interfaces.views.plan import PHASE_ROWS
 from computeledger.interfaces.views.simulate import TIMES
-from computeledger.questions.wording import PHASE_NAMES, input_phrase, interval_words, model_words, point, words
+from computeledger.questions.wording import (
+    PHASE_NAMES,
+    figure_words,
+    input_phrase,
+    interval_words,
+    model_words,
+    point,
+    words,
+)
 from computeledger.units import format_count
 from computeledger.workloads.result import quantity
 
@@ -134,7 +142,7 @@ def _cell(value: Any, unit: str) -> Cell:
     if not np.isfinite(point(found)):
         return "–", ""
     unit = "" if unit == "GPU-hours" else unit  # the label says it
-    return words(point(found), unit), interval_words(found, unit)
+    return figure_words(found, unit), interval_words(found, unit)
 
 
 def _gpus(count: Any) -> str:

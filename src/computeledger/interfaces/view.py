@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from computeledger.questions.wording import interval_words, point, words
+from computeledger.questions.wording import figure_words, interval_words, point
 from computeledger.sources import load_sources
 
 
@@ -146,7 +146,7 @@ def tile(
 ) -> Tile:
     """A tile of one of a document's quantities, with the same quantity of another document as its reference."""
     value = document[key]
-    reference = words(point(limit[key]), unit) if limit is not None and key in limit else ""
+    reference = figure_words(limit[key], unit) if limit is not None and key in limit else ""
     return with_interval(Tile(label, "", key=why or key, reference=reference), value, unit)
 
 
@@ -160,15 +160,16 @@ def with_interval(one: Tile, value: Any, unit: str, interval: Any = None) -> Til
     ('$2/Mtok', '$1 – $3/Mtok', 1.0)
     """
     ends = value if interval is None else interval
+    low, high = point(ends, "p05"), point(ends, "p95")
+    text = figure_words({"p05": low, "p50": point(value), "p95": high}, unit)
     return replace(
-        one, text=words(point(value), unit), band=interval_words(ends, unit), value=point(value), unit=unit,
-        low=point(ends, "p05"), high=point(ends, "p95"),
+        one, text=text, band=interval_words(ends, unit), value=point(value), unit=unit, low=low, high=high
     )  # fmt: skip
 
 
 def quantity_cell(value: Any, unit: str) -> Cell:
     """A median with its interval below."""
-    return Cell(words(point(value), unit), below=interval_words(value, unit))
+    return Cell(figure_words(value, unit), below=interval_words(value, unit))
 
 
 def share_cell(share: float, text: str) -> Cell:
@@ -178,7 +179,7 @@ def share_cell(share: float, text: str) -> Cell:
 
 def quantity_table(title: str, rows: Iterable[tuple[str, Any, str]], key: str = "") -> Table:
     """Quantities with their medians and intervals: a label, a value and a unit each."""
-    cells = [(label, words(point(value), unit), interval_words(value, unit)) for label, value, unit in rows]
+    cells = [(label, figure_words(value, unit), interval_words(value, unit)) for label, value, unit in rows]
     return Table(title, ("", "median #", "90 % interval"), cells, key)
 
 

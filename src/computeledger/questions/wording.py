@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
@@ -41,7 +42,10 @@ _SPELT = {
 _WRITTEN = {"gpu hours": "GPU-hours", "gpu time": "GPU-time", "gpus": "GPUs", "kv": "KV", "gemm": "GEMM", "mlp": "MLP",
             "tpot": "TPOT", "logprob": "log-prob", "utilization": "utilisation"}  # fmt: skip
 _FACT_WORDS = {"flop": "FLOP", "hbm": "memory", "usd": "USD", "gpu": "GPU", "gpus": "GPUs", "tdp": "TDP", "kv": "KV",
-               "pue": "PUE", "it w": "IT W", "w": "W"}  # fmt: skip
+               "pue": "PUE", "n params": "parameters", "n gpus": "GPUs", "it w": "IT W", "w": "W"}  # fmt: skip
+#: Digits of a figure that has no interval; one that has an interval shows them too, unless the last of them counts less
+#: than this share of half the interval's width.
+DIGITS, _FINEST = 3, 1 / 20
 #: A space that does not break a number from its unit.
 _SPACE = "\u00a0"
 
@@ -68,34 +72,34 @@ def point(value: Any, key: str = "p50") -> float:
     return float(value[key]) if isinstance(value, Mapping) else float(value)
 
 
-def show(value: float, unit: str) -> str:
+def show(value: float, unit: str, digits: int = DIGITS) -> str:
     """One number with a unit people read."""
     if unit in _MONEY:
-        return format_usd(value) + _MONEY[unit]
+        return format_usd(value, digits) + _MONEY[unit]
     if unit == "fraction":
-        return format_percent(value)
+        return format_percent(value, digits)
     if unit == "J":
-        return format_si(value / WH_J, "Wh")
+        return format_si(value / WH_J, "Wh", digits)
     if unit in ("kg", "kg/kWh"):
-        return format_si(value * KILO, unit.removeprefix("k"))
+        return format_si(value * KILO, unit.removeprefix("k"), digits)
     if unit == "s" and value >= KILO:
-        return _long_time(value)
+        return _long_time(value, digits)
     if unit == "days" and value >= KILO:
-        return _long_time(value * DAY_S)
+        return _long_time(value * DAY_S, digits)
     if unit in ("days", "years", "x", "bits", "samples"):
-        return f"{format_si(value)} {unit}"
-    return format_si(value, "" if unit == "GPU-hours" else unit)
+        return f"{format_si(value, digits=digits)} {unit}"
+    return format_si(value, "" if unit == "GPU-hours" else unit, digits)
 
 
-def _long_time(value_s: float) -> str:
+def _long_time(value_s: float, digits: int) -> str:
     """Minutes, hours, days, or years where days would run into thousands."""
     for name, unit_s, least in (("years", YEAR_S, KILO * DAY_S), ("days", DAY_S, DAY_S), ("h", HOUR_S, HOUR_S)):
         if value_s >= least:
-            return f"{format_si(value_s / unit_s)} {name}"
-    return f"{format_si(value_s / MINUTE_S)} min"
+            return f"{format_si(value_s / unit_s, digits=digits)} {name}"
+    return f"{format_si(value_s / MINUTE_S, digits=digits)} min"
 
 
-def words(value: float, unit: str) -> str:
+def words(value: float, unit: str, digits: int = DIGITS) -> str:
     """A number as people read it, for every unit that a fact, a plan or a result may carry.
 
     Examples
@@ -104,23 +108,45 @@ def words(value: float, unit: str) -> str:
     ('$2/h', ['183', 'days'], ['1.2', 'h'])
     """
     if unit == "days" and 0 < value < 1:
-        return words(value * DAY_S, "s")
+        return words(value * DAY_S, "s", digits)
     if unit in ("GPU-hours", "gpu_hours"):
-        text = f"{format_si(value)} GPU-hours"
+        text = f"{format_si(value, digits=digits)} GPU-hours"
     elif unit in ("", "-", "count", "params", "GPUs"):
-        text = format_si(value)
+        text = format_si(value, digits=digits)
     else:
-        text = show(value, _SPELT.get(unit, unit))
+        text = show(value, _SPELT.get(unit, unit), digits)
     return text.replace(" ", _SPACE)
 
 
-def span(low: float, high: float, unit: str) -> str:
-    """An interval, with a unit that both ends share written once; empty where the printed ends are equal.
+def figure_words(value: Any, unit: str) -> str:
+    """The median of a document's quantity, with the digits that its 90 % interval deserves.
 
     Examples
     --------
-    >>> span(4e9, 4.85e9, "W").split()
-    ['4', '–', '4.85', 'GW']
+    >>> [figure_words({"p05": low, "p50": 3.482, "p95": high}, "USD") for low, high in ((2.0, 6.6), (3.4, 3.6))]
+    ['$3.5', '$3.48']
+    """
+    return _rounded(point(value), point(value, "p95") - point(value, "p05"), unit)
+
+
+def _rounded(value: float, width: float, unit: str) -> str:
+    """A number in three digits, or in two where the third counts less than a twentieth of half its interval."""
+    text = words(value, unit)
+    number = re.search(r"\d+(\.\d+)?", text)
+    if not value or number is None or not (math.isfinite(width) and float(number[0])):
+        return text
+    printed = float(number[0])
+    third = 10.0 ** (math.floor(math.log10(printed)) - 2)
+    return text if third >= _FINEST * abs(width / 2 * printed / value) else words(value, unit, 2)
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """A range as it was stated, with a unit that both ends share written once; empty where the printed ends are equal.
+
+    Examples
+    --------
+    >>> span(4e9, 4.86e9, "W").split()
+    ['4', '–', '4.86', 'GW']
     """
     return joined(words(low, unit), words(high, unit))
 
@@ -166,7 +192,7 @@ def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> 
         return f"interval class {sure['class']} ({sure['n']:,} measurements): as it was before your own"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
-    return f"interval class {sure['class']} ({sure['n']:,} measurements): {sure['why']}"
+    return f"interval from {sure['n']:,} measurements ({sure['class']}): {sure['why']}"
 
 
 def alike_words(alike: Mapping[str, Any]) -> str:
@@ -184,7 +210,7 @@ def alike_words(alike: Mapping[str, Any]) -> str:
 def _errors_words(one: Mapping[str, Any], text: str) -> str:
     """How far predictions of a quantity were from its measurements, and what their intervals held."""
     sources = f" from {one['sources']} sources" if one["sources"] > 1 else ""
-    held = f"{percent(one['coverage_90'])} inside the 90{_SPACE}% interval"
+    held = f"the 90{_SPACE}% interval holds {percent(one['coverage_90'])}"
     return f"{percent(one['median_abs_error'])} for {text} ({one['n']:,}{sources}; {held})"
 
 
@@ -202,7 +228,7 @@ def accuracy_command(alike: Mapping[str, Any]) -> str:
 
 def burst_words(document: Mapping[str, Any]) -> str:
     """Times to first token of a run whose clients start at once, by statistic."""
-    parts = [f"{name} {words(point(one), 's')}" for name, one in document["ttft_statistics_s"].items()]
+    parts = [f"{name} {figure_words(one, 's')}" for name, one in document["ttft_statistics_s"].items()]
     rounds = document["rounds_per_burst"]
     start = "every round starts at once" if rounds == 1 else f"one start for {rounds:g} rounds"
     return f"time to first token, {start}: {', '.join(parts)}; above: {document['statistic']}"
@@ -309,10 +335,24 @@ def interval_words(value: Any, unit: str) -> str:
 
     Examples
     --------
-    >>> interval_words({"p05": 1.0, "p50": 2.0, "p95": 3.0}, ""), interval_words(2.0, "")
+    >>> interval_words({"p05": 1.026, "p50": 2.0, "p95": 3.0}, ""), interval_words(2.0, "")
     ('1 – 3', '')
     """
-    return span(point(value, "p05"), point(value, "p95"), unit)
+    low, high = point(value, "p05"), point(value, "p95")
+    return joined(*(_rounded(end, high - low, unit) for end in (low, high)))
+
+
+def with_interval_words(value: Any, unit: str) -> str:
+    """The median of a document's quantity and its 90 % interval in brackets, their unit once.
+
+    Examples
+    --------
+    >>> with_interval_words({"p05": 1e6, "p50": 2e6, "p95": 4e6}, "GPU-hours").replace(chr(160), " ")
+    '2M GPU-hours (1M – 4M)'
+    """
+    median, ends = figure_words(value, unit), interval_words(value, unit)
+    shared = _SPACE + median.partition(_SPACE)[2]
+    return f"{median} ({ends.removesuffix(shared)})" if ends else median
 
 
 def headline_words(subject: str, answer: str, value: Any = None, unit: str = "") -> str:
@@ -321,8 +361,8 @@ def headline_words(subject: str, answer: str, value: Any = None, unit: str = "")
     Examples
     --------
     >>> cost = {"p05": 2.0, "p50": 3.48, "p95": 6.58}
-    >>> headline_words("DeepSeek-V3 on 8 H200", "$3.48 per million output tokens", cost, "USD").replace(chr(160), " ")
-    'DeepSeek-V3 on 8 H200: $3.48 per million output tokens (90 %: $2 to $6.58)'
+    >>> headline_words("DeepSeek-V3 on 8 H200", "$3.5 per million output tokens", cost, "USD").replace(chr(160), " ")
+    'DeepSeek-V3 on 8 H200: $3.5 per million output tokens (90 %: $2 to $6.6)'
     >>> headline_words("H200", "63 facts")
     'H200: 63 facts'
     """
@@ -373,7 +413,8 @@ def fact_words(name: str) -> str:
     >>> fact_words("peak_flop_per_s.bf16"), fact_words("hbm_bytes_per_s"), fact_words("usd_per_gpu_hour.rent")
     ('peak FLOP/s, bf16', 'memory bytes/s', 'USD per GPU hour, rent')
     """
-    text = name.replace(".", ", ").replace("_per_s", "/s").replace("_", " ")
+    text = re.sub("_(bytes|w)(?=$|[.])", "", name)
+    text = text.replace(".", ", ").replace("_per_s", "/s").replace("_", " ")
     for plain, written in _FACT_WORDS.items():
         text = re.sub(rf"(?<![-\w]){plain}(?![-\w])", written, text)
     return text
@@ -387,7 +428,7 @@ def percent(share: Any) -> str:
     >>> percent(0.346).split()
     ['34.6', '%']
     """
-    return format_percent(point(share)).replace(" ", _SPACE)
+    return figure_words(share, "fraction")
 
 
 def input_words(name: str) -> str:

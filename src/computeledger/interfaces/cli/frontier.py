@@ -7,7 +7,14 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, answer_options, help_alone, working_option
+from computeledger.interfaces.options import (
+    CONTEXT,
+    OnceGroup,
+    answer_options,
+    help_alone,
+    whole_option,
+    working_option,
+)
 from computeledger.questions.frontier import (
     BacktestQuestion,
     FlopSheetQuestion,
@@ -49,6 +56,7 @@ def frontier_systems(**options: Any) -> None:
 
 @frontier.command("sites")
 @question_options(SitesQuestion)
+@whole_option
 @report_option
 @working_option
 @answer_options

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import interval_words, percent, point, words
+from computeledger.questions.wording import figure_words, interval_words, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
 #: Characters of a legend's line that a phone shows; an interval that goes beyond stands below its value.
@@ -48,12 +48,12 @@ def bars_figure(
             "array": rounded(high - size for size, (_, high) in zip(sizes, ends, strict=True)),
             "arrayminus": rounded(size - low for size, (low, _) in zip(sizes, ends, strict=True)),
         },
-        "hovertext": [f"{plain(name)}: {words(point(value), unit)}<br>{interval_words(value, unit)}"
+        "hovertext": [f"{plain(name)}: {figure_words(value, unit)}<br>{interval_words(value, unit)}"
                       for name, value in shown],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }]  # fmt: skip
     notes = [
-        parts.note(f"{plain(name)}  <b>{words(point(value), unit)}</b>  {said.get(name, '')}".rstrip(), place + 0.26)
+        parts.note(f"{plain(name)}  <b>{figure_words(value, unit)}</b>  {said.get(name, '')}".rstrip(), place + 0.26)
         for place, (name, value) in zip(places, shown, strict=True)
     ]
     layout = parts.layout(

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain
-from computeledger.questions.wording import point, words
+from computeledger.questions.wording import figure_words, point, words
 
 _ROW_PX, _AXIS_PX = 58, 52
 _ALONE, _ALL = palette.PLAIN, palette.CHOSEN
@@ -49,7 +49,7 @@ def pulls_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, un
     ]  # fmt: skip
     moved = ["", *(f", moves all others by x{one['pull_ratio']:.2f}" for one in clues), ""]
     notes = [
-        parts.note(f"{plain(name)}  <b>{words(point(value), unit)}</b>{plain(said)}", place + _WORDS)
+        parts.note(f"{plain(name)}  <b>{figure_words(value, unit)}</b>{plain(said)}", place + _WORDS)
         for name, value, said, place in zip(names, values, moved, places, strict=True)
     ]
     ends = [point(value, key) for value in values for key in ("p05", "p95")]

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import point, words
+from computeledger.questions.wording import figure_words, point, words
 
 _ROW_PX, _AXIS_PX = 46, 52
 _COLOR = palette.PLAIN
@@ -27,7 +27,7 @@ def intervals_figure(offers: Mapping[str, Any], unit: str) -> Spec:
     places = range(len(offers))[::-1]
     rows = [(value, place + _MARK, _COLOR, "circle") for place, value in zip(places, offers.values(), strict=True)]
     ends = [point(value, key) for value in offers.values() for key in ("p05", "p50", "p95")]
-    notes = [f"{plain(name)}  <b>{words(point(value), unit)}</b>" for name, value in offers.items()]
+    notes = [f"{plain(name)}  <b>{figure_words(value, unit)}</b>" for name, value in offers.items()]
     return _figure(parts.interval_marks(rows, unit, _ROW_PX), notes, ends, unit)
 
 

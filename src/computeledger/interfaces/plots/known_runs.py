@@ -9,7 +9,7 @@ from typing import Any
 from computeledger.frontier.epoch_files import TrainingRun
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import interval_words, point, show, words
+from computeledger.questions.wording import figure_words, interval_words, point, show
 from computeledger.units import TERA
 
 #: Characters of a system's name on a phone, and decades between two labels.
@@ -38,7 +38,7 @@ def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
         for kept in (False, True)
     ]
     low, high = (point(flop, end) for end in ("p05", "p95"))
-    said = f"{words(point(flop), 'FLOP')}<br>{interval_words(flop, 'FLOP')}"
+    said = f"{figure_words(flop, 'FLOP')}<br>{interval_words(flop, 'FLOP')}"
     if low < high:
         data.append({
             "type": "scatter", "mode": "lines", "x": [first, last, last, first], "y": rounded([low, low, high, high]),
@@ -94,7 +94,7 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
 def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
     """One run that fills the system's time, with its intervals."""
     size, tokens = run["n_params_total"], run["tokens"]
-    text = f"{said}: {words(point(size), '')} parameters, {words(point(tokens), 'tokens')}"
+    text = f"{said}: {figure_words(size, '')} parameters, {figure_words(tokens, 'tokens')}"
     return {
         "type": "scatter", "mode": "markers", "x": rounded([point(size)]), "y": rounded([point(tokens)]), "name": said,
         "marker": {"color": palette.CHOSEN, "size": 13, "symbol": mark}, "hovertemplate": f"{text}<extra></extra>",

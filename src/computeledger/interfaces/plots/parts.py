@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from computeledger.interfaces.plots import palette
-from computeledger.questions.wording import interval_words, point, words
+from computeledger.questions.wording import figure_words, interval_words, point, words
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S
 
 Spec = dict[str, Any]
 
@@ -114,7 +115,7 @@ def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_p
         "type": "scatter", "mode": "markers", "x": [point(value) for value, *_ in rows],
         "y": [y for _, y, _, _ in rows], "cliponaxis": False,
         "hovertemplate": [
-            f"{words(point(value), unit)}<br>{interval_words(value, unit)}<extra></extra>" for value, *_ in rows
+            f"{figure_words(value, unit)}<br>{interval_words(value, unit)}<extra></extra>" for value, *_ in rows
         ],
         "marker": {"symbol": [mark for *_, mark in rows], "size": 12, "color": colors,
                    "line": {"color": colors, "width": 2.5}},
@@ -188,7 +189,10 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
 
 
 #: Seconds that an axis names from ten on: what clocks and calendars have.
-_TIMES = {60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 36000.0: "10 h", 86400.0: "1 day", 864000.0: "10 days"}
+_TIMES = {
+    ten * size: f"{ten} {name}{'s' if ten > 1 and name == 'day' else ''}"
+    for size, name in ((MINUTE_S, "min"), (HOUR_S, "h"), (DAY_S, "day")) for ten in (1, 10)
+}  # fmt: skip
 
 
 def unit_axis(values: Iterable[float], unit: str, pad: float = 0.06) -> Spec:

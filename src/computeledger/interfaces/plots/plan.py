@@ -23,6 +23,7 @@ from computeledger.physics.roofline import BOUNDS, total_s
 from computeledger.questions.answers.serving.document import bound_fractions, operations_document, option_document
 from computeledger.questions.wording import (
     PHASE_NAMES,
+    figure_words,
     input_words,
     interval_words,
     percent,
@@ -128,7 +129,7 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
         data += (hill := parts.hill(np.asarray(value, float), row, color))
         marks.append((summary, row - 0.1, color, "circle"))
         said = interval_words(summary, unit) or "one value, no spread"
-        text = f"<b>{PHASE_NAMES[name]}  {words(point(summary), unit)}</b>   {said}"
+        text = f"<b>{PHASE_NAMES[name]}  {figure_words(summary, unit)}</b>   {said}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row + (0.58 if hill else 0.14)))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
     layout = parts.layout(
@@ -206,7 +207,7 @@ def _operations(step: str, color: str, mark: str, placed: list[Spec]) -> Spec:
         "hovertext": [
             f"<b>{plain(step)}: {plain(one['name'])}</b><br>{percent(one['share_fraction'])} of the step, "
             f"bound by {one['bound']}<br>{words(one['flop'], 'FLOP')}, {words(one['bytes'], 'B')}, "
-            f"{words(point(one['time_s']), 's')}"
+            f"{figure_words(one['time_s'], 's')}"
             for one in ordered
         ],
         "hovertemplate": "%{hovertext}<extra></extra>", "textfont": {"size": 12}, "cliponaxis": False,

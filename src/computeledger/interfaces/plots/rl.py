@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import SHADES
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import interval_words, percent, point, words
+from computeledger.questions.wording import figure_words, interval_words, percent, point, words
 
 _TITLE_PX, _BAR_PX, _LINE_PX, _GAP_PX, _AXIS_PX = 26, 46, 21, 10, 44
 #: Share of a step from which on a span carries its own label, up to which it has a line below (on a phone a label that
@@ -43,7 +43,7 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
         for name, value in shown.items():
             if point(value) < _LISTED * end_s:
                 mark = f'<span style="color:{shades[name]}">\u25a0</span>'
-                notes.append(parts.note(f"{mark} {plain(name)}  {words(point(value), 's')}", y - _LINE_PX / 2))
+                notes.append(parts.note(f"{mark} {plain(name)}  {figure_words(value, 's')}", y - _LINE_PX / 2))
                 y -= _LINE_PX
         y -= _GAP_PX
     layout = parts.layout(

@@ -9,7 +9,7 @@ from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots.plan import roofline_of
-from computeledger.questions.wording import percent, point, words
+from computeledger.questions.wording import figure_words, percent, point, words
 from computeledger.units import format_si, format_usd
 
 #: Decode and prefill apart, in every plot of serving.
@@ -96,7 +96,7 @@ def step_bounds(document: Mapping[str, Any]) -> Spec:
             "text": [plain(one["name"]) if one["share_fraction"] > 0.07 else "" for _, one in mine],
             "hovertext": [
                 f"{plain(step)}: {plain(one['name'])}<br>{percent(one['share_fraction'])} of the step, "
-                f"{words(point(one['time_s']), 's')}" for step, one in mine
+                f"{figure_words(one['time_s'], 's')}" for step, one in mine
             ],
             "hovertemplate": f"%{{hovertext}}<br>bound by {bound}<extra></extra>",
         })  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
 from computeledger.questions.answers.validate import row_words
-from computeledger.questions.wording import percent, span, words
+from computeledger.questions.wording import percent, with_interval_words, words
 from computeledger.validation.compare import Comparison, Deviation, deviations
 from computeledger.validation.suspects import COLUMN
 
@@ -138,10 +138,10 @@ def _hover(comparison: Comparison, one: Deviation, unit: str) -> str:
     row = comparison.rows[one.index]
     doubt = f"<br>in doubt: {plain(row[COLUMN])}" if row.get(COLUMN, "no") != "no" else ""
     id_ = f"<br><i>{plain(row['id'])}</i>" if row.get("id") else ""
+    ends = dict(zip(("p05", "p50", "p95"), one.predicted[::2], strict=True))
     return (
         f"<b>{plain(row_words(row))}</b><br>measured {words(one.measured, unit)}, predicted "
-        f"{words(one.predicted[2], unit)} ({span(one.predicted[0], one.predicted[4], unit)}), "
-        f"{one.ratio:.2f} times{doubt}{id_}"
+        f"{with_interval_words(ends, unit)}, {one.ratio:.2f} times{doubt}{id_}"
     )
 
 

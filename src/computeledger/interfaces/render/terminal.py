@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ _BAR = 10
 #: A heading of tiles whose two parts stand above two columns, where all of these are intervals.
 _TILE_HEADS = {"median and 90 % interval": ("median", "90 % interval")}
 _DASH = "\u2013"
+#: Words that make no title differ from a headline.
+_SMALL = {"a", "an", "and", "in", "of", "on", "the"}
 #: What lies between a cell and the words below it in a stacked table, which has room for the cell's details too.
 _STACKED = "\n"
 
@@ -27,15 +30,7 @@ def print_view(view: View, out: Console | None = None, *, is_whole: bool = False
     A table that has a short form is printed in it, unless ``is_whole``.
     """
     out = out or console()
-    if view.title:
-        out.print(Text(_plain(view.title), style="bold"))
-    if view.asked:
-        note(out, _plain("; ".join(view.asked)))
     _print_answer(out, view)
-    for text in view.warnings:
-        out.print(Text(_plain(text), style="bold red"))
-    for text in view.notes:
-        note(out, _plain(text))
     _print_tiles(out, view)
     for label, text in view.facts:
         out.print(Text(f"{label}  ", style="bold").append(_plain(text), style="not bold"))
@@ -46,19 +41,33 @@ def print_view(view: View, out: Console | None = None, *, is_whole: bool = False
     _print_blocks(out, [(plot.title, plot.text) for plot in view.plots if plot.text])
     for figure in view.working:
         _print_figure(out, figure)
-    for text in view.grounds:
+    for text in view.warnings:
+        out.print(Text(_plain(text), style="bold red"))
+    for text in (*view.notes, *view.grounds):
         note(out, _plain(text))
     _print_blocks(out, view.blocks)
 
 
 def _print_answer(out: Console, view: View) -> None:
-    """The headline, what stands behind it, and whether it is right."""
-    for text in (view.headline, view.context):
-        if text:
-            out.print(Text(_plain(text)))
+    """The headline, what stands behind it, what was asked, and whether the answer is right."""
+    headline, title = _plain(view.headline), _plain(view.title)
+    if headline or title:
+        out.print(Text(headline or title, style="bold"))
+    if view.context:
+        out.print(Text(_plain(view.context)))
+    asked = [*([title] if headline and not _is_said(title, headline) else []), *map(_plain, view.asked)]
+    if asked:
+        note(out, "; ".join(asked))
     if view.evidence:
-        see = f" See `{view.evidence.command}`." if view.evidence.command else ""
-        note(out, f"Is it right? {_plain(view.evidence.text)}{see}")
+        note(out, f"Is it right? {_plain(view.evidence.text)}")
+        if view.evidence.command:
+            out.print(Text(f"    {view.evidence.command}", style=DIM), soft_wrap=True)
+
+
+def _is_said(title: str, headline: str) -> bool:
+    """Whether a title has no word that its headline lacks."""
+    said, titled = ({*re.findall(r"[^\s:,;]+", text.lower())} for text in (headline, title))
+    return titled <= said | _SMALL
 
 
 def _print_blocks(out: Console, blocks: Sequence[tuple[str, str]]) -> None:

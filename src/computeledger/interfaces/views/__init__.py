@@ -7,6 +7,7 @@ import importlib
 
 from computeledger.errors import ComputeLedgerError
 from computeledger.interfaces.view import View
+from computeledger.interfaces.views.display_names import view_in_names
 from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.views.unit_names import named_after
 from computeledger.questions.answer import Answer
@@ -79,6 +80,7 @@ def view_of(answer: object, working: bool = False) -> View:
     if name is None:
         raise ComputeLedgerError(f"{type(answer).__name__}: an answer without a view")
     view: View = importlib.import_module(f"{__name__}.{name}").view(answer, working)
+    view = view_in_names(view)
     if view.evidence is None:
         view = dataclasses.replace(view, evidence=unmeasured(type(answer).__name__))
     if not isinstance(answer, Answer):

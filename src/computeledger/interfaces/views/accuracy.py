@@ -20,7 +20,7 @@ from computeledger.validation.compare import comparison_document
 Document = Mapping[str, Any]
 #: Fewer measurements make no plot; more quantities than these are told by the tables alone.
 _FEWEST, _MOST_PLOTS = 8, 2
-_ERRORS = ("figures #", "median error #", "90 % within #", "bias #", "interval holds #", "width #")
+_ERRORS = ("figures #", "median error #", "9 in 10 within #", "bias #", "interval holds #", "width #")
 _BESIDE = ("of", "figures #", "our error #", "its error #", "ours / its #", "our 90 % #", "its 90 % #", "its bias #")
 #: Quantities in the words of a narrow column; another one by its usual words.
 _SHORT = {
@@ -33,7 +33,7 @@ _SHORT = {
     "input_tokens_per_s_per_gpu": "prompt tokens/s",
 }
 #: How a slice is told: of steps in full, of first tokens in short.
-_STEPS = ("figures #", "steps: error #", "90 % within #", "bias #", "held #", "width #", "TTFT error #",
+_STEPS = ("figures #", "steps: error #", "9 in 10 within #", "bias #", "held #", "width #", "TTFT error #",
           "TTFT held #", "TTFT width #")  # fmt: skip
 #: What a narrow page leaves out first.
 _DROPS = ("TTFT width", "width", "TTFT held", "bias")
@@ -126,7 +126,7 @@ def _headline(workload: str, document: Document, quantities: list[str]) -> str:
     names = _told(quantities)
     errors = [f"{percent(document[name]['median_abs_error'])} for the {quantity_words(name)}" for name in names]
     held, _ = _interval(document[names[0]])
-    inside = f", {held} inside the 90\u00a0% interval" if held != "exact" else ""
+    inside = f"; the 90\u00a0% interval holds {held} of measurements" if held != "exact" else ""
     subject = f"{_SAID.get(workload, workload.capitalize())}, {format_count(document['n'], 'measurement')}"
     subject = f"{subject} left out of the fit"
     return headline_words(subject, f"median error {' and '.join(errors)}{inside}")
@@ -145,7 +145,11 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
 def _tile(document: Document, name: str) -> Tile:
     one = document[name]
     held, width = _interval(one)
-    band = f"90 % interval holds {held}, factor {width}; n {one['n']:,}" if width else f"counted; n {one['n']:,}"
+    band = (
+        f"interval (90 %) holds {held}, {width}-fold wide; {one['n']:,} figures"
+        if width
+        else f"counted; {one['n']:,} figures"
+    )
     said = quantity_words(name)
     return Tile(said[:1].upper() + said[1:], percent(one["median_abs_error"]), band, one["median_abs_error"])
 

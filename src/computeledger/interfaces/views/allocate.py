@@ -9,7 +9,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.interfaces.plots.money import contour_figure, returns_figure, shares_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import PHASE_NAMES, headline_words, percent, point, words
+from computeledger.questions.wording import PHASE_NAMES, figure_words, headline_words, percent, point
 from computeledger.units import MEGA, format_si
 
 _READ = {"paper": "paper", "authors": "authors' file", "reproduced": "copies, reproduced", "notes": "notes only"}
@@ -23,9 +23,9 @@ def view(answer: Answer, working: bool) -> View:
 
 def _split(document: Mapping[str, Any]) -> View:
     size, tokens, law = document["n_params_active"], document["tokens_pretraining"], document["law"]
-    said = f"{words(point(size), 'params')} active parameters on {words(point(tokens), 'tokens')}"
+    said = f"{figure_words(size, 'params')} active parameters", figure_words(tokens, "tokens")
     best, over = point(document["tokens_per_param_compute_optimal"]), point(document["overtraining_ratio"])
-    each = words(point(document["tokens_per_param"]), "")
+    each = figure_words(document["tokens_per_param"], "")
     parts = [f"That is {each} tokens per parameter, {format_si(over)} times the law's {format_si(best)}."]
     if "diagnosis" in document:
         reading = document["diagnosis"]["reading"]
@@ -33,12 +33,12 @@ def _split(document: Mapping[str, Any]) -> View:
     if "value" in document:
         parts.append(_value_sentence(document["value"]))
     return View(
-        title=said,
+        title=" on ".join(said),
         asked=(
             f"loss law {law['name']} ({law['source']}), {law['fit']}",
             *(f"on top: {one}" for one in law["changes"]),
         ),
-        headline=headline_words(_budget(document), said, size, "params"),
+        headline=headline_words(_budget(document), f"{said[1]} for {said[0]}", size, "params"),
         context=" ".join(parts),
         tiles=_tiles(document),
         main="n_params_active",
@@ -56,7 +56,7 @@ def _budget(document: Mapping[str, Any]) -> str:
     return (
         "The split asked about"
         if "diagnosis" in document
-        else f"{words(point(asked['value']), asked['unit'])} to spend"
+        else f"{figure_words(asked['value'], asked['unit'])} to spend"
     )
 
 
@@ -91,7 +91,7 @@ def _ledgers(document: Mapping[str, Any]) -> Table:
         shares = [point(document["shares"][kind][phase]) for kind in ("flop", "gpu_time")]
         rows.append([
             PHASE_NAMES.get(phase, phase), quantity_cell(document[f"tokens_{phase}"], ""),
-            words(point(document["flop"][phase]), ""), words(point(document["gpu_hours"][phase]), ""),
+            figure_words(document["flop"][phase], ""), figure_words(document["gpu_hours"][phase], ""),
             *(share_cell(one, percent(one)) for one in shares),
             f"{MEGA * point(document['marginal_return_per_gpu_hour'][phase]):.3g}",
         ])  # fmt: skip
@@ -113,8 +113,8 @@ _BINDS = {
 def _value_sentence(value: Mapping[str, Any]) -> str:
     """What a split for income earns beside the lowest loss, what binds, and what the last GPU-hour brings."""
     least = value["lowest_loss"]
-    own, other = (words(point(one["revenue_usd"]), "USD") for one in (value, least))
-    price = words(point(value["usd_per_mtok"]), "USD/Mtok")
+    own, other = (figure_words(one["revenue_usd"], "USD") for one in (value, least))
+    price = figure_words(value["usd_per_mtok"], "USD/Mtok")
     name, share = max(value["binds"].items(), key=lambda pair: float(pair[1]))
     often = "" if share == 1 else f" (in {percent(share)} of the samples)"
     earns = f"It earns {own} at {price}, the lowest loss (a split that {least['how']}) {other}"
@@ -124,8 +124,8 @@ def _value_sentence(value: Mapping[str, Any]) -> str:
 def _last_hour_sentence(value: Mapping[str, Any]) -> str:
     """Whether a smaller or a larger budget would leave more after its cost."""
     last = value["value_per_gpu_hour"][0]
-    ratio, brings = point(last["over_price_ratio"]), words(point(last["usd_per_hour"]), "USD")
-    costs = words(point(value["usd_per_gpu_hour"]), "USD")
+    ratio, brings = point(last["over_price_ratio"]), figure_words(last["usd_per_hour"], "USD")
+    costs = figure_words(value["usd_per_gpu_hour"], "USD")
     if abs(ratio - 1) < _EVEN:
         return f"The last GPU-hour brings what it costs ({costs}): no other budget would leave more after its cost."
     than, budget = ("less", "smaller") if ratio < 1 else ("more", "larger")
@@ -165,7 +165,7 @@ def _value(document: Mapping[str, Any]) -> list[Table]:
         )
     ]  # fmt: skip
     note = (
-        f"its price: {words(point(value['usd_per_gpu_hour']), 'USD/h')} a GPU-hour. "
+        f"its price: {figure_words(value['usd_per_gpu_hour'], 'USD/h')} a GPU-hour. "
         "more users: 0 where all demand is served and a lower price does not pay"
     )
     least_note = (
@@ -198,7 +198,7 @@ def _curve(document: Mapping[str, Any]) -> Table:
     budget = (
         "The same GPU-hours"
         if is_judged
-        else f"The same {words(point(document['budget']['value']), document['budget']['unit'])}"
+        else f"The same {figure_words(document['budget']['value'], document['budget']['unit'])}"
     )
     note = (
         f"{_RL_OF_CURVE[document['curve_rl']]}; all inputs at their medians. "

@@ -9,7 +9,7 @@ from computeledger.interfaces.plots.clues import pulls_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import headline_words, interval_words, percent, point, words
+from computeledger.questions.wording import figure_words, headline_words, interval_words, percent, point
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -39,7 +39,7 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     weakest = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
     least = f"{weakest['clue']} agrees least, at {percent(weakest['agreement_probability'])}"
     said = f"In conflict with the others: {', '.join(against)}." if against else f"No clue is in conflict; {least}."
-    size = f"about {words(point(active), 'params')} active parameters"
+    size = f"about {figure_words(active, 'params')} active parameters"
     caption = (
         "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "
         "below it goes from the median of all other clues to that of all."
@@ -69,7 +69,7 @@ def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
 
 def _tile(found: Mapping[str, Any], key: str) -> Tile:
     label, unit = _NAMES[key]
-    return Tile(label, words(point(found[key]), unit), interval_words(found[key], unit), point(found[key]), key)
+    return Tile(label, figure_words(found[key], unit), interval_words(found[key], unit), point(found[key]), key)
 
 
 def _clues(found: Mapping[str, Any]) -> Table:

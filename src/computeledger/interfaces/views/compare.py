@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.interfaces.plots.compare import even_figure, intervals_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import headline_words, percent, span, words
+from computeledger.questions.wording import figure_words, headline_words, interval_words, percent, words
 from computeledger.units import format_count
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
@@ -49,9 +49,7 @@ def view(answer: Answer, working: bool) -> View:
 def _headline(known: Sequence[Mapping[str, Any]]) -> str:
     """The cheapest offer and what it costs; none is called so where the chance of another is about as great."""
     first, others = known[0], _as_likely(known)
-    low, high = first["usd_per_request_p05"], first["usd_per_request_p95"]
-    ends = {"p05": low, "p50": first["usd_per_request"], "p95": low if high is None else high}
-    ends = {name: _REQUESTS * value for name, value in ends.items()}
+    ends = _ends(first)
     if others:
         named, more = _named(first, others)
         costs = _listed([_cost(one) for one in named])
@@ -65,8 +63,15 @@ def _headline(known: Sequence[Mapping[str, Any]]) -> str:
     return headline_words(f"{first['name']}{fleet}, {rank}", said, ends, "USD")
 
 
+def _ends(one: Mapping[str, Any]) -> dict[str, float]:
+    """Cost of so many requests, and its 90 % interval; none where nothing ends it."""
+    low, high = one["usd_per_request_p05"], one["usd_per_request_p95"]
+    ends = {"p05": low, "p50": one["usd_per_request"], "p95": low if high is None else high}
+    return {name: _REQUESTS * value for name, value in ends.items()}
+
+
 def _cost(one: Mapping[str, Any]) -> str:
-    return words(_REQUESTS * one["usd_per_request"], "USD")
+    return figure_words(_ends(one), "USD")
 
 
 def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -140,10 +145,9 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
     has_month = any(one["usd_per_month"] is not None for one in known)
     rows: list[list[str | Cell]] = []
     for one in known:
-        low, high = one["usd_per_request_p05"], one["usd_per_request_p95"]
-        least = _REQUESTS * low
-        open_end = f"{words(least, 'USD')} – not kept"
-        band = "" if low == high else open_end if high is None else span(least, _REQUESTS * high, "USD")
+        high = one["usd_per_request_p95"]
+        open_end = f"{words(_REQUESTS * one['usd_per_request_p05'], 'USD')} – not kept"
+        band = open_end if high is None else interval_words(_ends(one), "USD")
         month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
         each = Cell(_cost(one), below=band)
         chance = _chance(one["cheaper_than_next_probability"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table, quantity_cell
-from computeledger.questions.wording import point, words
+from computeledger.questions.wording import figure_words, point, words
 
 _NAMES = {"read": "read each time", "cached": "from a cache", "tuned": "trained on"}
 
@@ -28,8 +28,8 @@ def corpus_table(document: Mapping[str, Any]) -> list[Table]:
         if way["name"] != "read"
     ]
     title = (
-        f"{words(point(one['tokens']), '')} tokens of documents, {words(point(one['questions_per_day']), '')} requests "
-        f"a day, changed every {words(point(one['refresh_s']), 's')}"
+        f"{figure_words(one['tokens'], '')} tokens of documents, {figure_words(one['questions_per_day'], '')} requests "
+        f"a day, changed every {figure_words(one['refresh_s'], 's')}"
     )
     return [
         Table(title, ("", "GPU-hours a day #", "a day #", "a request #"), rows, "usd", _note(one)),
@@ -45,7 +45,7 @@ def corpus_sentence(document: Mapping[str, Any]) -> str:
         return ""
     names = _NAMES | {"lora": f"by LoRA of rank {one['lora_rank']}"}
     ways = sorted(one["ways"], key=lambda way: point(way["usd_per_day"]))
-    said = ", ".join(f"{words(point(way['usd_per_day']), 'USD')} {names[way['name']]}" for way in ways)
+    said = ", ".join(f"{figure_words(way['usd_per_day'], 'USD')} {names[way['name']]}" for way in ways)
     return f" A day of the documents costs {said}."
 
 
@@ -64,7 +64,7 @@ def _note(one: Mapping[str, Any]) -> str:
     else:
         place = "computed again" if cached["place"] == "recompute" else f"held in {cached['place']}"
         said.append(
-            f"Reading decodes {words(point(cached['batch']), '')} sequences at once, each with a cache of its own; "
+            f"Reading decodes {figure_words(cached['batch'], '')} sequences at once, each with a cache of its own; "
             f"between two requests the cache is cheapest {place}."
         )
     if one["is_beyond_context"]:

@@ -9,7 +9,7 @@ from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View, quantity_cell, tile
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import headline_words, point, words
+from computeledger.questions.wording import figure_words, headline_words
 
 _KINDS = {"rent": "rented by the hour", "reserve": "reserved by contract", "own": "owned"}
 _PARTS = {"price": "price", "capital": "capital (annuity)", "electricity": "electricity", "operation": "operation",
@@ -40,10 +40,10 @@ def view(answer: Answer, working: bool) -> View:
 
 
 def _first(kinds: Mapping[str, Any]) -> tuple[str, Any, str]:
-    """What it costs in each way, and the interval of the first."""
-    said = [f"{words(point(one['usd_per_gpu_hour']), 'USD')} {_KINDS[kind]}" for kind, one in kinds.items()]
+    """What it costs in each way, the first last, with its interval."""
+    said = [f"{figure_words(one['usd_per_gpu_hour'], 'USD')} {_KINDS[kind]}" for kind, one in kinds.items()]
     first = next((one["usd_per_gpu_hour"] for one in kinds.values()), None)
-    return ", ".join(said) or "no price is known", first, "USD"
+    return ", ".join([*said[1:], *said[:1]]) or "no price is known", first, "USD"
 
 
 def _tile(kind: str, one: Mapping[str, Any]) -> Tile:

@@ -9,10 +9,10 @@ from typing import Any
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator
 from computeledger.interfaces.plots.validation import quantity_words
-from computeledger.interfaces.view import Cell, Evidence, Table, cited
+from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
 from computeledger.questions.answers.accuracy import errors_by_workload
-from computeledger.questions.wording import accuracy_command, alike_words, percent, short_model, span, words
+from computeledger.questions.wording import accuracy_command, alike_words, percent, short_model, words
 from computeledger.units import format_count
 
 Document = Mapping[str, Any]
@@ -147,7 +147,7 @@ def _row(one: Document) -> list[str | Cell]:
     return [
         Cell(f"{short_model(one['model'])} on {where}", below=quantity_words(one["quantity"])),
         words(one["measured"], one["unit"]),
-        Cell(words(one["p50"], one["unit"]), below=span(one["p05"], one["p95"], one["unit"])),
+        quantity_cell(one, one["unit"]),
         _off(one["error_fraction"]),
         Cell(one["source"], _url(one["url"])),
     ]
@@ -201,7 +201,7 @@ def price_evidence(document: Document) -> Evidence:
         [
             Cell(one["model"], below=_prices(one)),
             words(one["measured"], "params"),
-            Cell(words(one["p50"], "params"), below=span(one["p05"], one["p95"], "params")),
+            quantity_cell(one, "params"),
             _off(one["error_fraction"]),
             cited(one["source"], ""),
         ]

@@ -108,7 +108,7 @@ def _record(answer: FactsAnswer) -> View:
 
 def _published(facts: Mapping[str, Fact], title: str) -> tuple[Table, ...]:
     rows: list[list[str | Cell]] = [
-        [name, fact.given, _key(fact.source), fact.date, f"{fact.locator}. {fact.note}".strip()]
+        [fact_words(name), fact.given, _key(fact.source), fact.date, f"{fact.locator}. {fact.note}".strip()]
         for name, fact in facts.items()
     ]
     return (Table(title, ("fact", "value", "source", "date", "where, and why"), rows),) if rows else ()
@@ -199,7 +199,7 @@ def _diff(answer: DiffAnswer) -> View:
     rows = []
     for one in answer.differences:
         sources = dict.fromkeys(f"{side.source} {side.date}".strip() for side in (one.a, one.b) if side)
-        rows.append([one.name, _given(one.a), _given(one.b), _change(one.ratio), " → ".join(sources)])
+        rows.append([fact_words(one.name), _given(one.a), _given(one.b), _change(one.ratio), " → ".join(sources)])
     columns = ("fact", answer.a, answer.b, "change #", "sources")
     n_facts, verb = format_count(len(rows), "fact"), "differs" if len(rows) == 1 else "differ"
     return View(

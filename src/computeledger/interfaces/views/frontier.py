@@ -16,6 +16,7 @@ from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
     ends_words,
+    figure_words,
     headline_words,
     interval_words,
     percent,
@@ -32,6 +33,9 @@ MOST_STOPPED = 10.0
 HARDLY = "hardly advances"
 #: Site-dates that are listed, at most.
 _MOST_ROWS = 400
+#: Beyond so many a terminal lists only the largest sites, so many of them.
+_MANY_ROWS, _LARGEST = 60, 20
+_SITE_COLUMNS = ("site", "date", "facility #", "published H100e #", "recomputed #", "remark")
 _RUN_NAMES = {"dense": "dense model", "moe": "mixture of experts"}
 
 
@@ -157,7 +161,7 @@ def _stopped(document: Document) -> str:
     if not rows or any(step_months(row)[1] != HARDLY for row in rows):
         return ""
     return (
-        f"The date counts FLOP alone: on {words(point(document['needs']['chips']), '')} chips, with a stop of the "
+        f"The date counts FLOP alone: on {figure_words(document['needs']['chips'], '')} chips, with a stop of the "
         "whole job for every failure at rates measured on up to 16K GPUs, a run hardly advances."
     )
 
@@ -170,7 +174,7 @@ def _forecast_tiles(document: Document) -> tuple[Tile, ...]:
     return (
         Tile("Median date", date["p50"], f"{date['p05']} to {date['p95']}", key="date"),
         chance,
-        Tile("Chips", words(point(needs["chips"]), ""), needs["generations"][0]["accelerator"], key="chips"),
+        Tile("Chips", figure_words(needs["chips"], ""), needs["generations"][0]["accelerator"], key="chips"),
         *_capital_tiles(document),
     )  # fmt: skip
 
@@ -178,12 +182,12 @@ def _forecast_tiles(document: Document) -> tuple[Tile, ...]:
 def _capital_tiles(document: Document) -> tuple[Tile, ...]:
     """Capital at the prices of the run's day, and at today's."""
     today, then = document["needs"]["capex_usd"], document["needs_then"]
-    now = Tile("Capital at today's prices", words(point(today), "USD"), interval_words(today, "USD"), key="capex_usd")
+    now = Tile("Capital at today's prices", figure_words(today, "USD"), interval_words(today, "USD"), key="capex_usd")
     if then is None:
         return (now,)
     usd = then["capex_usd"]
     return (
-        Tile(f"Capital at prices of {then['date'][:7]}", words(point(usd), "USD"), interval_words(usd, "USD"),
+        Tile(f"Capital at prices of {then['date'][:7]}", figure_words(usd, "USD"), interval_words(usd, "USD"),
              key="capex_usd"),
         now,
     )  # fmt: skip
@@ -197,7 +201,7 @@ def _slices(document: Document) -> Table:
         chance = [percent(one["probability"])] if by else []
         date, then = one["date"], one["needs_then"]
         taken = ["", ""] if then is None else [
-            words(point(then["capex_usd"]), "USD"), words(point(then["facility_w"]), "W")
+            figure_words(then["capex_usd"], "USD"), figure_words(then["facility_w"], "W")
         ]  # fmt: skip
         rows.append([one["scenario"], *chance, Cell(date["p50"], below=f"{date['p05']} \u2013 {date['p95']}"), *taken])
     columns = (
@@ -221,10 +225,10 @@ def _forecast_notes(document: Document) -> list[str]:
     )
     own = "" if document["scenario"] == TREND else ", on its own trend"
     out = [_then_words(document)] if document["needs_then"] else []
-    watts = words(point(document["needs"]["power_w"]["facility"]), "W")
+    watts = figure_words(document["needs"]["power_w"]["facility"], "W")
     out.append(f"the largest site has the {watts} that today's chips take{own}: {powered['p50']} ({ends})")
     for name, one in document["repetition"].items():
-        worth, chance = percent(point(one["worth_fraction"])), percent(point(one["exceeds_fraction"]))
+        worth, chance = percent(one["worth_fraction"]), percent(one["exceeds_fraction"])
         out.append(f"{name}: its tokens are worth {worth} of fresh ones; chance that they exceed the stock: {chance}")
     return out
 
@@ -232,7 +236,7 @@ def _forecast_notes(document: Document) -> list[str]:
 def _then_words(document: Document) -> str:
     """What the run's compute takes on its day, beside the largest system that the scenario has then."""
     then = document["needs_then"]
-    usd, watts = words(point(then["capex_usd"]), "USD"), words(point(then["facility_w"]), "W")
+    usd, watts = figure_words(then["capex_usd"], "USD"), figure_words(then["facility_w"], "W")
     whole = words(then["largest_system_usd"], "USD")
     more = (
         ": no single system has it, as runs have grown faster than systems" if then["of_largest_fraction"] > 1 else ""
@@ -253,7 +257,7 @@ def _hours(document: Document) -> Table:
 
 
 def _systems(document: Document) -> View:
-    counts = [words(point(document[name]), "") for name in ("h100e_bf16", "h100e_8bit")]
+    counts = [figure_words(document[name], "") for name in ("h100e_bf16", "h100e_8bit")]
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     months = [(name, value, "FLOP") for name, value in document["flop_per_month"].items()]
     trains = document["trains"]
@@ -261,7 +265,7 @@ def _systems(document: Document) -> View:
     return View(
         title=document["spec"],
         headline=_system_headline(document),
-        context=f"{words(point(document['chips']), '')} chips: {counts[0]} H100-equivalents in bf16, {counts[1]} in 8 "
+        context=f"{figure_words(document['chips'], '')} chips: {counts[0]} H100-equivalents in bf16, {counts[1]} in 8 "
         f"bit. {system_sentence(document)}.",
         tiles=_system_tiles(document),
         plots=(
@@ -301,10 +305,10 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     allowed = f"of {words(row['batch_tokens'], 'tokens')}, {over}"
     chips = " + ".join(one["accelerator"] for one in document["generations"])
     return (
-        Tile("Chips", words(point(document["chips"]), ""), chips, key="chips"),
-        Tile("Facility power", words(point(document["power_w"]["facility"]), "W"), "cooling and losses included",
+        Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
+        Tile("Facility power", figure_words(document["power_w"]["facility"], "W"), "cooling and losses included",
              key="power_w"),
-        Tile("Capital", words(point(document["capex_usd"]), "USD"), interval_words(document["capex_usd"], "USD"),
+        Tile("Capital", figure_words(document["capex_usd"], "USD"), interval_words(document["capex_usd"], "USD"),
              key="capex_usd"),
         Tile("Step, dense", step, allowed, key="dense.step_s"),
     )  # fmt: skip
@@ -318,7 +322,7 @@ def _rl(document: Document) -> Table:
         cells = ["", "", "", ""]
         if not row["problem"]:
             cells = [format_si(row["rollouts_per_world"]), words(row["longest_trace_tokens"], "tokens"),
-                     words(point(row["sampled_tokens_per_s"]), "tokens/s"), row["layout"]]  # fmt: skip
+                     figure_words(row["sampled_tokens_per_s"], "tokens/s"), row["layout"]]  # fmt: skip
         rows.append([row["model"], row["accelerator"], fits, *cells])
     title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
     columns = (
@@ -341,7 +345,7 @@ def _served(document: Document) -> Table:
     for row in document["serves"]["by"]:
         cells = ["", "", row["problem"]]
         if not row["problem"]:
-            cells = [words(point(row["output_tokens_per_s"]), "tokens/s"), words(row["tpot_s"], "s"), row["layout"]]
+            cells = [figure_words(row["output_tokens_per_s"], "tokens/s"), words(row["tpot_s"], "s"), row["layout"]]
         rows.append([row["model"], row["accelerator"], *cells])
     title = f"Serves requests of {lengths}, a token in {words(given['served_tpot_s'], 's')} at most"
     return Table(title, ("model", "chip", "all chips #", "token #", "layout"), rows, "sampled_tokens_per_s")
@@ -354,10 +358,10 @@ def _sites(document: Document) -> View:
     within = f"{agree['within_10_percent']} of {agree['compared']}"
     key = "sites.facility_w"
     return View(
-        title="Sites",
+        title="Sites of large training systems",
         headline=headline_words(
-            f"{largest['name']}, the largest site now",
-            f"{_power(largest)} of facility power on {largest['date']}{_site_ends(largest)}",
+            f"{largest['name']}, the largest site on {largest['date']}",
+            f"{_power(largest)} of facility power{_site_ends(largest)}",
         ),
         tiles=(
             Tile("Sites", str(len({row["name"] for row in document["sites"]})), f"{len(rows):,} dates with capacity",
@@ -393,19 +397,29 @@ def _site_ends(row: Document) -> str:
 
 
 def _site_table(rows: list[Document]) -> Table:
-    shown = []
-    for row in rows[-_MOST_ROWS:]:
-        power = Cell("")
-        if row["facility_w"] is not None:
-            low, high = row["facility_w_interval"]
-            power = Cell(words(row["facility_w"], "W"), below=span(low, high, "W"))
-        remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
-        found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
-        shown.append([row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, remark])
+    shown = [_site_row(row) for row in rows[-_MOST_ROWS:]]
     hidden = len(rows) - len(shown)
     note = f"{hidden:,} earlier rows are not shown; --site NAME or --json" if hidden else ""
-    columns = ("site", "date", "facility #", "published H100e #", "recomputed #", "remark")
-    return Table("Sites", columns, shown, "sites.facility_w", note)
+    short = _largest_sites(rows) if len(rows) > _MANY_ROWS else None
+    return Table("Sites", _SITE_COLUMNS, shown, "sites.facility_w", note, in_short=short)
+
+
+def _site_row(row: Document) -> list[str | Cell]:
+    power = Cell("")
+    if row["facility_w"] is not None:
+        ends = dict(zip(("p05", "p95"), row["facility_w_interval"], strict=True))
+        power = Cell(words(row["facility_w"], "W"), below=interval_words(ends, "W"))
+    remark = "; ".join(part for part in ("projected" if row["projected"] else "", row["reason"]) if part)
+    found = "" if row["h100e_8bit"] is None else format_si(row["h100e_8bit"])
+    return [row["name"], row["date"], power, format_si(row["published_h100e_8bit"]), found, remark]
+
+
+def _largest_sites(rows: list[Document]) -> Table:
+    """The largest sites as they are now."""
+    now = {row["name"]: row for row in rows if not row["projected"]}
+    most = sorted(now.values(), key=lambda row: -(row["facility_w"] or 0.0))[:_LARGEST]
+    note = f"of {len(now)} sites; --site NAME shows one through time, --all every site and date"
+    return Table("The largest sites now", _SITE_COLUMNS[:-1], [_site_row(row)[:-1] for row in most], "", note)
 
 
 def _claim(document: Document) -> View:
@@ -542,7 +556,7 @@ def _system_headline(document: Document) -> str:
     """What the system trains in the months asked about."""
     trains = document["trains"]
     flop, given = trains["dense"]["flop"], format_percent(trains["utilization_fraction"])
-    said = f"trains {show(point(flop), 'FLOP')} in {trains['months']:.3g} months at {given} of the bf16 peak"
+    said = f"trains {figure_words(flop, 'FLOP')} in {trains['months']:.3g} months at {given} of the bf16 peak"
     return headline_words(document["spec"], said, flop, "FLOP")
 
 
@@ -550,7 +564,7 @@ def system_sentence(document: Document) -> str:
     """What the system trains, with the utilisation and the months that the operation model gives."""
     trains = document["trains"]
     run, given = trains["dense"], format_percent(trains["utilization_fraction"])
-    size, tokens = show(point(run["n_params_active"]), ""), show(point(run["tokens"]), "tokens")
+    size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
     asked = f"That is a dense model of {size} parameters on {tokens}"
     row = _critical_row(run)
     if row["problem"]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from computeledger.facts.load import load_model
 from computeledger.frontier.releases import foretold_releases
 from computeledger.frontier.spread import SpreadResult, fibre
 from computeledger.interfaces.plots.bars import bars_figure
@@ -16,7 +17,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantit
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.frontier.labs import LabsAnswer, RunsAnswer
 from computeledger.questions.answers.frontier.runs import FlopSheetAnswer, ScheduleAnswer, SpreadAnswer
-from computeledger.questions.wording import headline_words, percent, point, span, words
+from computeledger.questions.wording import figure_words, headline_words, percent, short_model, span, words
 from computeledger.units import BITS_PER_BYTE, format_si
 
 _LEVERS = ("change", "sent #", "in #", "rate #", "fibre pairs #", "mean step #", "slower #")
@@ -133,13 +134,15 @@ def _flop_sheet(answer: FlopSheetAnswer) -> View:
          "yes" if line["agrees"] else "NO", line["formula"]]
         for line in found
     ]  # fmt: skip
-    first = f"{words(point(found[0]['flop']), 'FLOP')} by 6 N D"
+    first = f"{figure_words(found[0]['flop'], 'FLOP')} by 6 N D"
     against = [line["side"] for line in found if not line["agrees"]]
-    said = "every other side agrees" if answer.reconciled else f"in conflict with it: {', '.join(against)}"
+    name = short_model(load_model(answer.model).id)
+    conflict = f"the {' and '.join(against)} figure{'s disagree' if len(against) > 1 else ' disagrees'}"
+    said = "every other side agrees" if answer.reconciled else conflict
     figure = bars_figure({line["side"]: line["flop"] for line in found}, "FLOP", PLAIN)
     return View(
         title=f"Training FLOP of {answer.model}",
-        headline=headline_words(f"Training of {answer.model}", f"{first}, {said}", found[0]["flop"], "FLOP"),
+        headline=headline_words(f"Training of {name}", f"{first}, {said}", found[0]["flop"], "FLOP"),
         plots=(Plot("sides", "Training FLOP", "What each side gives, with its 90 % interval.", figure, "lines"),),
         tables=(Table("Sides", ("side", "FLOP #", "agrees at #", "agrees", "how"), rows, "lines"),),
         grounds=(f"hours are those of {answer.accelerator} ({answer.accelerator_ground})",),
@@ -169,7 +172,7 @@ def _labs(answer: LabsAnswer) -> View:
     first = found["labs"][0] if found["labs"] else None
     headline = headline_words(f"Labs on {answer.date}", "the data name no lab's chips for that day")
     if first is not None and first["fleet_h100e_8bit"] is not None:
-        size = words(point(first["fleet_h100e_8bit"]), "")
+        size = figure_words(first["fleet_h100e_8bit"], "")
         headline = headline_words(
             f"{first['lab']} on {answer.date}", f"uses {size} H100-equivalents", first["fleet_h100e_8bit"], ""
         )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.questions.wording import words
+from computeledger.sources import load_sources
+from computeledger.units import format_usd
 
 #: Assumptions whose name alone does not say what they are.
 _ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the memory that weights and workspace leave",
@@ -23,7 +25,9 @@ def price_said(price: Mapping[str, Any]) -> str:
     """The price of a GPU-hour with its edition and source."""
     if price["origin"] == "given":
         return "as given"
-    return f"{price['given']} ({price['kind']}, edition {price['edition']}, {price['source']})"
+    known = load_sources().get(price["source"])
+    source = price["source"] if known is None else known.title
+    return f"{format_usd(price['value'])} ({price['kind']}, edition {price['edition']}, {source})"
 
 
 def rent_taken(price: Mapping[str, Any]) -> dict[str, str]:
@@ -48,5 +52,5 @@ def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tup
     parts = [name for name in memory if name not in ("total", "capacity", "usable")]
     key = "usable" if "usable" in memory else "capacity"
     whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')}{'' if key == 'capacity' else ' usable'}"
-    held = ", ".join(f"{name.replace('_', ' ')} {words(memory[name], 'B')}" for name in parts)
+    held = ", ".join(f"{name.replace('_', ' ').replace('kv ', 'KV ')} {words(memory[name], 'B')}" for name in parts)
     return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{held} = {whole}; {remark}"

@@ -47,7 +47,7 @@ def growth_view(document: Document) -> View:
     share = document["hbm_capex_fraction"]
     cost, margin = (percent(share[name]) for name in ("at_cost_fraction", "with_margin_fraction"))
     return View(
-        title="Growth",
+        title="Growth of compute, power and capital",
         headline=_flat_words(document),
         tiles=tiles,
         main="growth.run_flop",

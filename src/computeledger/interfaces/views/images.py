@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.questions.wording import percent, point, words
+from computeledger.questions.wording import figure_words, percent, words
 from computeledger.units import format_count
 
 
@@ -30,6 +30,6 @@ def images_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     held = f"{words(encoder['n_params'], 'params')}, {words(encoder['weights_bytes'], 'B')} on each GPU"
     spread = "its matrices" if encoder["spread"] == "tensor" else "images"
     share = percent(encoder["ttft_fraction"])
-    time = f"{words(point(encoder['encode_s']), 's')} of a prompt's prefill, {share} of TTFT"
+    time = f"{figure_words(encoder['encode_s'], 's')} of a prompt's prefill, {share} of TTFT"
     work = f"{words(encoder['flop_per_image'], 'FLOP')} an image; {time}; TP spreads {spread}"
     return [("Images", tokens), ("Image encoder", f"{held}; {work}")]

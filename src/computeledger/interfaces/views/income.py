@@ -7,7 +7,17 @@ from typing import Any
 
 from computeledger.interfaces.plots.money import value_figure
 from computeledger.interfaces.view import Cell, Plot, Table, quantity_cell, share_cell
-from computeledger.questions.wording import PHASE_NAMES, interval_words, joined, percent, point, span, words
+from computeledger.questions.wording import (
+    PHASE_NAMES,
+    figure_words,
+    input_words,
+    interval_words,
+    joined,
+    percent,
+    point,
+    span,
+    words,
+)
 
 _IRR = "internal rate of return, by year"
 #: Figures of an income in the order of their table: key, unit as words have it, what it is.
@@ -94,7 +104,7 @@ def income_tables(income: Mapping[str, Any]) -> tuple[Table, ...]:
     said = "Before its own price. More users count as far as demand is turned away today (unserved)."
     found.append(Table("What one more GPU-hour brings", columns, hours, "usd", said, is_detail=True))
     drivers: list[tuple[str | Cell, ...]] = [
-        (one["name"], span(one["low"], one["high"], one["unit"]), share_cell(abs(rho), f"{rho:+.2f}"))
+        (input_words(one["name"]), span(one["low"], one["high"], one["unit"]), share_cell(abs(rho), f"{rho:+.2f}"))
         for one in income["drivers"][:_DRIVERS]
         for rho in (one["rank_correlation"]["npv_usd"],)
     ]
@@ -199,8 +209,9 @@ def _cell(value: Any, unit: str, key: str) -> tuple[str, str]:
     if not isinstance(value, Mapping):
         return _words(value, unit), ""
     if None not in value.values():
-        low, high = (_words(point(value, end), unit) for end in ("p05", "p95"))
-        return _words(point(value), unit), joined(low, high) if unit == "months" else interval_words(value, unit)
+        if unit != "months":
+            return figure_words(value, unit), interval_words(value, unit)
+        return _words(point(value), unit), joined(*(_words(point(value, end), unit) for end in ("p05", "p95")))
     ends = [_NONE[key] if value[end] is None else _words(value[end], unit) for end in ("p05", "p50", "p95")]
     return ends[1], "" if ends[0] == ends[2] else f"{ends[0]} – {ends[2]}"
 

@@ -13,7 +13,7 @@ from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import headline_words, interval_words, point, words
+from computeledger.questions.wording import figure_words, headline_words, interval_words, words
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -41,7 +41,7 @@ def view(answer: Answer, working: bool) -> View:
             f"A model sold at {prices} per million tokens"
             if sheet["origin"] == "given"
             else f"{sheet['name']}, sold at {prices}",
-            f"about {words(point(active), 'params')} active parameters",
+            f"about {figure_words(active, 'params')} active parameters",
             active,
             "params",
         ),

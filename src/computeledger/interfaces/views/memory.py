@@ -124,7 +124,9 @@ def _parts(one: Mapping[str, Any]) -> Table:
     held = one["memory_bytes"]
     rest = held["activations"] + held["workspace"]
     spread = words(1.645 * held["rest_sd"], "B")
-    fitted = f"fitted to start-up logs: 90 % within {spread}" if held["rest_sd"] else "an estimate, fitted to no log"
+    fitted = (
+        f"fitted to start-up logs: nine in ten within {spread}" if held["rest_sd"] else "an estimate, fitted to no log"
+    )
     rows = [
         ["weights", words(held["weights"], "B"), "exact from shapes and formats"],
         ["KV cache", words(held["kv_cache"], "B"), "exact"],

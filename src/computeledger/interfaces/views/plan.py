@@ -17,15 +17,17 @@ from computeledger.questions.wording import (
     UTILIZATION_WORDS,
     anchor_words,
     choice_words,
+    figure_words,
     headline_words,
     input_phrase,
-    interval_words,
+    input_words,
     model_words,
     percent,
     point,
     short_model,
     span,
     step_words,
+    with_interval_words,
     words,
 )
 from computeledger.sources import load_sources
@@ -106,7 +108,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _headline(document: Mapping[str, Any]) -> str:
     total, phases = document["total"], document["phases"]
-    hours, usd = words(point(total["gpu_hours"]), "GPU-hours"), words(point(total["usd"]), "USD")
+    hours, usd = figure_words(total["gpu_hours"], "GPU-hours"), figure_words(total["usd"], "USD")
     # a plan of serving alone need not cover the model's life
     whole = "to serve it" if set(phases) == {"inference"} else "over its life"
     more = ", experiments included" if document["experiments"] else ""
@@ -157,9 +159,9 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         details = phase["details"]
         modelled = stated_beside(phase)
         if modelled is not None:
-            out.append((PHASE_NAMES[name], f"the model gives {in_band(modelled, 'GPU-hours')}"))
+            out.append((PHASE_NAMES[name], f"the model gives {with_interval_words(modelled, 'GPU-hours')}"))
         if "unpaid_gpu_time_fraction" in details:
-            share = in_band(details["unpaid_gpu_time_fraction"], "fraction")
+            share = with_interval_words(details["unpaid_gpu_time_fraction"], "fraction")
             out.append((PHASE_NAMES[name], f"of its GPU-time nobody pays for {share}"))
     return out
 
@@ -174,18 +176,6 @@ def stated_beside(phase: Mapping[str, Any]) -> Any:
     """
     modelled = phase["details"].get("modelled_gpu_hours")
     return None if modelled is None or point(modelled) == point(phase["gpu_hours"]) else modelled
-
-
-def in_band(value: Any, unit: str) -> str:
-    """A figure with its 90 % interval.
-
-    Examples
-    --------
-    >>> in_band({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "GPU-hours").replace(chr(160), " ")
-    '2 GPU-hours (1 – 3 GPU-hours)'
-    """
-    band = interval_words(value, unit)
-    return f"{words(point(value), unit)} ({band})" if band else words(point(value), unit)
 
 
 def _every_phase(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +203,10 @@ def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:
     if not flop:
         return ()
     rows: list[tuple[str | Cell, ...]] = [
-        (PHASE_NAMES[name], *(share_cell(point(one[name]), in_band(one[name], "fraction")) for one in (flop, time)))
+        (
+            PHASE_NAMES[name],
+            *(share_cell(point(one[name]), with_interval_words(one[name], "fraction")) for one in (flop, time)),
+        )
         for name in flop
     ]
     return (Table("Shares of the three phases", ("", "in FLOP", "in GPU-time"), rows, "gpu_hours", is_detail=True),)
@@ -247,11 +240,11 @@ def _balance(document: Mapping[str, Any]) -> tuple[Table, ...]:
 
 
 def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
-    rows = []
+    rows: list[tuple[str | Cell, ...]] = []
     for one in document["drivers"][:_DRIVERS]:
         rho = one["rank_correlation"]
         bars = (share_cell(abs(rho[key]), f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
-        rows.append((one["name"], span(one["low"], one["high"], one["unit"]), *bars))
+        rows.append((input_words(one["name"]), span(one["low"], one["high"], one["unit"]), *bars))
     columns = ("input", "90 % interval", "of GPU-hours", "of cost")
     return (
         (Table("What drives the uncertainty (rank correlation)", columns, rows, "gpu_hours", is_detail=True),)
@@ -261,7 +254,7 @@ def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:
-    silent = [f"{one['name']} = {words(point(one['value']), one['unit'])}" for one in document["assumptions"]]
+    silent = [f"{one['name']} = {figure_words(one['value'], one['unit'])}" for one in document["assumptions"]]
     out = [f"assumed because the plan is silent: {'; '.join(silent)}"] if silent else []
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     return [

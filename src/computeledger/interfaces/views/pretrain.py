@@ -30,6 +30,7 @@ from computeledger.questions.wording import (
     MFU_WORDS,
     UTILIZATION_WORDS,
     chips_words,
+    figure_words,
     headline_words,
     lora_words,
     model_words,
@@ -120,15 +121,15 @@ def _published(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Tab
 
 
 def _headline(document: Mapping[str, Any], chip: str) -> str:
-    days, hours = document["effective_days"], words(point(document["effective_gpu_hours"]), "GPU-hours")
-    said = f"{words(point(days), 'days')}, {hours} and {words(point(document['effective_usd']), 'USD')}"
+    days, hours = document["effective_days"], figure_words(document["effective_gpu_hours"], "GPU-hours")
+    said = f"{figure_words(days, 'days')}, {hours} and {figure_words(document['effective_usd'], 'USD')}"
     model, tokens = short_model(document["model"]), format_si(point(document["tokens"]))
     subject = f"{model} on {tokens} tokens with {chips_words(document['n_gpus'], chip)}"
     return headline_words(subject, said, days, "days")
 
 
 def _context(document: Mapping[str, Any]) -> str:
-    mfu = percent(point(document["mfu_fraction"]))
+    mfu = percent(document["mfu_fraction"])
     return f"Failures are included. MFU is {mfu}. What binds a step: {document['binds_words']}."
 
 
@@ -255,7 +256,7 @@ def _goodput(document: Mapping[str, Any]) -> str:
     spent = document["goodput"]
     names = [name for name in spent["shares"] if name != "useful"]
     names.sort(key=lambda name: -point(spent["shares"][name]))
-    lost = ", ".join(f"{plots_training.LOSS_NAMES[name]} {percent(point(spent['shares'][name]))}" for name in names)
+    lost = ", ".join(f"{plots_training.LOSS_NAMES[name]} {percent(spent['shares'][name])}" for name in names)
     times = (point(spent[key]) for key in ("mean_time_between_failures_s", "checkpoint_interval_s"))
     between, every = (words(one, "s") for one in times)
     return f"lost to {lost}; a failure every {between}, a checkpoint every {every}"
@@ -365,7 +366,7 @@ def _stages(stages: Sequence[Mapping[str, Any]]) -> Table:
     rows: list[Sequence[str | Cell]] = [
         [one["stage"] or "the rest", format_si(one["end_tokens"] - one["start_tokens"]),
          format_si(one["sequence_tokens"]), format_si(one["global_batch_tokens"]), one["layout"],
-         quantity_cell(one["step_s"], "s"), format_percent(point(one["mfu_fraction"])),
+         quantity_cell(one["step_s"], "s"), percent(one["mfu_fraction"]),
          quantity_cell(one["days"], "days"), "" if one["fits"] else "no"]
         for one in stages
     ]  # fmt: skip
@@ -380,7 +381,7 @@ def _worth(worth: Mapping[str, Any]) -> Table:
         [one["name"], quantity_cell(one["worth_fraction"], "fraction"), _loss(one["loss"]), one["why"], one["source"]]
         for one in worth["parts"]
     ]
-    title = f"What the tokens are worth: {words(point(worth['tokens']), 'tokens')} of a small batch, each seen once"
+    title = f"What the tokens are worth: {figure_words(worth['tokens'], 'tokens')} of a small batch, each seen once"
     note = "loss in nats per token by besiroglu_2024; the GPU-hours above are those of the tokens that were asked for"
     columns = ("reason", "worth #", "loss #", "how it is known", "source")
     return Table(title, columns, rows, "effective_gpu_hours", note, is_detail=True)

@@ -101,8 +101,15 @@ def _bill(answer: BillAnswer) -> View:
             ),
         ),
         tables=(Table("Cheapest first", columns, rows),),
-        grounds=tuple(dict.fromkeys("; ".join((f"{one.name}: {one.origin}", *one.notes)) for one in bills)),
+        grounds=tuple(
+            dict.fromkeys("; ".join((f"{one.name}: {one.origin}", *map(_note_words, one.notes))) for one in bills)
+        ),
     )
+
+
+def _note_words(text: str) -> str:
+    """A note with the keys of a price list in words: ``web_searches_kcount`` counts thousands of web searches."""
+    return text.replace("_kcount", "").replace("_", " ")
 
 
 def _history(answer: PriceHistoryAnswer) -> View:

@@ -8,7 +8,7 @@ from typing import Any
 from computeledger.facts.schema import Fact
 from computeledger.fields import Record
 from computeledger.interfaces.view import Cell, Table, cited
-from computeledger.questions.wording import interval_words, point, words
+from computeledger.questions.wording import interval_words, point, with_interval_words, words
 from computeledger.units import format_si
 from computeledger.validation.published.real_systems import real_system_of
 
@@ -94,5 +94,4 @@ def _hours(value: float) -> str:
 
 
 def _said(value: Any) -> str:
-    band = interval_words(value, "").replace("\u00a0", " ")
-    return f"{format_si(point(value))} ({band})" if band else format_si(point(value))
+    return with_interval_words(value, "").replace("\u00a0", " ")

@@ -16,6 +16,7 @@ from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.rl.answer import RLAnswer
 from computeledger.questions.wording import (
     chips_words,
+    figure_words,
     headline_words,
     interval_words,
     lora_words,
@@ -24,6 +25,7 @@ from computeledger.questions.wording import (
     point,
     short_model,
     show,
+    with_interval_words,
     words,
 )
 from computeledger.units import KILO, format_count, format_percent, format_si
@@ -120,10 +122,10 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     subject = f"RL of {short_model(document['model'])} on {chips_words(document['n_gpus'], chip)}"
     if "comparison" in document:
         return _verdict(subject, document["comparison"])
-    hours, usd = document["gpu_hours"], words(point(document["usd"]), "USD")
+    hours, usd = document["gpu_hours"], figure_words(document["usd"], "USD")
     name, share = _largest(document)
     steps = format_si(point(document["steps"]))
-    said = f"{words(point(hours), 'GPU-hours')} and {usd} for {steps} steps, {percent(share)} of it {name}"
+    said = f"{figure_words(hours, 'GPU-hours')} and {usd} for {steps} steps, {percent(share)} of it {name}"
     return headline_words(subject, said, hours, "GPU-hours")
 
 
@@ -141,7 +143,7 @@ def _context(document: Mapping[str, Any]) -> str:
     idle_fraction = point(document["idle_fraction"])
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
-    beta, sampled = (words(point(document[name]), unit) for name, unit in (("beta_gpu_time", ""), ("tokens", "tokens")))
+    beta, sampled = (figure_words(document[name], unit) for name, unit in (("beta_gpu_time", ""), ("tokens", "tokens")))
     return (
         f"In GPU-time a sampled token costs {beta} where a pretraining token costs 6 (beta){_busy(document)}. "
         f"{sampled} are sampled; {idle} of the GPU-time idles{paced}."
@@ -153,7 +155,7 @@ def _busy(document: Mapping[str, Any]) -> str:
     busy = document["phase_utilization_fraction"]
     if not {"generation", "update"} <= set(busy):
         return ""
-    generation, update = (percent(point(busy[name])) for name in ("generation", "update"))
+    generation, update = (percent(busy[name]) for name in ("generation", "update"))
     return f": generation runs at {generation} of the dense bf16 peak, the update at {update}"
 
 
@@ -176,7 +178,7 @@ def _differs(one: Mapping[str, Any]) -> str:
     said = ["The log is of another run (below)."] if one["other_run"] else []
     if (name := one["differs_most"]) is not None:
         phase = one["phases"][name]
-        own, expected_s = words(phase["measured_s"], "s"), words(point(phase["expected_s"]), "s")
+        own, expected_s = words(phase["measured_s"], "s"), figure_words(phase["expected_s"], "s")
         said.append(f"It differs most in {name}: {own} against {expected_s}.")
     if one["levers"]:
         best = one["levers"][0]
@@ -282,7 +284,7 @@ def _next_gpus(one: Mapping[str, Any]) -> str:
 def _judge(one: Mapping[str, Any], binds: bool) -> str:
     """What judges, where, how busy it is, and how many GPUs would keep pace."""
     place = "in turn on the generators'" if one["in_turn"] else "on its own"
-    busy, verdict = percent(point(one["busy_fraction"])), show(point(one["verdict_s"]), "s")
+    busy, verdict = percent(one["busy_fraction"]), show(point(one["verdict_s"]), "s")
     paced = "; it sets the pace of a step" if binds else ""
     return (
         f"{model_words(one['model'])} {place} {format_count(one['n_gpus'], 'GPU')} ({one['layout']}), busy {busy}; a "
@@ -297,8 +299,8 @@ def _episodes(one: Mapping[str, Any]) -> list[tuple[str, str]]:
     spent, waits = (show(point(one[name]), "s") for name in ("episode_s", "waiting_s"))
     busy, at_once = (format_si(round(point(needed[name]))) for name in ("busy", "calls_at_once"))
     pace, cores = (format_si(needed[name]) for name in ("keep_pace", "cores"))
-    reused = percent(point(one["reused_cache_fraction"]))
-    longest, cut = format_si(point(one["longest_context_tokens"])), percent(point(one["cut_fraction"]))
+    reused = percent(one["reused_cache_fraction"])
+    longest, cut = format_si(point(one["longest_context_tokens"])), percent(one["cut_fraction"])
     spent_on = f"{turns} turns, {spent} each, of which {waits} wait for tools"
     if one["agents"] > 1:
         learn = f"{one['trained_agents']:g} trained" if one["trained_agents"] < one["agents"] else "all trained"
@@ -325,22 +327,15 @@ def _demand(demand: Mapping[str, Any]) -> str:
     """What a budget of FLOP asks for: tasks, or positions of a text."""
     tokens, steps, tasks = (format_si(point(demand[name])) for name in ("tokens", "steps", "tasks"))
     units = (("gpu_hours", "GPU-hours"), ("days", "days"), ("usd", "USD"))
-    hours, days, cost = (_with_interval(demand[key], unit) for key, unit in units)
+    hours, days, cost = (with_interval_words(demand[key], unit) for key, unit in units)
     if "places" not in demand:
         return f"{tokens} tokens, {steps} steps, {tasks} verifiable tasks; {hours}, {days} on these GPUs, {cost}"
     positions, text = (format_si(point(demand[name])) for name in ("places", "text_tokens"))
-    share = _with_interval(demand["passes_over_the_stock"], "fraction")
+    share = with_interval_words(demand["passes_over_the_stock"], "fraction")
     return (
         f"{tokens} tokens sampled in {steps} steps, at {positions} positions of a text; that is {text} tokens of text, "
         f"{share} of all that is public, and {hours}, {days} on these GPUs, {cost}"
     )
-
-
-def _with_interval(value: Any, unit: str) -> str:
-    """Median with its unit, and the 90 % interval in brackets."""
-    ends = interval_words(value, unit)
-    median = words(point(value), unit)
-    return f"{median} ({ends})" if ends else median
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -348,7 +343,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     lanes = {_lane(side, document): spans for side, spans in document["timeline_s"].items()}
     hours = {name: one["gpu_hours"] for name, one in phases.items()}
     remarks = {
-        name: f"beta {show(point(beta[name]), '')}" for name, one in phases.items() if point(one["fraction"]) >= _TOLD
+        name: f"beta {figure_words(beta[name], '')}" for name, one in phases.items() if point(one["fraction"]) >= _TOLD
     }
     return (
         Plot("timeline", "One step in time", _turns(document), step_figure(lanes, phases), "step", is_wide=True),
@@ -400,9 +395,9 @@ def _phases(document: Mapping[str, Any]) -> Table:
         share = point(part["fraction"])
         if abs(share) < _NOTHING:
             continue
-        used = percent(point(busy[name])) if name in busy else ""
+        used = percent(busy[name]) if name in busy else ""
         time = quantity_cell(logged[name], "s") if name in logged else ""
-        beta = show(point(parts[name]), "")
+        beta = figure_words(parts[name], "")
         rows.append([name, time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), beta, used])
     rows += [
         [name, quantity_cell(part, "s"), "", "", "", ""]
@@ -434,9 +429,9 @@ def _split(document: Mapping[str, Any]) -> Table:
         ["GPUs that train", f"{split['training_gpus']:,.0f}"],
         ["generation layout", split["layout"]],
         ["training layout", split["training_layout"]],
-        ["replicas", words(point(made["replicas"]), "")],
-        ["rollouts decoding on each", words(point(made["rollouts_decoding"]), "")],
-        ["verifier cores that are busy", words(point(document["verifier_cores_needed"]), "")],
+        ["replicas", figure_words(made["replicas"], "")],
+        ["rollouts decoding on each", figure_words(made["rollouts_decoding"], "")],
+        ["verifier cores that are busy", figure_words(document["verifier_cores_needed"], "")],
     ]
     return Table("How it runs", ("part", "value #"), rows, "step")
 

@@ -31,6 +31,7 @@ from computeledger.questions.wording import (
     burst_words,
     chips_words,
     engine_words,
+    figure_words,
     headline_words,
     interval_class_words,
     margins_words,
@@ -128,7 +129,7 @@ def _batch(document: Mapping[str, Any]) -> str:
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
-    lengths = [f"{words(point(document[f'{name}_tokens']), '')} {name}" for name in ("input", "cached", "output")]
+    lengths = [f"{figure_words(document[f'{name}_tokens'], '')} {name}" for name in ("input", "cached", "output")]
     each = format_count(document["n_gpus_per_replica"], "GPU")
     replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
     idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
@@ -149,10 +150,10 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
         return promise_headline(document, chip)
     gpus = document.get("gpus", document["n_gpus_per_replica"] * document["n_replicas"])
     of_one = document["output_tokens_per_s_per_user"]
-    speed = f"its one token after {words(point(document['ttft_s']), 's')}"
-    speed = speed if of_one is None else f"{words(point(of_one), 'tokens/s')} per user"
+    speed = f"its one token after {figure_words(document['ttft_s'], 's')}"
+    speed = speed if of_one is None else f"{figure_words(of_one, 'tokens/s')} per user"
     cost = document["usd_per_mtok_output"]
-    said = f"{words(point(cost), 'USD')} per million output tokens at {speed}"
+    said = f"{figure_words(cost, 'USD')} per million output tokens at {speed}"
     return headline_words(f"{short_model(document['model'])} on {chips_words(gpus, chip)}", said, cost, "USD")
 
 
@@ -262,7 +263,7 @@ def _pools(document: Mapping[str, Any]) -> str:
         f"{', ' + one['system'] if 'system' in one else ''})"
         for name, one in document["pools"].items()
     ]
-    busy = percent(point(document["prefill_busy_fraction"]))
+    busy = percent(document["prefill_busy_fraction"])
     return f"{'; '.join(parts)}; {document['concurrency']:.0f} requests in flight, prefill {busy} busy"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.view import Cell, Plot, Table, share_cell
-from computeledger.questions.wording import percent, point, show, words
+from computeledger.questions.wording import figure_words, percent, show, words
 from computeledger.units import DAY_S, YEAR_S
 
 #: Rows and characters of a timeline in characters; of a longer pipeline the middle stages are left out.
@@ -32,7 +32,7 @@ def operations_table(step: Mapping[str, Any]) -> Table:
         work = [words(one[key], unit) if one[key] else "" for key, unit in (("flop", "FLOP"), ("bytes", "B"))]
         reached = percent(one["limit_fraction"]) if one["limit_fraction"] is not None else ""
         network = [words(one[key], "s") if one[key] > 0 else "" for key in ("exposed_s", "hidden_s")]
-        time = words(point(one["time_s"]), "s")
+        time = figure_words(one["time_s"], "s")
         share = share_cell(one["share_fraction"], percent(one["share_fraction"]))
         rows.append([one["name"], *work, time, share, reached, *network, one["bound"]])
     reached = percent(step["limit_s"] / step["step_s"])

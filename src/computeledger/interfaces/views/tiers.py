@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.view import Cell, Table, quantity_cell
-from computeledger.questions.wording import percent, point, words
+from computeledger.questions.wording import figure_words, percent, point, words
 from computeledger.units import DAY_S, HOUR_S, KILO, MINUTE_S, format_si
 
 _DESIGN = ("stages", "GPUs #", "HBM needed #", "saved per GPU #", "per GPU-hour #", "TPOT #", "TTFT #", "tok/s/GPU #",
@@ -25,10 +25,10 @@ def _hits(found: Mapping[str, Any]) -> Table:
     for one in found["tiers"]:
         costs = [words(KILO * point(cost), "USD") for cost in one["hit_usd"].values()]
         drain = span_words(point(one["drain_s"])) if point(one["drain_s"]) else "–"
-        time = words(point(one["hit_s"]), "s") if point(one["hit_s"]) else "at once"
+        time = figure_words(one["hit_s"], "s") if point(one["hit_s"]) else "at once"
         rows.append([one["id"], time, *costs, drain, format_si(point(one["n_prefixes"]))])
-    size = f"{words(point(found['prefix_bytes']), 'B')} for {format_si(point(found['prefix_tokens']))} tokens"
-    again = f"{words(point(found['recompute_s']), 's')} and {words(point(found['recompute_usd']), 'USD')}"
+    size = f"{figure_words(found['prefix_bytes'], 'B')} for {format_si(point(found['prefix_tokens']))} tokens"
+    again = f"{figure_words(found['recompute_s'], 's')} and {figure_words(found['recompute_usd'], 'USD')}"
     names = "; ".join(f"{one['id']}: {one['name']}" for one in found["tiers"])
     note = f"A cached prefix is {size}; computing it again takes {again}. {names} (edition {found['edition']})."
     title = "Price of a thousand hits, by how often the prefix is used"
@@ -37,7 +37,7 @@ def _hits(found: Mapping[str, Any]) -> Table:
 
 def _holding(found: Mapping[str, Any]) -> Table:
     assumed = found["assumptions"]
-    share = percent(point(assumed["cache_read_fraction"]))
+    share = percent(assumed["cache_read_fraction"])
     rows = [
         [one["id"], *(_span(one[key]) for key in ("hold_or_recompute_s", "discount_pays_s"))] for one in found["tiers"]
     ]
@@ -58,10 +58,10 @@ def _design(found: Mapping[str, Any]) -> Table:
         [
             str(one["stages"]),
             str(one["n_gpus"]),
-            words(point(one["hbm_bytes"]), "B"),
+            figure_words(one["hbm_bytes"], "B"),
             quantity_cell(one["saved_usd_per_gpu"], "USD"),
-            words(point(one["saved_usd_per_gpu_hour"]), "USD/h"),
-            *(words(point(one[name]), unit) for name, unit in figures),
+            figure_words(one["saved_usd_per_gpu_hour"], "USD/h"),
+            *(figure_words(one[name], unit) for name, unit in figures),
         ]
         for one in found["memory_design"]
     ]

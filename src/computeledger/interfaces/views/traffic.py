@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.view import Table
-from computeledger.questions.wording import percent, point, words
+from computeledger.questions.wording import figure_words, percent, point, words
 
 
 def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -25,13 +25,13 @@ def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _traffic(one: Mapping[str, Any]) -> str:
     kinds = [kind for kind in ("input", "cached", "output") if point(one[f"{kind}_tokens_per_s"])]
-    rates = ", ".join(f"{words(point(one[f'{kind}_tokens_per_s']), '')} {kind}" for kind in kinds)
-    each = ", ".join(f"{words(point(one[f'{kind}_tokens_per_user_per_day']), '')} {kind}" for kind in kinds)
-    rate = words(point(one["requests_per_s"]), "requests/s")
+    rates = ", ".join(f"{figure_words(one[f'{kind}_tokens_per_s'], '')} {kind}" for kind in kinds)
+    each = ", ".join(f"{figure_words(one[f'{kind}_tokens_per_user_per_day'], '')} {kind}" for kind in kinds)
+    rate = figure_words(one["requests_per_s"], "requests/s")
     usage = one.get("usage")
     whose = "" if usage is None else f" like {usage['name']}"
     asks = f"{words(one['requests_per_user_per_day'], '')} requests a day{whose}"
-    users = words(point(one["users"]), "")
+    users = figure_words(one["users"], "")
     return f"{rate} day and night ({rates} tokens/s): {users} users, each with {asks} ({each} tokens)"
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots.validation import columns_to_color, quantity_words, scatter_figure, slices_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.questions.answers.validate import PriceCheckAnswer, ValidateAnswer
-from computeledger.questions.wording import headline_words, percent, span, words
+from computeledger.questions.wording import headline_words, percent, words
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import NEW_PAIR
 from computeledger.validation.compare import Comparison
@@ -116,11 +116,11 @@ def _in_sample(document: Document, quantities: Sequence[str]) -> str:
 def _off(one: Document) -> str:
     """How far off, in the median and in nine of ten, and what the interval holds."""
     median, most, inside = (percent(one[key]) for key in ("median_abs_error", "p90_abs_error", "coverage_90"))
-    return f"off by {median} in the median and by {most} or less in nine of ten, {inside} in the 90 % interval"
+    return f"off by {median} in the median and by {most} or less in nine of ten, the 90 % interval holds {inside}"
 
 
 def _tile(name: str, one: Document) -> Tile:
-    band = f"90 % within {percent(one['p90_abs_error'])}, {format_count(one['n'], 'row')}"
+    band = f"nine in ten within {percent(one['p90_abs_error'])}, {format_count(one['n'], 'row')}"
     return Tile(quantity_words(name), percent(one["median_abs_error"]), band, one["median_abs_error"])
 
 
@@ -187,7 +187,7 @@ def _farthest(name: str, rows: Sequence[Document], working: bool) -> Table:
         doubt = f"in doubt: {one['suspect']}" if one["suspect"] != "no" else ""
         made.append(
             [
-                Cell(words(ends["p50"], unit), below=span(ends["p05"], ends["p95"], unit)),
+                quantity_cell(ends, unit),
                 words(one["measured"], unit),
                 f"{one['ratio']:.2f}",
                 Cell(one["row"], below="; ".join(part for part in (doubt, one["id"] if working else "") if part)),

@@ -10,13 +10,13 @@ from typing import Any
 from computeledger.economics.plan.read import read_plan
 from computeledger.facts.load import bundled_system_id, load_model, model_ids, model_name, offered_systems
 from computeledger.facts.schema import Fact
-from computeledger.interfaces.views.plan import in_band, ledger_view, stated_beside
+from computeledger.interfaces.views.plan import ledger_view, stated_beside
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
-from computeledger.questions.wording import PHASE_NAMES, point, words
+from computeledger.questions.wording import PHASE_NAMES, point, with_interval_words, words
 from computeledger.workloads.questions.setup import BACKENDS
 
 _SCENARIO = (
@@ -104,7 +104,12 @@ def _view(answer: Answer) -> View:
 def _stated_later(document: Mapping[str, Any]) -> list[list[str]]:
     """GPU-hours that a plan states of phases after pretraining, beside those that the engine gives."""
     return [
-        [PHASE_NAMES[name], words(point(phase["gpu_hours"]), ""), in_band(modelled, ""), "stated in the plan"]
+        [
+            PHASE_NAMES[name],
+            words(point(phase["gpu_hours"]), ""),
+            with_interval_words(modelled, ""),
+            "stated in the plan",
+        ]
         for name, phase in document["phases"].items()
         if name != "pretraining" and (modelled := stated_beside(phase)) is not None
     ]

@@ -1,0 +1,65 @@
+"""Names in place of ids in the sentences of a view: options take ``h200-nvl8``, readers read *8 H200*."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from computeledger.facts.load import accelerator_ids, load_accelerator, load_system, system_ids
+from computeledger.interfaces.view import View
+
+#: An id alone or counted, such as ``8xl40s``, that is no part of a path, of a longer name or of a command.
+_ID = re.compile(r"`[^`]*`|(?<![\w./-])(?:(?P<count>\d+)x)?(?P<id>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/-]|\.\w)")
+#: Up to so many accelerators a scale-up domain is said by them, beyond by what it is sold as.
+_SERVER = 8
+
+
+def view_in_names(view: View) -> View:
+    """A view whose sentences name what it is about.
+
+    Examples
+    --------
+    >>> view_in_names(View("one H200 in h200-nvl8: `computeledger facts show h200-nvl8`")).headline
+    'one H200 in 8 H200: `computeledger facts show h200-nvl8`'
+    """
+    return replace(
+        view,
+        headline=in_names(view.headline),
+        context=in_names(view.context),
+        tiles=tuple(replace(one, band=in_names(one.band)) for one in view.tiles),
+        facts=tuple((label, in_names(text)) for label, text in view.facts),
+    )
+
+
+def in_names(text: str) -> str:
+    """A sentence with the names of accelerators and systems in place of their ids.
+
+    Examples
+    --------
+    >>> in_names("a used GPU-hour of h100-sxm5-80gb"), in_names("cheaper than gb200-nvl72, 4xl40s or own-h100")
+    ('a used GPU-hour of H100', 'cheaper than GB200 NVL72, 4 L40S or own-h100')
+    """
+    return _ID.sub(_named, text)
+
+
+def _named(match: re.Match[str]) -> str:
+    name, count = match["id"], match["count"]
+    if name in accelerator_ids():
+        said = load_accelerator(name).short_name or load_accelerator(name).name
+        return f"{count} {said}" if count else said
+    if count is None and name in system_ids():
+        return system_words(name)
+    return match[0]
+
+
+def system_words(name: str) -> str:
+    """What a reader calls a shipped system.
+
+    Examples
+    --------
+    >>> system_words("h200-nvl8"), system_words("gb200-nvl72"), system_words("tpu-v5e-pod")
+    ('8 H200', 'GB200 NVL72', 'TPU v5e pod')
+    """
+    system = load_system(name)
+    n = system.n_gpus_scale_up.value
+    return f"{n:.0f} {system.accelerator.short_name}" if n <= _SERVER else system.name.partition(",")[0]
