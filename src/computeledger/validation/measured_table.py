@@ -44,6 +44,17 @@ def curated_rows(name: str) -> list[dict[str, str]]:
     return [{name: cell.strip() for name, cell in row.items()} for row in table]
 
 
+def curated_columns(name: str) -> list[str]:
+    """Columns of one of the shipped tables.
+
+    Examples
+    --------
+    >>> curated_columns("serving_elsewhere.csv")[:3]
+    ['id', 'source', 'url']
+    """
+    return next(csv.reader(io.StringIO(shipped_text(name))))
+
+
 def read_rows(path: str | Path, needed: Sequence[str] = ()) -> list[dict[str, str]]:
     """Read a table of measurements that has certain columns.
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "frontier": (f"{_HOME}.frontier:frontier", "What power and money can train, and when"),
     "accuracy": (f"{_HOME}.validate:accuracy", "How far off answers are, by source, chip, engine and load"),
     "validate": (f"{_HOME}.validate:validate", "Predicted against measured: errors and coverage"),
+    "contribute": (f"{_HOME}.contribute:contribute", "A benchmark result as rows for the measured world"),
     "fit": (f"{_HOME}.fit:fit", "Derive a shipped calibration again from measured tables"),
     "reconcile": (f"{_HOME}.reconcile:reconcile", "Budget against actuals of a run, by phase"),
     "calibrate": (f"{_HOME}.calibrate:calibrate", "Measure this machine and fit its efficiency profile"),

@@ -52,6 +52,7 @@ _MODULES = {
     "QualityPriceAnswer": "quality",
     "QualitySizeAnswer": "quality",
     "RLAnswer": "rl",
+    "ContributeAnswer": "contribute",
     "ReconcileAnswer": "reconcile",
     "RewardAnswer": "rl_returns",
     "RouteAnswer": "route",

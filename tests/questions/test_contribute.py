@@ -1,0 +1,103 @@
+"""A result or a log becomes rows of measurements: with its origin, predicted, and read back as what it is."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from computeledger.errors import InputError
+from computeledger.interfaces.cli import main
+from computeledger.questions.answers.contribute import SERVING, TRAINING, ContributeAnswer, contribute
+from computeledger.questions.answers.validate import ValidateAnswer, validate
+from computeledger.validation.measured_table import curated_columns
+from tests.actuals.samples import megatron_log
+from tests.commands import call
+
+ORIGIN = {
+    "source": "A laboratory", "url": "https://example.org/0123abc/result.json", "date": "2026-11",
+    "licence": "CC-BY-4.0", "note": "vllm serve, 320 requests", "samples": 64,
+}  # fmt: skip
+SERVED = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "backend": "vllm",
+          "backend_version": "0.11.0"}  # fmt: skip
+RESULT = {
+    "model_id": "meta-llama/Meta-Llama-3.1-8B", "request_rate": "inf", "max_concurrency": 32, "completed": 320,
+    "total_input_tokens": 327680, "total_output_tokens": 81920, "mean_tpot_ms": 12.5, "mean_ttft_ms": 190.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> str:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(RESULT))
+    return str(path)
+
+
+def contributed(**given: Any) -> ContributeAnswer:
+    return contribute(**{**ORIGIN, **SERVED, **given})
+
+
+def test_the_rows_written_are_read_back_and_predicted_alike(result: str, tmp_path: Path) -> None:
+    answer = contributed(result=result, out=str(tmp_path / "rows.csv"))
+    answer.write()
+    with (tmp_path / "rows.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == curated_columns(SERVING)
+    assert [(row["metric"], float(row["value"]), row["rounds"]) for row in rows] == [
+        ("tpot", 0.0125, "10"),
+        ("ttft", 0.19, "10"),
+    ]
+    assert len({row["id"] for row in rows}) == 2
+    again = validate(data=str(tmp_path / "rows.csv"), samples=64)
+    assert isinstance(again, ValidateAnswer)
+    own = {one["quantity"]: one["ratio"] for one in answer.to_dict()["residuals"]}
+    summed = again.to_dict()
+    assert {name: summed[name]["bias"] for name in own} == pytest.approx(own)
+    assert answer.open_points == ()
+
+
+def test_a_training_log_becomes_a_row_of_training(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(megatron_log())
+    given = {"result": str(log), "model": "Qwen/Qwen3-30B-A3B", "layout": "tp1-pp8-dp8-ep8", "backend": None}
+    answer = contributed(**given, backend_version=None, out=str(tmp_path / "rows.csv"))
+    (row,) = answer.rows
+    assert list(row) == curated_columns(TRAINING) and answer.table == TRAINING
+    assert (row["n_gpus"], row["pp"], row["dp"], row["ep"]) == ("64", "8", "8", "8")
+    assert (row["metric"], row["value"], row["global_batch_tokens"]) == ("step_time", "11.4545", str(64 * 4096))
+    assert [one["quantity"] for one in answer.to_dict()["residuals"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"date": "November"}, "date 'November': a month"),
+        ({"url": "http://example.org/r"}, "url .* https"),
+        ({"source": " "}, "source: is empty"),
+        ({"note": "two\nlines"}, "note: one line"),
+        ({"backend": "vlm"}, "backend 'vlm': did you mean 'vllm'"),
+        ({"layout": None}, "layout: needed"),
+    ],
+    ids=str,
+)
+def test_a_row_that_nobody_could_look_up_is_refused(given: dict[str, Any], said: str, result: str) -> None:
+    with pytest.raises(InputError, match=said):
+        contributed(result=result, **given)
+
+
+def test_what_a_reviewer_would_ask_is_said(result: str) -> None:
+    url = "https://github.com/a/b/blob/main/result.json"
+    points = contributed(result=result, url=url, note="", model="qwen3-8b").open_points
+    assert ["branch" in points[0], "--note is empty" in points[1], "are they the same?" in points[2]] == [True] * 3
+
+
+def test_the_command_writes_the_table_and_never_over_the_result(result: str, tmp_path: Path) -> None:
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in {**ORIGIN, **SERVED}.items()]
+    done = call(main, ["contribute", result, *options], tmp_path)
+    assert done.returncode == 0 and "2 of 2 inside the 90 % interval" in done.stdout.replace("\u00a0", " ")
+    assert (tmp_path / "measurement.csv").read_text().count("\n") == 3
+    over = call(main, ["contribute", result, *options, f"--out={result}"], tmp_path)
+    assert over.returncode == 2 and "is a file that was read" in over.stderr
