@@ -193,6 +193,8 @@ _TIMES = {
     ten * size: f"{ten} {name}{'s' if ten > 1 and name == 'day' else ''}"
     for size, name in ((MINUTE_S, "min"), (HOUR_S, "h"), (DAY_S, "day")) for ten in (1, 10)
 }  # fmt: skip
+#: Times that have room beside one another on a phone.
+_MOST_TIMES = 4.5
 
 
 def unit_axis(values: Iterable[float], unit: str, pad: float = 0.06) -> Spec:
@@ -201,15 +203,19 @@ def unit_axis(values: Iterable[float], unit: str, pad: float = 0.06) -> Spec:
     Examples
     --------
     >>> [text.replace(chr(160), " ") for text in unit_axis([1e-3, 2e3], "s")["ticktext"]]
-    ['10 ms', '1 s', '1 min', '10 min']
+    ['10 ms', '1 s', '1 min']
     """
     axis = log_axis(values, lambda value: words(value, unit), pad)
     if unit != "s":
         return axis
     low, high = (10.0**end for end in axis["range"])
     ticks = [one for one in axis["tickvals"] if one < min(_TIMES)] + [one for one in _TIMES if low <= one <= high]
-    said = [_TIMES.get(one, words(one, unit)).replace(" ", "\u00a0") for one in ticks]
-    return axis | {"tickvals": ticks, "ticktext": said}
+    shown = ticks[:1]
+    for one in ticks[1:]:  # as far apart as a phone has room for
+        if math.log10(one / shown[-1]) >= (axis["range"][1] - axis["range"][0]) / _MOST_TIMES:
+            shown.append(one)
+    said = [_TIMES.get(one, words(one, unit)).replace(" ", "\u00a0") for one in shown]
+    return axis | {"tickvals": shown, "ticktext": said}
 
 
 def interval_band(color: str) -> Spec:

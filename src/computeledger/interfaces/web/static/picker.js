@@ -38,7 +38,7 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
     const at = own.selectionStart ?? own.value.length, end = own.value.indexOf(sign, at);
     return own.value.slice(own.value.lastIndexOf(sign, at - 1) + 1, end < 0 ? undefined : end).trim().toLowerCase();
   }
-  const isNamed = (text, name, one) => text.toLowerCase() === name.toLowerCase() || Boolean(one?.aliases?.includes(text.toLowerCase()));
+  const isNamed = (text, name, one) => [name, name.split("/").at(-1)].some((each) => each.toLowerCase() === text.toLowerCase()) || Boolean(one?.aliases?.includes(text.toLowerCase()));
   const isChosen = (name, one) => (between() ? pieces(field).some((text) => isNamed(text, name, one)) : name === field.value.trim());
 
   function facts(one) {

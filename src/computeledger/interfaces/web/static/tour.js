@@ -27,7 +27,7 @@ export function endTour() {
 // what a hint is about is in sight, and on a phone above the hint
 function reveal(node) {
   const { top, bottom } = node.getBoundingClientRect(), end = narrow.matches ? card.getBoundingClientRect().top : innerHeight;
-  if (top < 72 || bottom > end) node.scrollIntoView({ block: node.id === "link" ? "nearest" : "center" });
+  if (top < 72 || bottom > end) node.scrollIntoView({ block: "center" });
 }
 
 function step(to) {
