@@ -108,6 +108,7 @@ bench: $(VENV)/.installed-test $(VENV)/.chromium $(VENV)/.bubblewrap
 	$(BIN)/python benchmarks/recording.py
 	$(BIN)/python benchmarks/rl_on_text.py
 	$(BIN)/python benchmarks/rl_memory.py
+	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/web.py
 
 # strict: a dead link stops the build. Never with -q, which hides warnings from the strict mode too

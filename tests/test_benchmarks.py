@@ -33,6 +33,7 @@ SMALLEST = (
     "sweep.py --evaluations 1000",
     "training_search.py --rounds 1",
     "verify.py --json --seconds 0.3",
+    "watch.py --scrapes 4",
     "web.py --moves 8 --rounds 1 --questions 4",
 )
 

@@ -9,6 +9,7 @@
     │   ├── LayoutError         a parallel layout that cannot exist
     │   ├── ModelConfigError    a model configuration that is not understood
     │   ├── PlanError           a plan file that is incomplete or contradictory
+    │   ├── EndpointError       a server that does not answer with metrics
     │   └── DoesNotFitError     a workload that needs more memory than there is
     └── FactError               a shipped fact, source or calibration is malformed
 """
@@ -63,6 +64,10 @@ class ModelConfigError(InputError):
 
 class PlanError(InputError):
     """A plan file that is incomplete or contradictory."""
+
+
+class EndpointError(InputError):
+    """A server that does not answer with metrics; it may the next time."""
 
 
 class DoesNotFitError(InputError):

@@ -41,6 +41,7 @@ COMMANDS = {
     "reconcile": (f"{_HOME}.reconcile:reconcile", "Budget against actuals of a run, by phase"),
     "calibrate": (f"{_HOME}.calibrate:calibrate", "Measure this machine and fit its efficiency profile"),
     "books": (f"{_HOME}.books:books", "Keep plans and runs over time in an embedded store"),
+    "watch": (f"{_HOME}.watch:watch", "A running server, live: predicted against actual"),
     "mcp": (f"{_HOME}.mcp:mcp", "Every question as a tool of an assistant (MCP)"),
     "web": (f"{_HOME}.web:web", "The app in the browser"),
 }

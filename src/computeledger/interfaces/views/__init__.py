@@ -72,6 +72,7 @@ _MODULES = {
     "ThinkAnswer": "think",
     "PriceCheckAnswer": "validate",
     "ValidateAnswer": "validate",
+    "WatchAnswer": "watch",
 }
 
 

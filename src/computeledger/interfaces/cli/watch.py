@@ -1,0 +1,131 @@
+"""The command ``watch``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from computeledger.errors import InputError
+from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
+from computeledger.interfaces.options import Count, answer_options
+from computeledger.progress import Progress, listening
+from computeledger.questions.watch import WatchQuestion
+
+if TYPE_CHECKING:
+    from computeledger.questions.answers.watch.answer import WatchAnswer
+
+
+@click.command()
+@click.argument("urls", metavar="URL...", nargs=-1)
+@question_options(WatchQuestion, leave_out=("urls",))
+@click.option("--once", "is_once", is_flag=True, help="Two scrapes, --every apart, and one answer.")
+@click.option("--scrapes", type=Count(least=1), metavar="N", help="End after so many scrapes.  [default: on Ctrl-C]")
+@click.option("--ledger", metavar="FILE", help="Add every span to a run ledger, which reconcile reads.")
+@click.option("--calibration", metavar="FILE", help="With --plan and --ledger: write what plan --calibration takes, at "
+              "the end.")  # fmt: skip
+@click.option("--serve-metrics", "port", type=Count(least=1, most=65535), metavar="PORT",
+              help="Serve predicted and actual as Prometheus metrics at 127.0.0.1:PORT/metrics.")  # fmt: skip
+@click.option("--dashboard", metavar="FILE", help="Write a Grafana dashboard of these metrics; it may stand alone.")
+@report_option
+@answer_options
+def watch(**options: Any) -> None:
+    """A running server, live: predicted against actual, what binds, and which setting would help.
+
+    URL is http://HOST:8000/metrics of vLLM, SGLang, TGI or llama.cpp; a second one of DCGM adds power. What runs there
+    is said by --plan, --from-command, or --model and --system.
+    """
+    if options["dashboard"] is not None:
+        _write_dashboard(options["dashboard"])
+        if not options["urls"]:
+            return
+    _check(options)
+    question = asked_by(WatchQuestion, options)
+    from computeledger.actuals.live.scrape import check_parser
+    from computeledger.interfaces.watch.loop import addresses_of, once, steps, watching
+    from computeledger.questions.answers.watch.session import new_session
+
+    check_parser()
+    session = new_session(question, addresses_of(question.urls))
+    quiet = listening(Progress())  # a prediction is short, and its progress would break the screen
+    if options["is_once"]:
+        with quiet, watching(session, options["ledger"]) as watched:
+            answer = once(watched)
+        show_answer(answer, options)
+    else:
+        with quiet, watching(session, options["ledger"]) as watched:
+            for said in _followed(steps(watched, options["scrapes"]), options):
+                click.echo(said, err=True)
+    if options["calibration"] is not None:
+        _write_calibration(question, options)
+
+
+def _check(options: dict[str, Any]) -> None:
+    if not options["urls"]:
+        raise InputError("URL: what is to be watched? write for example http://HOST:8000/metrics")
+    if options["as_json"] and not options["is_once"]:
+        raise InputError("--json prints one document: add --once")
+    if options["html"] is not None and not options["is_once"]:
+        raise InputError("--html writes one report: add --once")
+    if options["is_once"] and (options["scrapes"] is not None or options["port"] is not None):
+        raise InputError("--once ends after one answer: leave out --scrapes and --serve-metrics")
+    if options["calibration"] is not None and (options["plan"] is None or options["ledger"] is None):
+        raise InputError("--calibration is of a plan, by a ledger: add --plan PLAN.toml and --ledger FILE")
+
+
+def _followed(answers: Any, options: dict[str, Any]) -> Any:
+    """Show every answer as it comes: on a terminal in place of the last one, elsewhere a line each."""
+    import sys
+
+    from computeledger.interfaces.render.terminal import print_view
+    from computeledger.interfaces.view import brief
+    from computeledger.interfaces.views.watch import on_screen
+    from computeledger.interfaces.watch.exposition import serve_metrics
+
+    collector, stop = (None, None) if options["port"] is None else serve_metrics(options["port"])
+    if options["port"] is not None:
+        yield f"http://127.0.0.1:{options['port']}/metrics; Ctrl-C ends it"
+    is_screen = sys.stdout.isatty() and not options["brief"]
+    try:
+        for answer in answers:
+            if collector is not None:
+                collector.answer = answer
+            if is_screen:
+                click.clear()
+                print_view(on_screen(answer.view()))
+            else:
+                click.echo(_line(answer, brief))
+    finally:
+        if stop is not None:
+            stop()
+
+
+def _line(answer: WatchAnswer, brief: Any) -> str:
+    """An answer as one line."""
+    return str(brief(answer.view()))
+
+
+def _write_dashboard(path: str) -> None:
+    from computeledger.interfaces.watch.dashboard import dashboard_text
+    from computeledger.writing import write_bytes
+
+    write_bytes(path, dashboard_text().encode(), "--dashboard")
+    click.echo(f"dashboard: {path}", err=True)
+
+
+def _write_calibration(question: WatchQuestion, options: dict[str, Any]) -> None:
+    """Settle the plan with the ledger, and write what the next plan takes."""
+    from computeledger.questions.answers.reconcile import answer_reconcile
+    from computeledger.questions.reconcile import ReconcileQuestion
+
+    if question.plan is None:
+        raise InputError("--calibration is of a plan: add --plan PLAN.toml")
+    settled = answer_reconcile(
+        ReconcileQuestion(plan=question.plan, actuals=(options["ledger"],), calibration=options["calibration"])
+    )
+    settled.write_calibration()
+    known = settled.calibration.phases.get("inference")
+    if known is None:
+        click.echo("no calibration: the ledger has no tokens, or contradicts physics", err=True)
+        return
+    click.echo(f"calibration: {options['calibration']}", err=True)

@@ -1,0 +1,1 @@
+"""Watching a server: the loop of scrapes, its own metrics, and a dashboard for them."""

@@ -1,0 +1,83 @@
+"""Predictions and actuals as Prometheus metrics of our own, served to this machine alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+from computeledger.errors import InputError
+from computeledger.questions.answers.watch.answer import WatchAnswer
+
+#: Key of a quantity -> its metric, in Prometheus's base units, and what it is.
+METRICS = {
+    "output_tokens_per_s": ("computeledger_output_tokens_per_second", "Output tokens per second."),
+    "tpot_s": ("computeledger_time_per_output_token_seconds", "Time per output token."),
+    "ttft_s": ("computeledger_time_to_first_token_seconds", "Time to first token."),
+    "kv_used_fraction": ("computeledger_kv_cache_used_ratio", "Share of the KV cache in use."),
+    "kv_capacity_tokens": ("computeledger_kv_cache_capacity_tokens", "Tokens that the KV cache has room for."),
+    "cache_hit_fraction": ("computeledger_prompt_cache_hit_ratio", "Share of prompt tokens that a cache held."),
+    "power_w_per_gpu": ("computeledger_gpu_power_watts", "Power of a GPU."),
+    "gpu_busy_fraction": ("computeledger_gpu_busy_ratio", "Share of the time that a GPU is busy."),
+}
+RATIO = ("computeledger_actual_over_predicted_ratio", "Actual over predicted median.")
+INSIDE = ("computeledger_inside_interval", "1 where the actual lies in the predicted 90 % interval.")
+UP = ("computeledger_endpoint_up", "1 where the last scrape of an address was answered.")
+FAILURES = ("computeledger_scrape_failures", "Scrapes that failed.")
+_SIDES = {"low": "p05", "median": "p50", "high": "p95"}
+
+
+class Collector:
+    """Gives Prometheus's client the newest answer, whenever it asks."""
+
+    def __init__(self) -> None:
+        self.answer: WatchAnswer | None = None
+
+    def collect(self) -> Iterator[Any]:
+        """Metrics of the newest answer; no label holds a text of the server that is watched."""
+        core = import_module("prometheus_client.core")
+        answer = self.answer
+        if answer is None:
+            return
+        ratio = core.GaugeMetricFamily(*RATIO, labels=["quantity"])
+        inside = core.GaugeMetricFamily(*INSIDE, labels=["quantity"])
+        for row in answer.rows:
+            name, said = METRICS[row.key]
+            family = core.GaugeMetricFamily(name, f"{said} By side: actual, and predicted low, median and high.",
+                                            labels=["side"])  # fmt: skip
+            if row.actual is not None:
+                family.add_metric(["actual"], row.actual)
+            if row.predicted is not None:
+                for side, quantile in _SIDES.items():
+                    family.add_metric([side], getattr(row.predicted, quantile))
+            yield family
+            if row.ratio is not None:
+                ratio.add_metric([row.key], row.ratio)
+            if row.inside is not None:
+                inside.add_metric([row.key], float(row.inside))
+        yield from (ratio, inside)
+        up = core.GaugeMetricFamily(*UP, labels=["address"])
+        failures = core.CounterMetricFamily(*FAILURES, labels=["address"])
+        for one in answer.endpoints:
+            up.add_metric([one.address], float(not one.is_down))
+            failures.add_metric([one.address], float(sum(one.failures.values())))
+        yield from (up, failures)
+
+
+def serve_metrics(port: int) -> tuple[Collector, Callable[[], None]]:
+    """Serve our own metrics at ``http://127.0.0.1:PORT/metrics``; gives what to feed, and how to stop."""
+    client = import_module("prometheus_client")
+    collector = Collector()
+    registry = client.CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, thread = client.start_http_server(port, addr="127.0.0.1", registry=registry)
+    except OSError as error:
+        raise InputError(f"--serve-metrics {port}: {(error.strerror or 'cannot be listened on').lower()}") from None
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return collector, stop
