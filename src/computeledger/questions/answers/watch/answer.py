@@ -94,7 +94,7 @@ class WatchAnswer(Answer):
             now = f"{format_si(self.load.input_tokens)} and {format_si(self.load.output_tokens)}"
             yield f"the plan counts {read} new input and {written} output tokens a request: here {now}"
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
+    def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (it has none)
         """As ``computeledger watch --once --json`` prints it."""
         known = self.prediction
         return {
