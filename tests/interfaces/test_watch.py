@@ -478,6 +478,12 @@ def test_levels_alone_need_one_scrape(watch_of: Any) -> None:
     assert answer.remarks[0].startswith("one scrape: levels as they are now")
 
 
+def test_requests_that_run_without_a_token_are_no_idle_server(watch_of: Any) -> None:
+    """As llama.cpp counts: at the end of each request."""
+    answer = once(watch_of("llamacpp:tokens_predicted_total 64\nllamacpp:requests_processing 1\n")[0])
+    assert answer.binding is None and answer.remarks[0].startswith("requests run and no token was counted")
+
+
 def test_power_beside_a_server_gives_the_energy_of_its_gpus(watch_of: Any) -> None:
     urls = ("http://gpu-1:8000", "http://gpu-1:9400")
     texts = []

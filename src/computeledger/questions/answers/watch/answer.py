@@ -73,6 +73,8 @@ class WatchAnswer(Answer):
         yield from remarks_of(self.question.model)
         if window.duration_s <= 0:
             yield "one scrape: levels as they are now, and no rates, which need a second scrape"
+        elif window.gauges.get("running", 0.0) > 0 and window.added.get("output_tokens") == 0.0:
+            yield "requests run and no token was counted: some engines count when a request ends; try a longer --every"
         if self.refused:
             yield f"no prediction at this load: {self.refused}"
         restarts = 0 if session is None else session.restarts
