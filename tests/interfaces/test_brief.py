@@ -13,7 +13,7 @@ import pytest
 from computeledger.interfaces.cli import cli
 
 #: Commands that print no answer: they write entries or files, or serve the app.
-_NO_ANSWERS = {"books add", "books export", "cite", "mcp", "web"}
+_NO_ANSWERS = {"books add", "books export", "cite", "completion", "man", "mcp", "web"}
 
 
 def _commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:

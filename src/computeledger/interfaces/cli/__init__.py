@@ -44,6 +44,8 @@ COMMANDS = {
     "watch": (f"{_HOME}.watch:watch", "A running server, live: predicted against actual"),
     "mcp": (f"{_HOME}.mcp:mcp", "Every question as a tool of an assistant (MCP)"),
     "web": (f"{_HOME}.web:web", "The app in the browser"),
+    "completion": (f"{_HOME}.shell:completion", "A script that completes commands in bash, zsh or fish"),
+    "man": (f"{_HOME}.shell:man", "The manual page, for man -l"),
 }
 
 

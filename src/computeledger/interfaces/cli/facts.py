@@ -14,10 +14,11 @@ from computeledger.interfaces.options import (
     help_alone,
     json_option,
     print_json,
+    whole_option,
     working_option,
 )
 from computeledger.questions.cost import CostQuestion
-from computeledger.questions.facts import ModelQuestion
+from computeledger.questions.facts import FreshnessQuestion, ModelQuestion
 
 
 @click.group(cls=OnceGroup, context_settings=CONTEXT, invoke_without_command=True)
@@ -77,6 +78,17 @@ def facts_diff(first: str, second: str, **options: Any) -> None:
     from computeledger.questions.answers.facts import diff_facts
 
     show_answer(diff_facts(first, second), options)
+
+
+@facts.command("freshness")
+@question_options(FreshnessQuestion)
+@whole_option
+@answer_options
+def facts_freshness(**options: Any) -> None:
+    """Facts that were stated long ago, by kind and record, and how old the newest editions are."""
+    from computeledger.questions.answers.freshness import freshness
+
+    show_answer(freshness(asked_by(FreshnessQuestion, options)), options)
 
 
 @click.command()

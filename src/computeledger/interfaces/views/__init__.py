@@ -30,6 +30,7 @@ _MODULES = {
     "DiffAnswer": "facts",
     "EntryAnswer": "books",
     "FactsAnswer": "facts",
+    "FreshnessAnswer": "freshness",
     "FlopSheetAnswer": "frontier_runs",
     "ForecastAnswer": "frontier",
     "GrowthAnswer": "frontier",

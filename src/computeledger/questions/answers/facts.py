@@ -244,7 +244,8 @@ def _side_document(fact: Stated | None) -> dict[str, Any] | None:
     return fact_document(fact) if isinstance(fact, Fact) else asdict(fact) if fact else None
 
 
-_EDITIONS: Mapping[str, tuple[Callable[[], tuple[str, ...]], Callable[[str], Any]]] = {
+#: Ids of the editions of a kind, and what loads one.
+EDITIONS: Mapping[str, tuple[Callable[[], tuple[str, ...]], Callable[[str], Any]]] = {
     "prices": (price_editions, load_prices),
     "ownership": (ownership_editions, load_ownership),
     "tiers": (tier_editions, load_tiers),
@@ -279,7 +280,7 @@ def fact_rows(record: Any, prefix: str = "") -> dict[str, Fact]:
 def _edition_rows(edition: str) -> dict[str, Fact]:
     """Facts of every kind of edition that has this date."""
     rows: dict[str, Fact] = {}
-    for kind, (editions, load) in _EDITIONS.items():
+    for kind, (editions, load) in EDITIONS.items():
         if edition in editions():
             rows |= fact_rows(load(edition), "" if kind == "tiers" else f"{kind}.")
     return rows
@@ -290,7 +291,7 @@ def _hardware_ids() -> list[str]:
 
 
 def _edition_ids() -> list[str]:
-    return sorted({edition for editions, _ in _EDITIONS.values() for edition in editions()})
+    return sorted({edition for editions, _ in EDITIONS.values() for edition in editions()})
 
 
 def show_facts(given: str) -> FactsAnswer | SourceAnswer:
@@ -409,7 +410,7 @@ def search_facts(query: str) -> SearchAnswer:
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
     found = []
-    for record in _searched():
+    for record in searched_records():
         for name, fact in record.facts.items():
             source = load_sources().get(fact.source)
             meant = " ".join(more for part, more in _WORDS.items() if part in name)
@@ -448,7 +449,7 @@ def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, bool]:
     return 1 if all(word in f"{found.id} {found.name}".lower() for word in words) else 2, is_assumed
 
 
-def _searched() -> Iterator[FactsAnswer]:
+def searched_records() -> Iterator[FactsAnswer]:
     """Every record that a search looks through."""
     for given in [*_hardware_ids(), *_edition_ids(), *model_ids(), *load_reliability(), *_site_rows()]:
         yield _record(given)
@@ -458,7 +459,7 @@ def _searched() -> Iterator[FactsAnswer]:
 def searched_facts() -> SearchAnswer:
     """How many facts a search looks through, by the kind of record that they belong to."""
     counts: Counter[str] = Counter()
-    for record in _searched():
+    for record in searched_records():
         counts[record.kind] += len(record.facts)
     return SearchAnswer("", (), dict(counts))
 
@@ -515,9 +516,9 @@ def _side(given: str) -> tuple[str, dict[str, Stated]]:
         model = load_model(given)
         return kind, {**model.published, **_counts(model)}
     loaders: dict[str, Callable[[str], Any]] = {"accelerator": load_accelerator, "system": load_system}
-    loaders |= {name: load for name, (_, load) in _EDITIONS.items()}
+    loaders |= {name: load for name, (_, load) in EDITIONS.items()}
     prefix = f"{kind}." if kind in ("prices", "ownership") else ""
-    return "edition" if kind in _EDITIONS else kind, {**fact_rows(loaders[kind](given), prefix)}
+    return "edition" if kind in EDITIONS else kind, {**fact_rows(loaders[kind](given), prefix)}
 
 
 def _counts(model: Model) -> dict[str, Stated]:
