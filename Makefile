@@ -10,7 +10,11 @@
 # make docs-pages  write docs/sources.md, docs/cli.md and the file tree, and what the pages' blocks and commands print
 # make accuracy DATA=FOLDER  predict every published measurement anew, sources left out, and write the table
 # make docs-pictures  take the pictures of the app and of the plots that the pages show, from both as they run here
-# make wheel     source distribution and wheel, in dist/
+# make wheel     source distribution and wheel, in dist/: the same bytes for the same commit
+# make sbom      what that wheel installs, as a bill of materials (CycloneDX), in dist/
+# make nightly   accuracy of the answers and age of the facts, in artifacts/nightly/
+# make release-check TAG=v0.1.0  do the package, the citation and the changelog name the version of a tag
+# make docs-version TAG=v0.1.0 PAGES=FOLDER  the built site in a folder of its version, and as latest
 # make clean     remove what the above made
 #
 # Needs Python 3.11 or newer with venv (Debian: python3 and python3-venv), make and git.
@@ -28,7 +32,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PACKAGES := src tests $(wildcard docs/*.py benchmarks/*.py recipes/*/*.py)
 
-.PHONY: run rntp experiments beyond mixture test lint kernels format stress bench gpu accuracy docs docs-pages docs-pictures wheel clean
+.PHONY: run rntp experiments beyond mixture test lint kernels format stress bench gpu accuracy docs docs-pages docs-pictures docs-version wheel sbom nightly release-check clean
 
 run: $(VENV)/.installed
 	$(BIN)/computeledger plan examples/deepseek-v3.toml --html ledger.html
@@ -137,9 +141,29 @@ docs-pages: $(VENV)/.installed
 docs-pictures: $(VENV)/.installed-test $(VENV)/.chromium docs
 	$(BIN)/python docs/pictures.py
 
+# dated as the last commit, whenever it is built
 wheel: $(VENV)/.installed-build
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m build --outdir dist
+
+# of an environment that holds the base install and nothing else, not even pip
+sbom: $(VENV)/.installed-build
+	$(BIN)/python -m venv --clear --without-pip $(VENV)/base
+	$(PIP) --python $(VENV)/base/bin/python install -q dist/*.whl
+	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/sbom.cdx.json \
+	  $(VENV)/base/bin/python
+
+nightly: $(VENV)/.installed
+	mkdir -p artifacts/nightly
+	$(BIN)/computeledger validate --json --html artifacts/nightly/validate.html >artifacts/nightly/validate.json
+	$(BIN)/computeledger accuracy --json --html artifacts/nightly/accuracy.html >artifacts/nightly/accuracy.json
+	$(BIN)/computeledger facts freshness --json >artifacts/nightly/freshness.json
+
+release-check:
+	@python3 docs/versions.py check $(TAG)
+
+docs-version:
+	python3 docs/versions.py put $(TAG) site $(PAGES)
 
 clean:
 	rm -rf $(VENV) artifacts dist build site ledger.html .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -161,7 +185,7 @@ $(VENV)/.created:
 # -q keeps pip's progress off the screen; its warnings and errors still show
 $(VENV)/.installed: pyproject.toml $(VENV)/.created
 	@echo "installing computeledger into $(VENV)"
-	@$(PIP) install -q -e .
+	@$(PIP) install -q -e '.[fast]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml $(VENV)/.created
@@ -170,7 +194,7 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/.created
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-build: $(VENV)/.created
-	@$(PIP) install -q 'build>=1.2'
+	@$(PIP) install -q 'build>=1.2' 'cyclonedx-bom>=7'
 	@touch $@
 
 # The browser tests use Debian's Chromium, without windows where Debian has that: half the processor time. Tried once per

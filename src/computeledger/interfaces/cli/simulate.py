@@ -25,7 +25,8 @@ def simulate(context: click.Context) -> None:
     from computeledger.simulation.compiled import can_compile
 
     if context.invoked_subcommand is not None and not can_compile():
-        click.echo("numba is not installed: long simulations run as Python, some hundred times slower", err=True)
+        said = "numba is not installed: long simulations run as Python, some hundred times slower"
+        click.echo(f"{said}; pip install 'computeledger[fast]'", err=True)
 
 
 @simulate.command("serve")
