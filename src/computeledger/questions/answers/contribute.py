@@ -59,7 +59,7 @@ class ContributeAnswer(Answer):
     comparison: Comparison
     open_points: tuple[str, ...]
 
-    def to_dict(self, *, working: bool = False) -> dict[str, Any]:
+    def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger contribute --json`` prints it."""
         del working
         found = [one for name in self.comparison.measured for one in deviations(self.comparison, name)]
