@@ -33,7 +33,7 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title=f"{document['model']}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
-        headline=_headline(document["model"], best),
+        headline=_headline(document, best),
         context=_startable(best, started),
         tiles=_tiles(best) if best else (),
         tile_heading="",
@@ -73,14 +73,15 @@ def _where(one: Mapping[str, Any]) -> str:
     return f"in {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
 
 
-def _headline(model: str, best: Mapping[str, Any] | None) -> str:
+def _headline(document: Mapping[str, Any], best: Mapping[str, Any] | None) -> str:
     """The fewest GPUs that hold it; bytes are counted, and have no interval."""
-    name = short_model(model)
+    name = short_model(document["model"])
     if best is None:
         return headline_words(name, "fits none of them")
     held = best["memory_bytes"]
     room = f"filling {words(held['total'], 'B')} of the {words(held['capacity'], 'B')} of each"
-    return headline_words(name, f"fits {_where(best)} ({best['layout']}), {room}")
+    load = f"with {format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '')} tokens"
+    return headline_words(f"{name} {load}", f"fits {_where(best)} ({best['layout']}), {room}")
 
 
 def _startable(best: Mapping[str, Any] | None, started: Mapping[str, Any] | None) -> str:

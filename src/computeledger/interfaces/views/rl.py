@@ -8,7 +8,16 @@ from typing import Any
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.plots.rl import step_figure
-from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.view import (
+    Cell,
+    Plot,
+    Table,
+    View,
+    quantity_cell,
+    quantity_table,
+    share_cell,
+    tile,
+)
 from computeledger.interfaces.views.evidence import rl_evidence
 from computeledger.interfaces.views.grounds import price_ground, rent_taken
 from computeledger.interfaces.views.published import published_system
@@ -37,8 +46,8 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("days", "Takes", "days", ""),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
+    ("gpu_time_beside_pretraining", "Sampled over pretraining token", "x", "beta_gpu_time"),
     ("beta_gpu_time", "Beta in GPU-time", "", ""),
-    ("beta_flop", "Beta in FLOP", "", ""),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
 )
@@ -144,8 +153,9 @@ def _context(document: Mapping[str, Any]) -> str:
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
     beta, sampled = (figure_words(document[name], unit) for name, unit in (("beta_gpu_time", ""), ("tokens", "tokens")))
+    times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
     return (
-        f"In GPU-time a sampled token costs {beta} where a pretraining token costs 6 (beta){_busy(document)}. "
+        f"In GPU-time a sampled token costs {times} times a pretraining token (beta {beta}, not 6){_busy(document)}. "
         f"{sampled} are sampled; {idle} of the GPU-time idles{paced}."
     )
 

@@ -176,17 +176,22 @@ def _carried(fleet: Mapping[str, Any]) -> str:
     return f"{chance}; where it does not, the queue grows and no time to first token holds."
 
 
+#: Share of the time per token from which on what it waits for is told.
+_TOLD = 0.1
+
+
 def _waits(document: Mapping[str, Any]) -> str:
     """What most of the time per output token is spent on: what binds the step, or the prompts that join it."""
     if document["tpot_s"] is None:
         return ""
-    bounds = document["bound_fractions"]
-    mostly = max(bounds, key=bounds.get)
-    joined = next((one for one in document["components"]["decode"] if one["name"] == OTHER_PREFILLS), None)
-    share = 0.0 if joined is None else joined["share_fraction"]
-    if share > (1 - share) * bounds[mostly]:
-        return f"Decoding waits mostly for the prefills of other requests: {percent(share)} of the time per token."
-    return f"Decoding waits mostly for {mostly}."
+    shares: dict[str, float] = {}
+    for one in document["components"]["decode"]:
+        what = f"the {one['name']}" if one["name"] == OTHER_PREFILLS else one["bound"]
+        shares[what] = shares.get(what, 0.0) + one["share_fraction"]
+    first, *others = sorted((what for what, share in shares.items() if share >= _TOLD), key=lambda what: -shares[what])
+    if shares[first] > 1 / 2 or not others:
+        return f"Decoding waits mostly for {first}."
+    return f"Decoding waits for {first}, then for {' and '.join(others)}."
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from computeledger.economics.plan.read import read_plan
 from computeledger.facts.load import bundled_system_id, load_model, model_ids, model_name, offered_systems
 from computeledger.facts.schema import Fact
+from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.views.plan import ledger_view, stated_beside
 from computeledger.interfaces.views.published import published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
@@ -89,11 +90,14 @@ def _view(answer: Answer) -> View:
     if published and "gpu_hours" in found.ledger.plan.sections["pretraining"]:
         first = published[0].rows[0]
         context += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
+        context += "".join(f" {name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
+                           for name, hours, modelled, _ in _stated_later(answer.document))  # fmt: skip
     stated = _stated_later(answer.document) if published else []
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated]) for one in published)
     return dataclasses.replace(
         view,
         context=context,
+        evidence=view.evidence or unmeasured("PlanAnswer"),
         tables=(*published, *view.tables),
         facts=(),  # below the plots, which are what a slider moves
         notes=(*_dropped(dropped), *view.notes, *(f"{label}: {text}" for label, text in view.facts)),
