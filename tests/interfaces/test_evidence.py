@@ -17,9 +17,10 @@ from computeledger.validation.published.real_systems import real_systems
 
 #: Answers that are checks or measurements themselves, lists, or carry evidence of their own.
 _CHECKS = {
-    "AccuracyAnswer", "BacktestAnswer", "BooksAnswer", "CalibrateAnswer", "ClaimsAnswer", "CoverageAnswer",
+    "AccuracyAnswer", "BacktestAnswer", "BooksAnswer", "CalibrateAnswer", "ClaimsAnswer", "ContributeAnswer",
+    "CoverageAnswer",
     "EntryAnswer", "FitAnswer", "GuideAnswer", "LawsAnswer", "PriceCheckAnswer", "PriceListAnswer", "PublishedAnswer",
-    "ReconcileAnswer", "RewardAnswer", "RouteCheckAnswer", "RunsAnswer", "ValidateAnswer",
+    "ReconcileAnswer", "RewardAnswer", "RouteCheckAnswer", "RunsAnswer", "ValidateAnswer", "WatchAnswer",
 }  # fmt: skip
 _OWN = {"ClosedModelAnswer", "InvertAnswer", "MemoryAnswer", "PoolsAnswer", "PretrainAnswer", "QualitySizeAnswer",
         "RLAnswer", "ServeAnswer"}  # fmt: skip

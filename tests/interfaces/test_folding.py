@@ -48,8 +48,9 @@ def test_a_report_folds_with_javascript_alone(has_script: bool, browser: Any, tm
 def test_a_long_table_opens_and_is_searched_whole(visit: Any) -> None:
     n = len(cl.claims().checked)
     page = visit("/claims")
-    place = page.locator("#now .tables section").first
+    place = page.locator("#now .tables section").filter(has=page.locator("button.fold")).first
     button = place.locator("button.fold")
+    place.locator("summary").first.click()
     assert (button.inner_text(), button.get_attribute("aria-expanded")) == (f"Show all {n} rows", "false")
     assert place.evaluate(_VISIBLE) == 10
     assert page.locator(f"#{button.get_attribute('aria-controls')} tbody tr").count() == n

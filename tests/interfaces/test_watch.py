@@ -224,6 +224,15 @@ def test_a_scrape_of_endless_series_is_refused() -> None:
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
+@pytest.fixture(autouse=True)
+def own_loop() -> Iterator[None]:
+    """No loop of others: tests of a browser in the same process leave theirs running."""
+    held = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(held)
+
+
 def fetched(answer: Answer | None, longest_s: float = 2.0, url: str = "") -> tuple[str, list[str]]:
     """What a fetch of a server gives, and what the server was asked."""
 

@@ -33,6 +33,7 @@ _NONE = {
     "FlopSheetAnswer": "No measurement of the run's FLOP exists: the sides below are held against one another.",
     "ForecastAnswer": "No run of that size has been measured. `computeledger frontier backtest` holds such forecasts "
     "against what came.",
+    "FreshnessAnswer": "Nothing is predicted here: dates are those of the facts.",
     "GrowthAnswer": "Growth to come cannot be measured. `computeledger frontier backtest` holds such forecasts against "
     "what came.",
     "LabAnswer": "No lab publishes its fleet: what the data name is a lower bound.",

@@ -142,7 +142,7 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     )  # fmt: skip
     tpot: Uncertain | Promise | None = asked(
         "s", "Longest acceptable time per output token, such as 50ms, p95:50ms, or as a speed for each user: "
-        "20tokens/s.", unit=None, is_open=True, metavar="T", takes_quantile=True, inverse="tokens_per_s", least=1e-5,
+        "20tokens/s.", unit=None, is_open=True, metavar="T", takes_quantile=True, inverse="tokens_per_s",
         label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
     )  # fmt: skip
     e2e: Uncertain | Promise | None = asked(
