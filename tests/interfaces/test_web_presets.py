@@ -43,7 +43,7 @@ def test_the_default_is_deepseek_v3_as_published(client: TestClient) -> None:
     assert rows["pretraining, context extension and post-training"][0] == "2.788M"
     document = client.get("/api/life").json()["phases"]["pretraining"]
     assert document["gpu_hours"] == 2.664e6
-    assert rows["pretraining"][1].startswith(f"{document['details']['modelled_gpu_hours']['p50'] / 1e6:.3g}M")
+    assert rows["pretraining"][1].startswith(f"{document['details']['modelled_gpu_hours']['p50'] / 1e6:.2g}M")
 
 
 @pytest.mark.parametrize(
