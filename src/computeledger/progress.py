@@ -36,21 +36,23 @@ class Progress:
     2
     """
 
-    __slots__ = ("_said_s", "_since_s", "depth", "done", "is_stopped", "say", "total", "what")
+    __slots__ = ("_said_s", "_since_s", "depth", "done", "is_stopped", "said_done", "say", "total", "what")
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say
         self.done, self.total, self.what = 0, 0, ""
         self.is_stopped = False
         self.depth = 0
+        self.said_done: int | None = None  # what was last said of this loop
         self._since_s = self._said_s = time.monotonic()
 
-    def tell(self) -> None:
-        """Say how far long work is, to whoever wants to be told."""
+    def tell(self, *, is_end: bool = False) -> None:
+        """Say how far long work is, to whoever wants to be told: now and then; its end where more was said."""
         now_s = time.monotonic()
-        if self.say is None or now_s - self._said_s < max(SILENT_S, LATER * (now_s - self._since_s)):
+        is_due = now_s - self._said_s >= max(SILENT_S, LATER * (now_s - self._since_s))
+        if self.say is None or not (self.said_done not in (None, self.done) if is_end else is_due):
             return
-        self._said_s = now_s
+        self._said_s, self.said_done = now_s, self.done
         self.say(f"{self.done:,} of {self.total:,} {self.what}" if self.total else f"{self.done:,} {self.what}")
 
 
@@ -109,7 +111,7 @@ def watched(results: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     heard.depth += 1
     try:
         if heard.depth == 1:
-            heard.done, heard.total, heard.what = 0, total, what
+            heard.done, heard.total, heard.what, heard.said_done = 0, total, what, None
         for place, item in enumerate(results):
             if heard.is_stopped:
                 raise StoppedError
@@ -119,6 +121,8 @@ def watched(results: Iterable[Item], total: int, what: str) -> Iterator[Item]:
             if heard.depth == 1:
                 heard.done = place + 1
                 heard.tell()
+        if heard.depth == 1:
+            heard.tell(is_end=True)
     finally:
         heard.depth -= 1
 

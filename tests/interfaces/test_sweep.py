@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -208,3 +209,12 @@ def test_long_work_says_how_far_it_is_in_this_process_and_in_others(monkeypatch:
         assert list(sweep(abs, [-1, -2, -3], pool, what="offers")) == [1, 2, 3]
         assert list(sweep(abs, [-4, -5], what="offers")) == [4, 5]
     assert said == ["1 of 3 offers", "2 of 3 offers", "3 of 3 offers", "1 of 2 offers", "2 of 2 offers"]
+
+
+def test_what_was_said_of_long_work_ends_at_its_last_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, 5.0, 5.1, 5.2, 5.2])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    said: list[str] = []
+    with listening(Progress(said.append)):
+        list(progress.counted("abc", "letters"))
+    assert said == ["1 of 3 letters", "3 of 3 letters"]

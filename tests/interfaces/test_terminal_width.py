@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 from pathlib import Path
@@ -15,6 +16,7 @@ import computeledger as cl
 from computeledger.interfaces import tables
 from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.interfaces.render.terminal import print_view
+from computeledger.questions.wording import PHASE_NAMES, figure_words
 from tests.gates import ROOT
 from tests.interfaces.json_keys import FEW_OFFERS
 
@@ -206,3 +208,29 @@ def test_what_a_step_takes_stays_in_one_table(
     print_view(cl.serve(**asked, batch=16, samples=64).view(working=True))
     heads = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" operation ")]
     assert len(heads) == 2 and all("bound" in line for line in heads)
+
+
+@pytest.mark.parametrize("plan", ["deepseek-v3", "small-team-rl"])
+def test_a_ledger_keeps_every_phase_and_the_total_at_80_columns(
+    plan: str, computeledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = computeledger("plan", str(ROOT / "examples" / f"{plan}.toml")).stdout
+    heads, *rows = printed.partition("The ledger\n")[2].partition("Shares")[0].splitlines()
+    document = json.loads(computeledger("plan", str(ROOT / "examples" / f"{plan}.toml"), "--json").stdout)
+    phases = [PHASE_NAMES[name] for name in document["phases"]] + ["Experiments"] * bool(document["experiments"])
+    assert heads.split() == [*phases, "Total"]
+    assert max(map(len, rows)) <= 80
+    (chip,) = {one["accelerator"] for one in document["phases"].values()}
+    assert f"all on {chip};" in printed
+    hours = next(row.split() for row in rows if row.startswith(" GPU-hours"))
+    assert hours[-1] == figure_words(document["total"]["gpu_hours"], "")
+
+
+def test_a_long_answer_is_printed_whole_where_all_is_asked_for(computeledger: Any) -> None:
+    short, whole = (computeledger("accuracy", *more).stdout for more in ((), ("--all",)))
+    assert "By engine" in short and "By source" not in short and "--all prints every table" in short
+    assert "By engine" in whole and "By source" in whole and "--all" not in whole
+    assert len(short.splitlines()) < 80 < len(whole.splitlines())
+    assert "By source" in computeledger("accuracy", "--by", "source").stdout
+    assert "..." not in computeledger("claims").stdout

@@ -18,6 +18,7 @@ from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.tables import new_table
+from computeledger.interfaces.views.compare import kept_words
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.validation.accuracy.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
@@ -82,6 +83,24 @@ def test_an_offer_is_what_serve_answers(answer: Any) -> None:
         assert found[name] == alone[name], name
     assert found["kept_probability"] == alone["promise"]["kept_probability"]
     assert found["w"] == alone["facility_w"]
+
+
+@pytest.mark.parametrize(
+    ("chance", "limit", "meets", "said"),
+    [
+        (0.64, "p95 ttft", None, ["A keeps the promise with a chance of 64 %."]),
+        (0.64, None, {"tpot": {}}, ["A keeps the limits with a chance of 64 %."]),
+        (0.64, None, None, ["A carries the load with a chance of 64 %."]),
+        (0.31, None, {"tpot": {}}, ["A keeps the limits at the medians alone: with a chance of at most 31 %."]),
+        (0.9, "p95 ttft", None, []),
+        (None, None, None, []),
+    ],
+)
+def test_the_context_says_how_surely_the_cheapest_keeps_its_promise(
+    chance: float | None, limit: str | None, meets: Any, said: list[str]
+) -> None:
+    offer = {"name": "A", "kept_probability": chance, "tightest_limit": limit, "meets": meets}
+    assert kept_words(offer) == said
 
 
 def test_a_month_and_a_currency_by_hand(answer: Any) -> None:

@@ -155,12 +155,14 @@ class FittingTable(Table):
 
     ``drops`` names the columns that a narrow page leaves out, in this order; a line below says which it left out.
     Where that is not enough, columns of words go below their rows, or the names of rows above them; and then columns
-    go from the last to the second.
+    go from the last to the second. One that ``is_kept_whole`` parts its intervals at the dash before that.
     """
 
-    def __init__(self, *heads: Any, drops: Sequence[str] = (), note: str = "", **options: Any) -> None:
+    def __init__(
+        self, *heads: Any, drops: Sequence[str] = (), note: str = "", is_kept_whole: bool = False, **options: Any
+    ) -> None:
         super().__init__(*heads, **options)
-        self.drops, self.note = tuple(drops), note
+        self.drops, self.note, self.is_kept_whole = tuple(drops), note, is_kept_whole
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render at the width at hand."""
@@ -183,7 +185,9 @@ class FittingTable(Table):
         looks = _looks(columns)
         declared, every = ((), ()) if is_open_ended else self._order(columns)
         ways = [(declared, self._side_by_side), (declared, self._words_below)]
-        ways += [] if is_open_ended else [(declared, self._name_above), (every, self._words_below)]
+        if not is_open_ended:
+            ways += [(declared, self._intervals_parted)] * self.is_kept_whole
+            ways += [(declared, self._name_above), (every, self._words_below)]
         for order, way in ways:
             for left_out in _growing(order):
                 kept = [one.place for one in columns if one.place not in left_out]
@@ -214,6 +218,10 @@ class FittingTable(Table):
             if found := self._side_by_side(beside, room):
                 return replace(found, below=tuple(one for one in looks[-1] if one.place in below))
         return None
+
+    def _intervals_parted(self, looks: Sequence[_Columns], room: int) -> _Layout | None:
+        """All columns beside each other, with the second end of an interval below the first."""
+        return self._side_by_side([*looks, tuple(one.changed(_halved) for one in looks[-1])], room)
 
     def _name_above(self, looks: Sequence[_Columns], room: int) -> _Layout | None:
         """What names a row on a line of its own above it, where that is long."""
@@ -304,6 +312,14 @@ def _without_bar(cell: Text) -> Text:
 def _stacked(cell: Text) -> Text:
     """A median above its interval, in place of beside it."""
     return Text("\n").join(cell.split("  ")) if "  " in cell.plain and "\u2013" in cell.plain else cell
+
+
+def _halved(cell: Text) -> Text:
+    """An interval on two lines, the dash at the end of the first."""
+    parts = cell.split("\u2013 ", include_separator=True)
+    for part in parts:
+        part.rstrip()
+    return Text("\n").join(parts)
 
 
 def _aligned(column: _Column) -> _Column:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ seed_option = click.option("--seed", default=0, show_default=True, help="Seed of
 def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> None:
     """Run a command line and end: one line and exit code 2 for bad input, no traceback."""
     try:
-        with listening(Progress(lambda what: click.echo(f"{name}: {what}", err=True))):
+        with listening(Progress(_spoken(name) if sys.stderr.isatty() else None)):
             code = group.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except click.ClickException as error:
         _fail(name, error.format_message().replace("\n", " "), 2)
@@ -69,6 +69,11 @@ def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) ->
     except OSError as error:
         _fail(name, f"{shown(error.filename or 'a file')}: {(error.strerror or 'cannot be used').lower()}", 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _spoken(name: str) -> Callable[[str], None]:
+    """What says how far work is; a file or a pipe wants errors alone."""
+    return lambda what: click.echo(f"{name}: {what}", err=True)
 
 
 def _fail(name: str, message: str, code: int) -> None:

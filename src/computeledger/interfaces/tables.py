@@ -18,12 +18,15 @@ def console() -> Console:
     return Page()
 
 
-def new_table(title: str, *columns: str, drops: Sequence[str] = (), note: str = "") -> FittingTable:
+def new_table(
+    title: str, *columns: str, drops: Sequence[str] = (), note: str = "", is_kept_whole: bool = False
+) -> FittingTable:
     """An empty table; a column whose name starts with ``>`` holds numbers and is set right."""
     named = any(columns)
     table = FittingTable(
         drops=drops,
         note=note,
+        is_kept_whole=is_kept_whole,
         title=title or None,
         title_justify="left",
         title_style="bold",

@@ -60,7 +60,9 @@ class Table:
     """Rows of text; ``drops`` names the columns that a page too narrow for all leaves out, in this order.
 
     Pages and reports show the first rows of a long table, with a button for all; one that ``is_detail`` is closed
-    under its title. A terminal prints ``in_short`` in place of a table of hundreds of lines, unless all is asked for.
+    under its title. A terminal prints ``in_short`` in place of a table of hundreds of lines, unless all is asked for;
+    one without columns is its note alone. A narrow page parts the intervals of one that ``is_kept_whole`` before it
+    leaves out a column.
     """
 
     title: str
@@ -74,6 +76,7 @@ class Table:
     drops: tuple[str, ...] = ()
     is_detail: bool = False
     in_short: Table | None = None
+    is_kept_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class View:
     """An answer as it is shown.
 
     ``headline`` is one line that stands alone: subject, answer, 90 % interval; ``context`` has the sentences behind it.
+    ``tile_heading`` stands over the figures of the tiles, ``band_heading`` over what follows them.
     ``links`` are addresses of the app with their words, which only the app shows. ``main`` is the key of the tile that
     answers the question.
     """
@@ -118,6 +122,7 @@ class View:
     warnings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     tile_heading: str = "median and 90 % interval"
+    band_heading: str = ""
     links: tuple[tuple[str, str], ...] = ()
     main: str = ""
     evidence: Evidence | None = None

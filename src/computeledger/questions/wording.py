@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -320,6 +320,17 @@ def meets_words(name: str, one: Mapping[str, Any]) -> str:
     return f"{name.upper()} {verdict} the limit of {limit}{at_median}; the chance that it does is {chance}{unit}"
 
 
+def listed(parts: Sequence[str]) -> str:
+    """Names as a sentence lists them.
+
+    Examples
+    --------
+    >>> listed(["A", "B", "C"]), listed(["A"])
+    ('A, B and C', 'A')
+    """
+    return " and ".join([*([", ".join(parts[:-1])] if parts[1:] else []), parts[-1]])
+
+
 def joined(first: str, last: str) -> str:
     """Join the printed ends of an interval, a unit they share written once; empty where they are equal."""
     if first == last:
@@ -505,14 +516,15 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     >>> document = {"best": best, "cheapest_without_a_floor": best, "least_success_fraction": 0.7,
     ...             "least_success_is": "stated"}
     >>> route_words(document)[0].replace(chr(160), " ")
-    'large alone: $0.541 per completed task, 74 % completed; the cheapest that completes at least 70 % (stated)'
+    'Use large alone: $0.541 per completed task, 74 % completed; the cheapest that completes at least 70 % (stated)'
     """
     best, free = document["best"], document["cheapest_without_a_floor"]
     floor = f"{percent(document['least_success_fraction'])} ({document['least_success_is']})"
-    answer = f"{_policy_words(best)}; the cheapest that completes at least {floor}"
+    answer = f"Use {_policy_words(best)}; the cheapest that completes at least {floor}"
     if free["policy"] == best["policy"]:
         return answer, ""
-    return answer, f"without that floor {_policy_words(free)}, {percent(1 - free['success_fraction'])} not"
+    failing = percent(1 - free["success_fraction"])
+    return answer, f"without that floor the cheapest is {_policy_words(free)}, {failing} not"
 
 
 def policy_said(policy: str) -> str:

@@ -30,6 +30,7 @@ def validate(**options: Any) -> None:
 
 @click.command()
 @question_options(AccuracyQuestion)
+@whole_option
 @report_option
 @answer_options
 def accuracy(**options: Any) -> None:

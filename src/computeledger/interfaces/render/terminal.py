@@ -85,7 +85,7 @@ def _print_tiles(out: Console, view: View) -> None:
         return
     bands = [_plain(one.band) for one in view.tiles]
     heads = _TILE_HEADS.get(view.tile_heading) if all(_DASH in band for band in bands if band) else None
-    columns = heads or (view.tile_heading, "")
+    columns = heads or (view.tile_heading, view.band_heading)
     used = columns if any(bands) else columns[:1]
     table = new_table("", "", *used, *([view.reference] if view.reference else []))
     for one, band in zip(view.tiles, bands, strict=True):
@@ -95,8 +95,12 @@ def _print_tiles(out: Console, view: View) -> None:
 
 
 def _print_table(out: Console, one: Table) -> None:
+    if not one.columns:
+        if one.note:
+            note(out, _plain(one.note))
+        return
     heads = [f">{name.removesuffix('#').rstrip()}" if name.endswith("#") else name for name in one.columns]
-    table = new_table(one.title, *heads, drops=one.drops, note=_plain(one.note))
+    table = new_table(one.title, *heads, drops=one.drops, note=_plain(one.note), is_kept_whole=one.is_kept_whole)
     if not any(heads):
         table.show_header = False
     for place, row in enumerate(one.rows):

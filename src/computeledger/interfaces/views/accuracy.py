@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+from computeledger.fields import fields_of
 from computeledger.interfaces.plots.validation import quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
@@ -87,19 +88,36 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
         tile_heading="median error",
         plots=tuple(_plots(answer, document, quantities)),
         tables=(
-            Table(
-                "All",
-                ("of", *_ERRORS),
-                [[quantity_words(name), *_cells(document[name])] for name in quantities],
-                is_sortable=True,
-            ),
-            *([_beside(*peer)] if peer else []),
-            *(_sliced(answer, column) for column in question.by if _is_stated(answer, column)),
+            _all(document, quantities),
+            *([_beside(*peer, is_short=_is_usual(answer))] if peer else []),
+            *_slices(answer),
         ),
         facts=(("Predicted", f"{document['date']}, with the constants that this version ships"),),
         overline="accuracy",
         links=_others(answer.question.workload),
     )
+
+
+def _all(document: Document, quantities: list[str]) -> Table:
+    rows = [[quantity_words(name), *_cells(document[name])] for name in quantities]
+    return Table("All", ("of", *_ERRORS), rows, is_sortable=True)
+
+
+def _slices(answer: AccuracyAnswer) -> list[Table]:
+    """A table for each way to slice; where none was asked for, a terminal prints the first and names the others."""
+    columns = [column for column in answer.question.by if _is_stated(answer, column)]
+    tables = [_sliced(answer, column) for column in columns]
+    if not columns[1:] or not _is_usual(answer):
+        return tables
+    named = ", ".join(_column_words(column) for column in columns[1:])
+    notes = [f"also by {named}: --all prints every table, --by {columns[1]} one of them", *[""] * len(columns)]
+    rest = (replace(one, in_short=Table("", (), (), note=said)) for one, said in zip(tables[1:], notes, strict=False))
+    return [tables[0], *rest]
+
+
+def _is_usual(answer: AccuracyAnswer) -> bool:
+    """Whether nobody chose what errors are told by."""
+    return bool(answer.question.by == fields_of(AccuracyQuestion)["by"].default)
 
 
 def _others(workload: str) -> tuple[tuple[str, str], ...]:
@@ -190,7 +208,7 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
     found = comparison_document(kinds, [column])["by"][column]
     is_serving = {"step", "ttft"} >= set(kinds.measured)
     ordered = sorted(found.items(), key=lambda pair: -sum(one["n"] for one in pair[1].values()))
-    said = {"accelerator": "chip", "family": "model family", "class": "interval class"}.get(column, column)
+    said = _column_words(column)
     if is_serving:
         lines: list[list[str | Cell]] = [[Cell(value, urls.get(value, "")), *_of_kinds(one)] for value, one in ordered]
         return Table(
@@ -208,6 +226,10 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
         f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True,
         drops=_DROPS, is_detail=True,
     )  # fmt: skip
+
+
+def _column_words(column: str) -> str:
+    return {"accelerator": "chip", "family": "model family", "class": "interval class"}.get(column, column)
 
 
 def _is_stated(answer: AccuracyAnswer, column: str) -> bool:
@@ -262,21 +284,23 @@ def _peer_words(tool: str, document: Document) -> str:
     )
 
 
-def _beside(tool: str, document: Document) -> Table:
+def _beside(tool: str, document: Document, *, is_short: bool) -> Table:
     """Both tools on the rows that both answer: over all, then by engine, chip and load."""
     rows = [["all", *_pair(name, one)] for name, one in _quantities(document).items()]
     for column in ("engine", "accelerator", "load"):
         for value, found in document["by"].get(column, {}).items():
             rows += [[value, *_pair(name, one)] for name, one in found.items()]
-    strong = tuple(range(len(_quantities(document))))
-    return Table(
+    n_over_all = len(_quantities(document))
+    found = Table(
         f"Beside {tool}, the same figures",
         ("", *_BESIDE),
         rows,
-        strong=strong,
+        strong=tuple(range(n_over_all)),
         is_sortable=True,
         drops=("its bias", "its 90 %"),
     )
+    short = replace(found, rows=rows[:n_over_all], note="--all adds engines, chips and loads")
+    return replace(found, in_short=short if is_short else None)
 
 
 def _pair(name: str, one: Document) -> list[str]:

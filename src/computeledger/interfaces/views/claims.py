@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -65,8 +64,6 @@ _COLUMNS = {
     "hold": ("holds",), "hold if": ("holds_if",), "do not hold": ("fails",),
     "not decided": ("derived", "input", "not_checkable"),
 }  # fmt: skip
-#: Characters of a claim in a list of many.
-_SHORT = 58
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
 #: What a count is of, where it is many.
@@ -94,7 +91,8 @@ def view(answer: Answer, working: bool) -> View:
         working=tuple(_working(one) for one in claims) if working or few else (),
         overline="claims",
         sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
-        tile_heading="meaning",
+        tile_heading="claims",
+        band_heading="meaning",
     )
 
 
@@ -166,13 +164,9 @@ def _by_document(claims: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
-    """What does not hold: each claim in a few words."""
-    rows = [
-        [f"{one['id']}  {textwrap.shorten(one['claim'], _SHORT, placeholder=' ...')}", _said(one), _found(one)]
-        for one in claims
-        if one["verdict"] == "fails"
-    ]
-    return Table(f"The {len(rows)} that do not hold", ("claim", "said", "the formula gives"), rows)
+    """What does not hold."""
+    rows = [[one["id"], one["claim"], _said(one), _found(one)] for one in claims if one["verdict"] == "fails"]
+    return Table(f"The {len(rows)} that do not hold", ("", "claim", "said", "the formula gives"), rows)
 
 
 def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:

@@ -8,12 +8,14 @@ from typing import Any
 from computeledger.interfaces.plots.compare import even_figure, intervals_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import figure_words, headline_words, interval_words, percent, words
+from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, words
 from computeledger.units import format_count
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
 #: A chance beyond which an order is called clear, and below which it is called open (assumptions).
 _CLEAR, _OPEN = 0.9, 0.65
+#: A chance below which what holds at the medians more likely does not.
+_EVEN = 0.5
 _NONE = "–"
 #: Offers that a headline names at most.
 _MOST_NAMED = 3
@@ -52,9 +54,9 @@ def _headline(known: Sequence[Mapping[str, Any]]) -> str:
     ends = _ends(first)
     if others:
         named, more = _named(first, others)
-        costs = _listed([_cost(one) for one in named])
+        costs = listed([_cost(one) for one in named])
         said = f"cannot be told apart by cost{more}, {costs} {_PER_REQUESTS}"
-        return headline_words(_listed([one["name"] for one in named]), said, ends, "USD")
+        return headline_words(listed([one["name"] for one in named]), said, ends, "USD")
     fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
     month = first["usd_per_month"]
     month_words = f"{words(month, 'USD')} a month, " if month is not None else ""
@@ -86,13 +88,29 @@ def _context(known: Sequence[Mapping[str, Any]]) -> str:
     parts = [_open_order(first, others)] if others else [*_priced_as(first)]
     if not others and len(known) > 1:
         parts.append(_odds(first["cheaper_than_next_probability"], known[1]["name"]))
-    if first["meets"] and first["kept_probability"] < 1 / 2:
-        chance = _chance(first["kept_probability"])
-        parts.append(f"{first['name']} keeps the limits at the medians alone: with a chance of at most {chance}.")
+    parts += kept_words(first)
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
     return " ".join(parts)
+
+
+def kept_words(one: Mapping[str, Any]) -> list[str]:
+    """With what chance an offer keeps its promise, where that is less than clear.
+
+    Examples
+    --------
+    >>> offer = {"name": "8 H200", "kept_probability": 0.64, "tightest_limit": "p95 ttft_s", "meets": None}
+    >>> kept_words(offer)[0].replace(chr(160), " ")
+    '8 H200 keeps the promise with a chance of 64 %.'
+    """
+    chance, name = one["kept_probability"], one["name"]
+    if chance is None or chance >= _CLEAR:
+        return []
+    if one["meets"] and chance < _EVEN:
+        return [f"{name} keeps the limits at the medians alone: with a chance of at most {_chance(chance)}."]
+    what = "keeps the promise" if one["tightest_limit"] else "keeps the limits" if one["meets"] else "carries the load"
+    return [f"{name} {what} with a chance of {_chance(chance)}."]
 
 
 def _priced_as(one: Mapping[str, Any]) -> list[str]:
@@ -118,11 +136,7 @@ def _open_order(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
     """No offer is called the cheapest where the chance of another is about as great."""
     names = [one["name"] for one in _named(first, others)[0]]
     chances = [f"than {name} is {_chance(first['cheaper_probability'][name])}" for name in names[1:]]
-    return f"The chance that {names[0]} is in truth cheaper {_listed(chances)}."
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join([*([", ".join(parts[:-1])] if parts[1:] else []), parts[-1]])
+    return f"The chance that {names[0]} is in truth cheaper {listed(chances)}."
 
 
 def _own(one: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from computeledger.questions.wording import (
     headline_words,
     input_phrase,
     input_words,
+    listed,
     model_words,
     percent,
     point,
@@ -35,7 +36,7 @@ from computeledger.workloads.result import quantity
 
 #: Rows of the ledger: what, where it stands in a phase, its unit; experiments are GPU-time and money alone.
 PHASE_ROWS = (
-    ("tokens, not cached", "tokens", ""), ("FLOP", "flop", ""), ("GPU-hours", "gpu_hours", ""),
+    ("new tokens", "tokens", ""), ("FLOP", "flop", ""), ("GPU-hours", "gpu_hours", ""),
     ("utilisation", "utilization_fraction", "fraction"), ("cost", "usd", "USD"), ("energy", "energy_j", "J"),
 )  # fmt: skip
 _NOT_OF_EXPERIMENTS = ("tokens", "flop", "utilization_fraction")
@@ -159,7 +160,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         details = phase["details"]
         modelled = stated_beside(phase)
         if modelled is not None:
-            out.append((PHASE_NAMES[name], f"the model gives {with_interval_words(modelled, 'GPU-hours')}"))
+            stated = f"the plan states {figure_words(phase['gpu_hours'], 'GPU-hours')}, which the ledger uses"
+            out.append((PHASE_NAMES[name], f"{stated}; the model gives {with_interval_words(modelled, 'GPU-hours')}"))
         if "unpaid_gpu_time_fraction" in details:
             share = with_interval_words(details["unpaid_gpu_time_fraction"], "fraction")
             out.append((PHASE_NAMES[name], f"of its GPU-time nobody pays for {share}"))
@@ -193,9 +195,22 @@ def _ledger(document: Mapping[str, Any]) -> Table:
         ]
         total = document["total"].get(key)
         rows.append([label, *cells, "–" if total is None else quantity_cell(total, unit)])
-    rows.append(["accelerator", *(phase["accelerator"] for phase in phases.values()), ""])
     columns = ("", *(f"{PHASE_NAMES[name]} #" for name in phases), "Total #")
-    return Table("The ledger", columns, rows, "gpu_hours", UTILIZATION_WORDS, is_stacked=True, drops=("Total",))
+    note = f"{_chips(phases)}; {_NEW_TOKENS}; {UTILIZATION_WORDS}"
+    return Table("The ledger", columns, rows, "gpu_hours", note, is_stacked=True, is_kept_whole=True)
+
+
+_NEW_TOKENS = "new tokens are those that no prefix cache holds"
+
+
+def _chips(phases: Mapping[str, Mapping[str, Any]]) -> str:
+    """What the phases run on, a chip that several share named once."""
+    names: dict[str, list[str]] = {}
+    for name, phase in phases.items():
+        names.setdefault(phase["accelerator"], []).append(PHASE_NAMES[name])
+    if len(names) == 1:
+        return f"all on {next(iter(names))}"
+    return ", ".join(f"{listed(those)} on {chip}" for chip, those in names.items())
 
 
 def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -43,11 +43,9 @@ def view(answer: Answer, working: bool) -> View:
 def _policies(document: Mapping[str, Any], working: bool) -> View:
     best = document["best"]
     answer, without = route_words(document)
-    policy, _, said = answer.partition(": ")
     return View(
-        title=f"{_name(best)}: the cheapest of {document['policies_compared']:,} policies that completes at least "
-        f"{percent(document['least_success_fraction'])}",
-        headline=headline_words(policy, said, best["interval"]["usd_per_completed_task"], "USD"),
+        title=f"Cheapest policy for a task, of {document['policies_compared']:,} compared",
+        headline=headline_words(*answer.split(": ", 1), best["interval"]["usd_per_completed_task"], "USD"),
         context=" ".join(filter(None, (_sentence(text) for text in (without, document["remark"])))),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         facts=(("A task not completed", _failing(document)),),
@@ -95,19 +93,21 @@ def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
 def _front(document: Mapping[str, Any]) -> Table:
     """Policies that none beats, and single models; the answer stands out."""
     on_it = [row for row in document["options"] if row["on_front"] or row["single"]]
-    shown = _spread(on_it, document["best"]["policy"])
+    best = document["best"]["policy"]
+    shown = _spread(on_it, best)
     rows: list[list[str | Cell]] = [
-        [_name(row), _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
+        [f"\u2192 {_name(row)}" if row["policy"] == best else _name(row),
+         _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
          percent(row["independent_upper_bound_success_fraction"]), percent(row["wrong_fraction"]),
          words(row["seconds"], "s") if row["seconds"] else ""]
         for row in shown
     ]  # fmt: skip
     columns = ("policy", "a completed task #", "completes #", "if independent, at most #", "delivered wrong #",
                "takes #")  # fmt: skip
-    strong = tuple(place for place, row in enumerate(shown) if row["policy"] == document["best"]["policy"])
+    strong = tuple(place for place, row in enumerate(shown) if row["policy"] == best)
     title = "Pareto-optimal policies and single models, by cost per completed task"
-    note = "\u00d72: two tries, each checked; best of 2: two tries at once, the check chooses. If failures were "
-    note += "independent more would complete: an upper bound, no forecast."
+    note = "\u2192: the answer; \u00d72: two tries, each checked; best of 2: two tries at once, the check chooses. "
+    note += "If failures were independent more would complete: an upper bound, no forecast."
     drops = ("takes", "delivered wrong", "if independent, at most")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 
