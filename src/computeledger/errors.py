@@ -112,8 +112,12 @@ def check_kind(given: object, kinds: type | tuple[type, ...], what: str) -> None
         raise InputError(f"{shown(given)}: expected {what}")
 
 
-#: What people mean by a word that is spelt like another choice.
-_MEANT = {"gpu": "cuda"}
+#: What people mean by a word that is spelt like another choice, or like none.
+_MEANT = {
+    "gpu": "cuda", "--format": "--json", "--isl": "--input-tokens", "--prompt-tokens": "--input-tokens",
+    "--osl": "--output-tokens", "--qps": "--requests-per-s", "--rate": "--requests-per-s", "--tp": "--layout",
+    "--dtype": "--precision", "--quantization": "--precision",
+}  # fmt: skip
 
 
 def close_choices(given: str, allowed: Iterable[str], limit: int = 3) -> list[str]:

@@ -215,10 +215,14 @@ def question_from(question: type[_R], given: Mapping[str, Given], spelt: Callabl
         values[name] = value
         named[name] = dataclasses.replace(known[name], name=key)
     name_of = spelt or (lambda one: one.name)
-    missing = [name_of(one) for one in known.values() if one.is_required and values.get(one.name) is None]
+    missing = [one for one in known.values() if one.is_required and values.get(one.name) is None]
+    for one in missing:
+        values.pop(one.name, None)
+    # a value that cannot be read is named before what is missing
+    read = {name: read_value(known[name], value, name_of(named[name])) for name, value in values.items()}
     if missing:
-        raise InputError(f"{', '.join(missing)}: needed")
-    return question(**{name: read_value(known[name], value, name_of(named[name])) for name, value in values.items()})
+        raise InputError(f"{', '.join(map(name_of, missing))}: needed")
+    return question(**read)
 
 
 def python_spelling(message: str) -> str:

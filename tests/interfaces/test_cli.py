@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from computeledger.interfaces.cli import main
+from computeledger.interfaces.cli import SECTIONS, main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLAN = (EXAMPLES / "small-team-rl.toml").read_text("utf-8")
@@ -117,6 +117,10 @@ BAD_COMMANDS = {
         "given 2",
     ),
     "a flag that its engine has not": ((*SERVE, "--from-command", "vllm serve m --max-seqs 8"), "--max-num-seqs"),
+    "another tool's option": (("serve", "--format", "json"), "unknown option '--format': did you mean '--json'?"),
+    "another word for an option": (("serve", "--isl", "1K"), "did you mean '--input-tokens'?"),
+    "an option near none": (("serve", "--zzzz", "1"), "'--zzzz': `computeledger serve --help` lists those it takes"),
+    "a bad value before what is missing": (("serve", "--gpus", "eight"), "--gpus 'eight'"),
     "html into no folder": (
         ("plan", str(EXAMPLES / "small-team-rl.toml"), "--html", "no/such/folder/x.html"),
         "does not exist",
@@ -450,3 +454,28 @@ def test_help_and_module_run() -> None:
     done = subprocess.run([sys.executable, "-m", "computeledger", "--help"], capture_output=True, text=True, check=True)
     for command in ("plan", "serve", "pretrain", "facts", "cite"):
         assert command in done.stdout
+
+
+def test_commands_stand_in_the_sections_of_the_app() -> None:
+    from computeledger.interfaces.web.pages import PAGES
+
+    section = {name: title for title, homes in SECTIONS.items() for name in homes}
+    pages = {"life": "plan"}
+    shared = {pages.get(page.name, page.name): page.section for page in PAGES}
+    assert len(shared.keys() & section.keys()) > 10
+    assert [name for name, title in shared.items() if section.get(name, title) != title] == []
+
+
+def test_the_help_of_a_command_says_first_what_is_needed_then_each_group_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from computeledger.fields import fields_of
+    from computeledger.workloads.questions.serve import ServeQuestion
+
+    code, out, _ = run(capsys, "serve", "--help")
+    heads = [line.removesuffix(":") for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert code == 0 and heads[:4] == ["Needed", "What", "How", "Load"] and heads[-2:] == ["More", "Options"]
+    assert {*heads} == {one.group for one in fields_of(ServeQuestion).values() if one.group} | {"Needed", "Options"}
+    assert len(heads) == len({*heads})
+    needed = out.partition("Needed:")[2].partition("What:")[0]
+    assert "--model" in needed and "--system" in needed and "--gpus" not in needed

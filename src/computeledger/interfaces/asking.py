@@ -11,7 +11,7 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.fields import SWITCH, TEXTS, Field, Record, fields_of, question_from, said_default
-from computeledger.interfaces.options import online_option, print_json
+from computeledger.interfaces.options import NEEDED, SectionedOption, online_option, print_json
 from computeledger.writing import check_unread
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ def question_options(question: type[Record], leave_out: tuple[str, ...] = ()) ->
 
 def _option(one: Field, spelt: str, hidden: bool = False) -> Callable[[Any], Any]:
     name = spelt.removeprefix("--").replace("-", "_")
-    if one.dimension == SWITCH:
-        return click.option(spelt, name, is_flag=True, default=None, help=_help(one), hidden=hidden)
-    many = one.dimension == TEXTS
-    metavar = one.metavar or "|".join(one.choices) or _METAVARS.get(one.dimension)
-    return click.option(spelt, name, multiple=many, metavar=metavar, help=_help(one), hidden=hidden)
+    given: dict[str, Any] = {"is_flag": True, "default": None}
+    if one.dimension != SWITCH:
+        metavar = one.metavar or "|".join(one.choices) or _METAVARS.get(one.dimension)
+        given = {"multiple": one.dimension == TEXTS, "metavar": metavar}
+    section = NEEDED if one.is_required else one.group
+    return click.option(spelt, name, cls=SectionedOption, section=section, help=_help(one), hidden=hidden, **given)
 
 
 def _help(one: Field) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from computeledger.errors import ComputeLedgerError, InputError, UnknownIdError, nearest, shown
+from computeledger.errors import ComputeLedgerError, InputError, UnknownIdError, close_choices, nearest, shown
 from computeledger.progress import Progress, listening
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -54,7 +54,10 @@ def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) ->
     """Run a command line and end: one line and exit code 2 for bad input, no traceback."""
     try:
         with listening(Progress(_spoken(name) if sys.stderr.isatty() else None)):
-            code = group.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+            given = None if arguments is None else list(arguments)
+            code = group.main(args=given, prog_name=name, standalone_mode=False)
+    except click.NoSuchOption as error:
+        _fail(name, _unknown_option(error), 2)
     except click.ClickException as error:
         _fail(name, error.format_message().replace("\n", " "), 2)
     except click.exceptions.Abort:
@@ -76,14 +79,56 @@ def _spoken(name: str) -> Callable[[str], None]:
     return lambda what: click.echo(f"{name}: {what}", err=True)
 
 
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """Say what was meant, or where the options of the command are listed."""
+    if error.ctx is None:
+        return error.format_message()
+    options = (one for one in error.ctx.command.get_params(error.ctx) if isinstance(one, click.Option))
+    known = [spelt for one in options if not one.hidden for spelt in one.opts if spelt.startswith("--")]
+    is_close = close_choices(error.option_name, known)
+    rest = nearest(error.option_name, known) if is_close else f"`{error.ctx.command_path} --help` lists those it takes"
+    return f"unknown option {shown(error.option_name)}: {rest}"
+
+
 def _fail(name: str, message: str, code: int) -> None:
     message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
     click.echo(f"{name}: {message}", err=True)
     sys.exit(code)
 
 
+class SectionedOption(click.Option):
+    """An option that stands under a heading of its command's help."""
+
+    def __init__(self, *given: Any, section: str, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.section = section
+
+
+#: The section of what must be given, that of options without one, and sections that stand first and last.
+NEEDED, _REST = "Needed", "Options"
+_ORDER = {name: place for place, name in enumerate((NEEDED, "What", "How", "Load", "", "More", _REST))}
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has what must be given first, and then its options by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx)
+            if record is not None and isinstance(one, click.Option):
+                section = one.section if isinstance(one, SectionedOption) else ""
+                found.setdefault(section or _REST, []).append(record)
+        for title in sorted(found, key=lambda name: _ORDER.get(name, _ORDER[""])):
+            with formatter.section(title):
+                formatter.write_dl(found[title])
+
+
 class OnceGroup(click.Group):
     """A group whose commands refuse an option with two values where one is read: click takes the last in silence."""
+
+    command_class = SectionedCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -103,11 +148,12 @@ def _refuse_repeated(command: click.Command, context: click.Context, arguments: 
 
 
 class Commands(OnceGroup):
-    """A group whose commands are read when they are called: a table says where each lives, and what it does."""
+    """A group whose commands are read when they are called: a table by section says where each is and what it does."""
 
-    def __init__(self, *given: Any, homes: Mapping[str, tuple[str, str]], **options: Any) -> None:
+    def __init__(self, *given: Any, sections: Mapping[str, Mapping[str, tuple[str, str]]], **options: Any) -> None:
         super().__init__(*given, **options)
-        self.homes = homes
+        self.sections = sections
+        self.homes = {name: home for homes in sections.values() for name, home in homes.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's)
         """Names in the order of the alphabet."""
@@ -121,10 +167,12 @@ class Commands(OnceGroup):
         command: click.Command = getattr(import_module(module), name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's)
         """List the commands without reading them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.homes[name][1]) for name in self.list_commands(ctx)])
+        width = max(map(len, self.homes))
+        for title, homes in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), said) for name, (_, said) in homes.items()])
 
 
 def help_alone(context: click.Context) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options
+from computeledger.interfaces.options import SectionedCommand, answer_options
 from computeledger.questions.calibrate import CalibrateQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(CalibrateQuestion)
 @report_option
 @answer_options

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options
+from computeledger.interfaces.options import SectionedCommand, answer_options
 from computeledger.questions.contribute import ContributeQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("result", metavar="RESULT")
 @question_options(ContributeQuestion, leave_out=("result",))
 @report_option

@@ -10,6 +10,7 @@ from computeledger.interfaces.asking import asked_by, question_options, report_o
 from computeledger.interfaces.options import (
     CONTEXT,
     OnceGroup,
+    SectionedCommand,
     answer_options,
     help_alone,
     json_option,
@@ -104,7 +105,7 @@ def guide(query: tuple[str, ...], **options: Any) -> None:
     show_answer(answers.guide(" ".join(query)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(CostQuestion)
 @report_option
 @working_option

@@ -7,7 +7,14 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import CONTEXT, OnceGroup, answer_options, help_alone, working_option
+from computeledger.interfaces.options import (
+    CONTEXT,
+    OnceGroup,
+    SectionedCommand,
+    answer_options,
+    help_alone,
+    working_option,
+)
 from computeledger.questions.allocate import AllocateQuestion
 from computeledger.questions.invert import InvertQuestion
 from computeledger.questions.prices import (
@@ -23,7 +30,7 @@ from computeledger.questions.sheet import SheetQuestion
 from computeledger.questions.think import ThinkQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(AllocateQuestion)
 @click.option(
     "--laws", is_flag=True, help="List the laws: where each was read, what it was fitted on, whether it is on."
@@ -45,7 +52,7 @@ def allocate(laws: bool, **options: Any) -> None:
     show_answer(answer_allocate(asked_by(AllocateQuestion, options)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("sheet", metavar="[SHEET.toml]", required=False)
 @question_options(InvertQuestion, leave_out=("sheet",))
 @report_option
@@ -61,7 +68,7 @@ def invert(**options: Any) -> None:
     show_answer(answer_invert(asked_by(InvertQuestion, options)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(SheetQuestion)
 @report_option
 @answer_options
@@ -76,7 +83,7 @@ def sheet(**options: Any) -> None:
     show_answer(answer_sheet(asked_by(SheetQuestion, options)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("task", metavar="[TASK.toml]", required=False)
 @question_options(RouteQuestion, leave_out=("task",))
 @report_option
@@ -92,7 +99,7 @@ def route(**options: Any) -> None:
     show_answer(answer_route(asked_by(RouteQuestion, options)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(ThinkQuestion)
 @report_option
 @answer_options

@@ -8,11 +8,11 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options, print_json, working_option
+from computeledger.interfaces.options import SectionedCommand, answer_options, print_json, working_option
 from computeledger.questions.plan import PlanQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("plan", metavar="PLAN.toml", required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of plans for editors, and stop.")
 @question_options(PlanQuestion, leave_out=("plan",))

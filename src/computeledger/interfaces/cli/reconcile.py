@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options
+from computeledger.interfaces.options import SectionedCommand, answer_options
 from computeledger.questions.reconcile import ReconcileQuestion
 
 #: Megabytes of a file that takes long enough to say that it is being read.
 _LARGE_MB = 100
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("plan", metavar="PLAN.toml")
 @click.argument("actuals", metavar="ACTUALS...", nargs=-1, required=True)
 @question_options(ReconcileQuestion, leave_out=("plan", "actuals"))

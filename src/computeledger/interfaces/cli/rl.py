@@ -9,12 +9,12 @@ import click
 from computeledger.errors import InputError
 from computeledger.fields import fields_of
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer, show_launched
-from computeledger.interfaces.options import answer_options, working_option
+from computeledger.interfaces.options import SectionedCommand, answer_options, working_option
 from computeledger.questions.rl_returns import RLReturnsQuestion
 from computeledger.workloads.questions.rl import RLQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(RLQuestion)
 @question_options(RLReturnsQuestion)
 @report_option

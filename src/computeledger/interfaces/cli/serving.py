@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options, working_option
+from computeledger.interfaces.options import SectionedCommand, answer_options, working_option
 from computeledger.workloads.questions.serve import ServeQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(ServeQuestion)
 @click.option(
     "--from-file",

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import answer_options, whole_option
+from computeledger.interfaces.options import SectionedCommand, answer_options, whole_option
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.claims import ClaimsQuestion
 from computeledger.questions.validate import ValidateQuestion
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(ValidateQuestion)
 @report_option
 @answer_options
@@ -28,7 +28,7 @@ def validate(**options: Any) -> None:
     show_answer(answer_validate(asked_by(ValidateQuestion, options)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @question_options(AccuracyQuestion)
 @whole_option
 @report_option
@@ -44,7 +44,7 @@ def accuracy(**options: Any) -> None:
     show_answer(answer_accuracy(asked_by(AccuracyQuestion, options)), options)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @question_options(ClaimsQuestion, leave_out=("ids",))
 @whole_option

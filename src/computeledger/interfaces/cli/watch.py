@@ -8,7 +8,7 @@ import click
 
 from computeledger.errors import InputError
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import Count, answer_options
+from computeledger.interfaces.options import Count, SectionedCommand, answer_options
 from computeledger.progress import Progress, listening
 from computeledger.questions.watch import WatchQuestion
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.watch.answer import WatchAnswer
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("urls", metavar="URL...", nargs=-1)
 @question_options(WatchQuestion, leave_out=("urls",))
 @click.option("--once", "is_once", is_flag=True, help="Two scrapes, --every apart, and one answer.")

@@ -43,9 +43,10 @@ def view(answer: Answer, working: bool) -> View:
 def _policies(document: Mapping[str, Any], working: bool) -> View:
     best = document["best"]
     answer, without = route_words(document)
+    policy, _, said = answer.partition(": ")
     return View(
         title=f"Cheapest policy for a task, of {document['policies_compared']:,} compared",
-        headline=headline_words(*answer.split(": ", 1), best["interval"]["usd_per_completed_task"], "USD"),
+        headline=headline_words(policy, said, best["interval"]["usd_per_completed_task"], "USD"),
         context=" ".join(filter(None, (_sentence(text) for text in (without, document["remark"])))),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         facts=(("A task not completed", _failing(document)),),

@@ -34,7 +34,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Commands, homes=COMMANDS, context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=Commands, sections={"Commands": COMMANDS}, context_settings=CONTEXT, invoke_without_command=True)
 @click.version_option(package_name="computeledger", message="%(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
