@@ -23,7 +23,7 @@ from computeledger.actuals.readers.steps import Line, Timed, placed, training_en
 from computeledger.actuals.readers.tally import Hints, Tally, amount, known_devices
 from computeledger.actuals.run_ledger import Entry
 from computeledger.errors import InputError
-from computeledger.files import MOST_ROWS
+from computeledger.files import MOST_ROWS, open_user_file
 from computeledger.units import KILO
 
 #: Framing of W&B's files: LevelDB's log in blocks of this size, after a header of seven bytes.
@@ -141,7 +141,9 @@ def _time_between(records: list[tuple[dict[str, Any], float | None]]) -> None:
 def wandb_rows(path: Path, tally: Tally) -> Iterator[Kept]:
     """Rows of a ``.wandb`` file, as an offline or a synced run leaves it."""
     record = _needed("wandb.proto.wandb_internal_pb2", "W&B").Record
-    for number, message in enumerate(_wandb_messages(path.read_bytes(), tally), 1):
+    with open_user_file(path) as stream:
+        data = stream.read()
+    for number, message in enumerate(_wandb_messages(data, tally), 1):
         one = record()
         try:
             one.ParseFromString(message)
