@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -411,7 +412,7 @@ def test_a_price_of_nothing_is_remarked() -> None:
 def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     view = answer.view()
-    assert view.headline.startswith(("8 H100", "H200"))
+    assert re.match(r"(\d+ )?H[12]00", view.headline)
     assert "Without an answer" in [one.title for one in view.tables]
     for one in view.tables:
         out = Page()

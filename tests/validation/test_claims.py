@@ -290,7 +290,7 @@ def test_the_json_contract(computeledger: Any) -> None:
     done = computeledger("claims", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert list(document) == ["counts", "claims"]
+    assert list(document) == ["schema", "counts", "claims"]
     assert len(document["claims"]) == 174
     for claim in document["claims"]:
         assert set(claim) >= CONTRACT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from computeledger.facts.load import load_system
 from computeledger.interfaces.plots.compare import even_figure, intervals_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
 from computeledger.questions.answer import Answer
@@ -56,13 +57,20 @@ def _headline(known: Sequence[Mapping[str, Any]]) -> str:
         named, more = _named(first, others)
         costs = listed([_cost(one) for one in named])
         said = f"cannot be told apart by cost{more}, {costs} {_PER_REQUESTS}"
-        return headline_words(listed([one["name"] for one in named]), said, ends, "USD")
-    fleet = f" on {format_count(first['gpus'], 'GPU')}" if first["gpus"] else ""
+        return headline_words(listed([_who(one) for one in named]), said, ends, "USD")
     month = first["usd_per_month"]
     month_words = f"{words(month, 'USD')} a month, " if month is not None else ""
     rank = f"the cheapest of {format_count(len(known), 'offer')}" if len(known) > 1 else "the only offer that serves it"
     said = f"{month_words}{_cost(first)} {_PER_REQUESTS}"
-    return headline_words(f"{first['name']}{fleet}, {rank}", said, ends, "USD")
+    return headline_words(f"{_who(first)}, {rank}", said, ends, "USD")
+
+
+def _who(one: Mapping[str, Any]) -> str:
+    """An offer by its name and its GPUs; one without a name of its own is so many of its chip."""
+    if one["kind"] == "gpus" and one["name"] == one["system"]:
+        chip = load_system(one["system"]).accelerator.short_name
+        return f"{one['gpus']} {chip}" if one["gpus"] else chip
+    return f"{one['name']} on {format_count(one['gpus'], 'GPU')}" if one["gpus"] else str(one["name"])
 
 
 def _ends(one: Mapping[str, Any]) -> dict[str, float]:

@@ -100,7 +100,11 @@ def _view(answer: Answer) -> View:
         evidence=view.evidence or unmeasured("PlanAnswer"),
         tables=(*published, *view.tables),
         facts=(),  # below the plots, which are what a slider moves
-        notes=(*_dropped(dropped), *view.notes, *(f"{label}: {text}" for label, text in view.facts)),
+        notes=(
+            *_dropped(dropped),
+            *view.notes,
+            *(f"{label}: {text}" for label, text in view.facts if not text.startswith("the plan states")),
+        ),
         working=(),
     )
 
