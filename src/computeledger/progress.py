@@ -36,11 +36,12 @@ class Progress:
     2
     """
 
-    __slots__ = ("_said_s", "_since_s", "depth", "done", "is_stopped", "said_done", "say", "total", "what")
+    __slots__ = ("_said_s", "_since_s", "command", "depth", "done", "is_stopped", "said_done", "say", "total", "what")
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say
         self.done, self.total, self.what = 0, 0, ""
+        self.command = ""
         self.is_stopped = False
         self.depth = 0
         self.said_done: int | None = None  # what was last said of this loop
@@ -144,6 +145,21 @@ def stage(what: str) -> None:
         raise StoppedError
     if heard.depth == 0:
         heard.done, heard.total, heard.what = 0, 0, what
+
+
+def commanded(command: str) -> None:
+    """Say by which command the same may be asked, before the work on its answer begins.
+
+    Examples
+    --------
+    >>> with listening(Progress()) as heard:
+    ...     commanded("computeledger think")
+    >>> heard.command
+    'computeledger think'
+    """
+    heard = _heard.get()
+    if heard is not None:
+        heard.command = command
 
 
 def announce(what: str) -> None:

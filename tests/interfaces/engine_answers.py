@@ -7,7 +7,7 @@ import os
 import time
 
 from computeledger.interfaces.web.answers import Question, Reply
-from computeledger.progress import counted
+from computeledger.progress import commanded, counted
 
 
 def by_name(question: Question) -> Reply:
@@ -29,6 +29,7 @@ def _deaf(items: dict[str, str]) -> Reply:
 
 def _hearing(items: dict[str, str]) -> Reply:
     """Work in blocks."""
+    commanded("computeledger think")
     _say(items)
     for _ in counted(range(10**6), "blocks"):
         time.sleep(0.01)

@@ -175,7 +175,7 @@ def test_a_route_rings_the_chosen_policy_and_counts_what_a_failure_costs(
     for document in (free, dear):
         best, figure = document["best"], front_figure(document)
         ring = next(trace for trace in figure["data"] if trace["name"] == "chosen")
-        assert ring["x"] == pytest.approx([best["usd_per_task"]], rel=1e-3)
+        assert ring["x"] == pytest.approx([best["usd_per_completed_task"]], rel=1e-3)
         assert ring["y"] == pytest.approx([100 * best["success_fraction"]], rel=1e-3)
         assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(100 * document["least_success_fraction"])
         named = {html.unescape(note["text"]) for note in figure["layout"]["annotations"]}

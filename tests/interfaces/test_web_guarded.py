@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -26,7 +27,7 @@ from fastapi.testclient import TestClient
 from computeledger.errors import InputError
 from computeledger.files import read_user_text, without_user_files
 from computeledger.interfaces.web import serve
-from computeledger.interfaces.web.answers import Question, Reply
+from computeledger.interfaces.web.answers import Question, Reply, failed
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.engines import Budget, Engines
 from computeledger.interfaces.web.guard import Guard
@@ -152,6 +153,28 @@ def test_a_question_ends_with_its_time_and_the_next_is_answered(page: str, engin
     engines.budget = replace(engines.budget, time_s=60.0)  # on a busy machine a fresh process takes long to start
     after = _ask(engines, "plain")
     assert after is not None and after.status == 200
+
+
+def test_what_takes_long_says_by_which_command_it_may_be_asked(engines: Engines) -> None:
+    heard = Progress()
+    thread = threading.Thread(target=_ask, args=(engines, "hearing", heard))
+    thread.start()
+    while not heard.command:
+        assert thread.is_alive()
+        time.sleep(0.005)
+    heard.is_stopped = True
+    thread.join(30)
+    assert heard.command == "computeledger think"
+    assert json.loads(failed(503, "stopped", heard.command).body)["command"] == heard.command
+
+
+@pytest.mark.parametrize("engines", [{"time_s": 0.0}], indirect=True)
+def test_what_was_answered_ahead_is_there_at_once_and_without_a_budget(engines: Engines) -> None:
+    engines.work_ahead([Question("view", "plain", ())], engine_answers.by_name)
+    engines.ahead.wait()
+    ready, again, other = (_ask(engines, page) for page in ("plain", "plain", "deaf"))
+    assert ready is not None and ready.status == 200 and ready is again
+    assert other is not None and other.status == 503 and json.loads(other.body)["is_worth_another_try"]
 
 
 @pytest.mark.parametrize("engines", [{"memory_bytes": 2**27}], indirect=True)

@@ -110,7 +110,8 @@ def test_prices_draw_every_quantity_before_and_after_and_mark_what_they_do_not_i
     document, view = (client.get(f"/{kind}/prices", params=query).json() for kind in ("api", "view"))
     (told,) = [plot for plot in view["plots"] if plot["name"] == "told"]
     traces, labels = told["figure"]["data"], [note["text"] for note in told["figure"]["layout"]["annotations"]]
-    keys = [tile["key"] for tile in view["tiles"]]
+    keys = ["n_params_active", "n_params_total", "gross_margin_fraction", "decode_batch", "utilization_fraction",
+            "kv_bytes_per_token"]  # fmt: skip
     for place, (key, label) in enumerate(zip(keys, labels, strict=True)):
         for trace, held in zip(traces[2 * place :], (document["before_prices"][key], document[key]), strict=False):
             drawn = [end for low, width in zip(trace["base"], trace["x"], strict=True) for end in (low, low + width)]
@@ -122,6 +123,9 @@ def test_prices_draw_every_quantity_before_and_after_and_mark_what_they_do_not_i
         assert ("not identified" in label) is not known
         assert [one["marker"]["pattern"]["shape"] for one in traces[2 * place : 2 * place + 2]] == ["", "/"[known:]]
     assert [document["identified"][key] for key in keys] == [True, True, False, False, False, False]
+    assert [tile["key"] for tile in view["tiles"]] == keys[:2], "what prices do not identify is no tile"
+    (folded,) = [table for table in view["tables"] if table["title"] == "Not identified by prices"]
+    assert folded["is_detail"] and len(folded["rows"]) == 4
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,17 @@ def headline_words(subject: str, answer: str, value: Any = None, unit: str = "")
     return f"{subject}: {answer}{f' ({ends})' if ends else ''}"
 
 
+def either_way_words(width: float) -> str:
+    """How far off an answer may be, by how many times the high end of its interval is the low one.
+
+    Examples
+    --------
+    >>> either_way_words(16.0)
+    'a factor of about 4'
+    """
+    return f"a factor of about {math.sqrt(width):.2g}"
+
+
 def ends_words(value: Any, unit: str) -> str:
     """The 90 % interval of a document's quantity inside a sentence, empty where it is exact to the printed digits.
 

@@ -12,7 +12,7 @@ from computeledger.errors import InputError
 
 
 def pareto_policies(out: Outcome) -> NDArray[np.intp]:
-    """Policies that nothing beats in both cost and success, from cheap to good.
+    """Policies that nothing beats in both cost per completed task and success, from cheap to good.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def pareto_policies(out: Outcome) -> NDArray[np.intp]:
     >>> bool(np.all(np.diff(out.usd_per_task[front]) >= 0) and np.all(np.diff(out.success_fraction[front]) > 0))
     True
     """
-    order = np.lexsort((-out.success_fraction, out.usd_per_task))
+    order = np.lexsort((-out.success_fraction, out.usd_per_completed_task))
     best = np.maximum.accumulate(out.success_fraction[order])
     keep = np.concatenate([[True], out.success_fraction[order][1:] > best[:-1] + 1e-9])
     return np.asarray(order[keep])

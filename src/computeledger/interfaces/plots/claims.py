@@ -84,10 +84,14 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
     strips = {name: [pair for pair in known if pair[0]["verdict"] == name] for name in ("holds_if", "holds")}
     strips = {name: own for name, own in strips.items() if own}
     bottom = -len(rows) - _STRIP * len(strips)
-    data: list[Spec] = [{
-        "type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": palette.OTHER, "width": 1.5},
-        **_unbroken(len(rows), len(strips)),
-    }]  # fmt: skip
+    axis = parts.log_axis([1.0, *(end for _, ratio in known for end in ratio)], "{:g}×".format, 0.08)
+    data: list[Spec] = [
+        {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": color, "width": width},
+         "xaxis": side, **_unbroken(len(rows), len(strips), places)}
+        for places, color, width, side in (
+            (axis["tickvals"], parts.faint(palette.OTHER, 0.3), 1, "x2"), ([1.0], palette.OTHER, 1.5, "x"),
+        )
+    ]  # fmt: skip
     notes: list[Spec] = []
     for place, (one, ratio) in enumerate(rows):
         data += _row(one, ratio, -place + _MARK)
@@ -98,20 +102,23 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
         data.append(_dots(own, [top - 0.06 - 0.18 * (lane % _LANES) for lane in range(len(own))]))
     if rows:
         data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
-    axis = parts.log_axis([1.0, *(end for _, ratio in known for end in ratio)], "{:g}×".format, 0.08)
+    across = {**axis, "showgrid": False, "title": {"text": "recomputed over said →"}}
     layout = parts.layout(
-        round(_ROW_PX * -bottom) + 68, notes,
-        xaxis={**axis, "title": {"text": "recomputed over said →"}},
-        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 4, "b": 48},
+        round(_ROW_PX * -bottom) + 112, notes, xaxis=across,
+        xaxis2={**across, "overlaying": "x", "side": "top"},
+        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 48, "b": 48},
     )  # fmt: skip
     return {"data": data, "layout": layout}
 
 
-def _unbroken(n_rows: int, n_strips: int) -> Spec:
-    """The line of what was said, with a gap where the words of a row or of a strip stand."""
+def _unbroken(n_rows: int, n_strips: int, places: Sequence[float]) -> Spec:
+    """Upright lines at some places of the axis, with a gap where the words of a row or of a strip stand."""
     spans = [(-place - 0.15, -place - 0.52) for place in range(n_rows)]
     spans += [(top + 0.08, top - 1.0) for top in (-n_rows - _STRIP * place for place in range(n_strips))]
-    return {"x": [1, 1, None] * len(spans), "y": [end for start, stop in spans for end in (start, stop, None)]}
+    return {
+        "x": [end for x in places for end in (*rounded([x, x]), None) * len(spans)],
+        "y": [end for start, stop in spans for end in (start, stop, None)] * len(places),
+    }
 
 
 def _said(one: Claim, ratio: float) -> str:

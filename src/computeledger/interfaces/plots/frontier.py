@@ -55,7 +55,7 @@ def fits_figure(document: Mapping[str, Any]) -> Spec:
         {"type": "heatmap", "x": systems, "y": [_RUNS.get(one, one) for one in models],
          "z": [[min(one, 1.0) for one in row] for row in cells],
          "text": said, "texttemplate": "%{text}", "textfont": {"size": 12}, "zmin": 0, "zmax": 1, "xgap": 2, "ygap": 2,
-         "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} (percent of its memory)<extra></extra>"},
+         "showscale": False, "hovertemplate": "%{y} on %{x}: %{text} of its memory<extra></extra>"},
     ]  # fmt: skip
     layout = parts.layout(60 + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
                           yaxis={"fixedrange": True, "autorange": "reversed", "automargin": True})  # fmt: skip
@@ -67,7 +67,7 @@ def _share(one: float) -> str:
     """Percent in as few digits as a cell of a phone holds; from ten times on the multiple."""
     if one >= _MULTIPLE:
         return f"{one:.0f}×"
-    return "&lt;1" if one < 0.01 else f"{100 * one:.0f}"
+    return "&lt;1\u202f%" if one < 0.01 else f"{100 * one:.0f}\u202f%"
 
 
 def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Spec:

@@ -85,6 +85,8 @@ def contour_figure(document: Mapping[str, Any]) -> Spec:
     return {"data": data, "layout": spec}
 
 
+#: What the chart of policies has across, as headline and table do.
+_COST = "usd_per_completed_task"
 #: Width of a plot's axis, as a share, from which on a label stands left of its point.
 _LEFT_FROM = 0.6
 #: How near two labels may stand, as shares of the two axes.
@@ -92,25 +94,25 @@ _NEAR = (0.3, 0.08)
 
 
 def front_figure(document: Mapping[str, Any]) -> Spec:
-    """Policies by cost and success with their 90 % intervals, the chosen one in a ring, and the least success."""
+    """Policies by cost of a completed task and success, the chosen one in a ring, and the least success."""
     data: list[Spec] = []
     for name, chosen, color in (("the front", True, palette.PLAIN), ("others", False, palette.OTHER)):
-        rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r["usd_per_task"])
+        rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r[_COST])
         data.append({
             "type": "scatter", "mode": "lines+markers" if chosen else "markers", "name": name,
             "marker": {"color": color}, "line": {"color": color, "width": 1.5},
-            "x": rounded(r["usd_per_task"] for r in rows), "y": rounded(100 * r["success_fraction"] for r in rows),
+            "x": rounded(r[_COST] for r in rows), "y": rounded(100 * r["success_fraction"] for r in rows),
             "error_y": _whiskers(rows, color), "text": [parts.plain(policy_said(r["policy"])) for r in rows],
             "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
         })  # fmt: skip
     best, least = document["best"], document["least_success_fraction"]
     data.append({
-        "type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best["usd_per_task"]]),
+        "type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best[_COST]]),
         "y": rounded([100 * best["success_fraction"]]), "hoverinfo": "skip",
         "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
     })  # fmt: skip
     every = sorted(x for one in data for x in one["x"])
-    spec = _axes(400, "cost of a task, completed or not", "% of tasks completed")
+    spec = _axes(400, "cost of a completed task", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis(every, format_usd)
     named = [best, *(r for r in document["options"] if r["single"] or r["policy"] == _PERSON), *_ends(document)]
     spec["annotations"] = _labels(named, spec["xaxis"]["range"])
@@ -124,7 +126,7 @@ _PERSON = "the person alone"
 
 def _ends(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The cheapest and the surest of the front."""
-    front = sorted((row for row in document["options"] if row["on_front"]), key=lambda row: float(row["usd_per_task"]))
+    front = sorted((row for row in document["options"] if row["on_front"]), key=lambda row: float(row[_COST]))
     return [front[0], front[-1]]
 
 
@@ -144,14 +146,14 @@ def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[S
     notes: list[Spec] = []
     placed: list[tuple[float, float]] = []
     for row in rows:
-        across = (math.log10(row["usd_per_task"]) - reach[0]) / (reach[1] - reach[0])
+        across = (math.log10(row[_COST]) - reach[0]) / (reach[1] - reach[0])
         if any(abs(across - x) < _NEAR[0] and abs(row["success_fraction"] - y) < _NEAR[1] for x, y in placed):
             continue
         placed.append((across, row["success_fraction"]))
         is_left = across > _LEFT_FROM
         notes.append({
             "text": parts.plain(policy_said(row["policy"])), "showarrow": False, "font": {"size": 12},
-            "x": math.log10(row["usd_per_task"]), "y": round(100 * row["success_fraction"], 2),
+            "x": math.log10(row[_COST]), "y": round(100 * row["success_fraction"], 2),
             "yanchor": "bottom" if is_left else "top",
             "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 2 if is_left else -4,
         })  # fmt: skip
@@ -183,7 +185,7 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     }]  # fmt: skip
     spec = _axes(300, "what a task costs that is not completed", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis([start, end], format_usd, 0.0)
-    points = [{"policy": row["policy"], "usd_per_task": at, "success_fraction": row["success_fraction"]}
+    points = [{"policy": row["policy"], _COST: at, "success_fraction": row["success_fraction"]}
               for row, at in zip(rows, x, strict=False)]  # fmt: skip
     spec["annotations"] = _labels([points[0], points[-1], *points[1:-1]], spec["xaxis"]["range"])
     spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}

@@ -23,6 +23,8 @@ CHOSEN, OTHER = "#7B5BD6", "#7A838D"
 #: Quantities of one kind, and series without a meaning of their own: marks, dashes and a legend tell them apart.
 PLAIN = "#4477AA"
 SERIES = (PLAIN, "#CC6677", "#8F8F2B", "#AA4499")
+#: More of them, where a chart has many groups.
+GROUPS = (*SERIES, "#2E9385", "#8A6D3B", "#6B7F99", "#882255")
 #: Verdicts on a claim.
 VERDICTS: Mapping[str, str] = {
     "fails": BAD, "holds_if": CONDITIONAL, "holds": GOOD, "derived": "#6B7F99", "input": OTHER,

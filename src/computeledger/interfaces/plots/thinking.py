@@ -5,48 +5,82 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots import parts
-from computeledger.interfaces.plots.parts import NEUTRAL, SERIES, Spec, plain, rounded
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
 from computeledger.units import format_usd
+
+#: Models that get a colour and a mark of their own; the others share a neutral one.
+_MOST_MODELS = 6
 
 
 def ways_figure(
-    front: Sequence[tuple[str, Mapping[str, Any]]], beaten: Sequence[tuple[float, float]], asked: float
+    front: Sequence[tuple[str, Mapping[str, Any]]],
+    beaten: Sequence[tuple[str, float, float]],
+    asked: float,
+    answer: Mapping[str, Any] | None = None,
 ) -> Spec:
-    """Share of tasks solved over the cost of a task: ways that none beats by model, the others, and what is asked.
+    """Share of tasks solved over the cost of a task by model: large what none beats, in a ring the answer.
 
     Examples
     --------
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
-    >>> [one["name"] for one in ways_figure([("m, thinking", way)], [(0.2, 0.3)], 0.8)["data"]]
-    ['others', 'asked for', 'm']
+    >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
+    >>> [one["name"] for one in figure["data"] if one["showlegend"]]
+    ['asked for', 'm', 'n', 'the answer']
     """
-    every = [row["usd_per_task"] for _, row in front] + [usd for usd, _ in beaten]
+    every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
+    models = list(dict.fromkeys([*(row["model"] for _, row in front), *(model for model, *_ in beaten)]))
+    places = {model: min(place, _MOST_MODELS) for place, model in enumerate(models)}
     data: list[Spec] = [
-        {"type": "scatter", "mode": "markers", "name": "others", "hoverinfo": "skip",
-         "x": rounded(usd for usd, _ in beaten), "y": rounded(success for _, success in beaten),
-         "marker": {"color": parts.faint(NEUTRAL, 0.7), "size": 4}},
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
-         "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"}},
+         "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"},
+         "showlegend": True},
     ]  # fmt: skip
-    for place, model in enumerate(dict.fromkeys(row["model"] for _, row in front)):
-        own = [(name, row) for name, row in front if row["model"] == model]
-        shares = [row["success"] for _, row in own]
-        color = SERIES[place % len(SERIES)]
+    for place in sorted(set(places.values())):
+        own = [model for model in models if places[model] == place]
+        name = own[0].rpartition("/")[2] if place < _MOST_MODELS else f"{len(own)} others"
+        best = [one for one in front if one[1]["model"] in own]
+        rest = [(usd, success) for model, usd, success in beaten if model in own]
+        color = palette.GROUPS[place] if place < _MOST_MODELS else palette.OTHER
+        mark = {"color": color, "symbol": parts.MARKS[place]}
+        data += [_small(rest, plain(name), mark, not best)] if rest else []
+        data += [_large(best, plain(name), mark)] if best else []
+    if answer is not None:
         data.append({
-            "type": "scatter", "mode": "markers", "name": plain(model.rpartition("/")[2]),
-            "x": rounded(row["usd_per_task"] for _, row in own), "y": rounded(one["p50"] for one in shares),
-            "marker": {"color": color, "size": 9, "symbol": parts.MARKS[place % len(parts.MARKS)]},
-            "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": color,
-                        "array": rounded(one["p95"] - one["p50"] for one in shares),
-                        "arrayminus": rounded(one["p50"] - one["p05"] for one in shares)},
-            "text": [plain(name) for name, _ in own],
-            "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
+            "type": "scatter", "mode": "markers", "name": "the answer", "hoverinfo": "skip", "showlegend": True,
+            "x": rounded([answer["usd_per_task"]]), "y": rounded([answer["success"]["p50"]]),
+            "marker": {"size": 17, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         })  # fmt: skip
     layout = parts.layout(
-        420, [parts.corner("share solved ↑")], showlegend=True, legend={**parts.LEGEND, "traceorder": "normal"},
+        420, [parts.corner("share solved ↑")], showlegend=True,
+        legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant"},
         xaxis=parts.log_axis(every, format_usd) | {"title": {"text": "USD a task →"}},
         yaxis={"tickformat": ".0%", "range": [0, 1.12], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "fixedrange": True},
         margin={"l": 4, "r": 12, "t": 60, "b": 48},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _small(ways: Sequence[tuple[float, float]], name: str, mark: Mapping[str, Any], is_named: bool) -> Spec:
+    """Ways that another one beats."""
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "showlegend": is_named,
+        "x": rounded(usd for usd, _ in ways), "y": rounded(success for _, success in ways),
+        "marker": {**mark, "color": parts.faint(mark["color"], 0.8), "size": 6},
+        "hovertemplate": f"{name}<br>%{{y:.0%}} for $%{{x:.3~g}} a task<extra></extra>",
+    }  # fmt: skip
+
+
+def _large(ways: Sequence[tuple[str, Mapping[str, Any]]], name: str, mark: Mapping[str, Any]) -> Spec:
+    """Ways that none beats, with their intervals."""
+    shares = [row["success"] for _, row in ways]
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "showlegend": True,
+        "x": rounded(row["usd_per_task"] for _, row in ways), "y": rounded(one["p50"] for one in shares),
+        "marker": {**mark, "size": 10},
+        "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": mark["color"],
+                    "array": rounded(one["p95"] - one["p50"] for one in shares),
+                    "arrayminus": rounded(one["p50"] - one["p05"] for one in shares)},
+        "text": [plain(name) for name, _ in ways],
+        "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
+    }  # fmt: skip

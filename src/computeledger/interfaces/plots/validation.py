@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from computeledger.validation.suspects import COLUMN
 
 #: Groups of a plot that get a colour and a mark of their own; the smaller ones share a neutral one.
 MOST_GROUPS = 8
-COLORS = (*palette.SERIES, "#2E9385", "#8A6D3B", "#6B7F99", "#882255")
+COLORS = palette.GROUPS
 #: Height of a scatter plot in pixels.
 PLOT_HEIGHT = 520
 #: Letters of a name beside a row.
@@ -62,7 +63,7 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     low, high = axis["range"]
     band, line = _diagonal(low, high, factors)
     data = [band]
-    for place, (name, members) in enumerate(groups.items()):
+    for name, (place, members) in groups.items():
         points = _points(comparison, members, unit, (name, place, len(found)))
         data.append({key: part for key, part in points.items() if key != "error_y" or not is_typical})
     data.append(line)
@@ -78,16 +79,21 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     return {"data": data, "layout": layout}
 
 
-def _groups(comparison: Comparison, found: Sequence[Deviation], column: str) -> dict[str, list[Deviation]]:
-    """Points by value, the most frequent values first; rare values together."""
+def _groups(comparison: Comparison, found: Sequence[Deviation], column: str) -> dict[str, tuple[int, list[Deviation]]]:
+    """Points by value, each with its place among all of the comparison, so that no chart colours it otherwise.
+
+    The most frequent values have a place, in the order of their names; rare ones share the last.
+    """
+    counts = Counter(row.get(column) or "not stated" for row in comparison.rows)
+    ordered = sorted(counts, key=lambda value: (-counts[value], value))
+    kept = sorted(ordered if len(ordered) <= MOST_GROUPS else ordered[: MOST_GROUPS - 1])
     by_value: dict[str, list[Deviation]] = {}
     for one in found:
         by_value.setdefault(comparison.rows[one.index].get(column) or "not stated", []).append(one)
-    ordered = sorted(by_value, key=lambda value: (-len(by_value[value]), value))
-    kept = ordered if len(ordered) <= MOST_GROUPS else ordered[: MOST_GROUPS - 1]
-    out = {value: by_value[value] for value in kept}
-    if rest := [one for value in ordered[len(kept) :] for one in by_value[value]]:
-        out[f"{len(ordered) - len(kept)} others"] = rest
+    out = {value: (place, by_value[value]) for place, value in enumerate(kept) if value in by_value}
+    rare = sorted(by_value.keys() - out.keys())
+    if rare:
+        out[f"{len(rare)} others"] = MOST_GROUPS - 1, [one for value in rare for one in by_value[value]]
     return out
 
 

@@ -13,7 +13,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
-from computeledger.questions.wording import accuracy_slice, headline_words, percent
+from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, percent
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
@@ -60,6 +60,8 @@ _TITLES = {"rl": "RL", "local": "local engines"}
 _SAID = {"rl": "RL", "local": "Local engines"}
 #: A narrower interval than this is none: the quantity is counted, not predicted.
 _EXACT = 1.005
+#: One whose ends are further apart is told as a factor: a percentage would say little.
+_WIDE = 4.0
 _WHOSE = {
     "usual": "other people's deployments",
     "recipe": "the public recipes' deployments",
@@ -99,7 +101,9 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
 
 
 def _all(document: Document, quantities: list[str]) -> Table:
-    rows = [[quantity_words(name), *_cells(document[name])] for name in quantities]
+    rows: list[list[str | Cell]] = [
+        [quantity_words(name), *_cells(document[name])[:-1], _width(document[name])] for name in quantities
+    ]
     return Table("All", ("of", *_ERRORS), rows, is_sortable=True)
 
 
@@ -140,24 +144,27 @@ def _told(quantities: list[str]) -> list[str]:
 
 
 def _headline(workload: str, document: Document, quantities: list[str]) -> str:
-    """Median errors, and what the first interval holds."""
-    names = _told(quantities)
-    errors = [f"{percent(document[name]['median_abs_error'])} for the {quantity_words(name)}" for name in names]
-    held, _ = _interval(document[names[0]])
-    inside = f"; the 90\u00a0% interval holds {held} of measurements" if held != "exact" else ""
-    subject = f"{_SAID.get(workload, workload.capitalize())}, {format_count(document['n'], 'measurement')}"
-    subject = f"{subject} left out of the fit"
-    return headline_words(subject, f"median error {' and '.join(errors)}{inside}")
+    """How far off answers usually are: in percent, or as a factor where intervals are wide."""
+    said = [f"{quantity_words(name)} {_usually(document[name])}" for name in _told(quantities)]
+    return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
+
+
+def _usually(one: Document) -> str:
+    width = one["width_90"]
+    if width is not None and width > _WIDE:
+        return f"only to {either_way_words(width)}"
+    return f"usually within {percent(one['median_abs_error'])} (nine in ten within {percent(one['p90_abs_error'])})"
 
 
 def _context(document: Document, quantities: list[str], left: str) -> str:
-    """What nine of ten are off by at most, and how wide the intervals are."""
-    said = []
+    """Of how many figures that is told, median errors, and what intervals hold."""
+    said = [f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."]
     for name in _told(quantities):
-        most, (_, width) = percent(document[name]["p90_abs_error"]), _interval(document[name])
-        wide = f", its interval's ends are a factor of {width} apart" if width else ""
-        said.append(f"In nine of ten the {quantity_words(name)} is off by {most} or less{wide}.")
-    return f"{' '.join(said)} {left[:1].upper()}{left[1:]}."
+        held, width = _interval(document[name])
+        wide = f"; its 90\u00a0% interval, {width}-fold wide, holds {held}" if width else ""
+        error = percent(document[name]["median_abs_error"])
+        said.append(f"The median error of the {quantity_words(name)} is {error}{wide}.")
+    return " ".join(said)
 
 
 def _tile(document: Document, name: str) -> Tile:
@@ -268,6 +275,13 @@ def _interval(one: Document) -> tuple[str, str]:
     """Coverage and width; what is counted has no interval."""
     has_one = one["width_90"] is not None and one["width_90"] > _EXACT
     return (percent(one["coverage_90"]), width_words(one["width_90"])) if has_one else ("exact", "")
+
+
+def _width(one: Document) -> Cell:
+    """How wide the interval is, and where it is wide as what factor that is either way."""
+    width = one["width_90"]
+    is_wide = width is not None and width > _WIDE
+    return Cell(_interval(one)[1], below=either_way_words(width) if is_wide else "")
 
 
 def _quantities(document: Document) -> dict[str, Document]:

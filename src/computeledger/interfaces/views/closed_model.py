@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from computeledger.frontier.closed_models import CONFLICT
 from computeledger.interfaces.plots.clues import pulls_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.interfaces.views.evidence import price_evidence
@@ -38,7 +39,9 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     against = found["conflicts"]
     weakest = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
     least = f"{weakest['clue']} agrees least, at {percent(weakest['agreement_probability'])}"
-    said = f"In conflict with the others: {', '.join(against)}." if against else f"No clue is in conflict; {least}."
+    if weakest["agreement_probability"] < CONFLICT:
+        least += ", but with all clues it is no likelier to be wrong than before, and only both make a conflict"
+    said = f"In conflict with the others: {', '.join(against)}." if against else f"No clue is in conflict: {least}."
     size = f"about {figure_words(active, 'params')} active parameters"
     caption = (
         "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "
@@ -75,7 +78,8 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 def _clues(found: Mapping[str, Any]) -> Table:
     note = (
         "active parameters from the clue alone and from all others; by how much it moves the median; how likely a clue "
-        "at least as far off is, given the others (below 5 % a conflict, of a clue that is likelier wrong than before)"
+        f"at least as far off is, given the others. A conflict is a clue for which that is below {percent(CONFLICT)} "
+        "and which with all clues is likelier to be wrong than before (or cannot be wrong)"
     )
     return Table("What each clue does", _COLUMNS, [_row(one) for one in found["clues"]], "clues", note)
 

@@ -109,7 +109,9 @@ _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
     "largest one, from revisions of the data."
 )
-_FITS = "8-bit weights over the memory of a scale-up domain, in percent, or a multiple; from 100 on they do not fit."
+_FITS = (
+    "8-bit weights over the memory of a scale-up domain, in percent or as a multiple; from 100 % on they do not fit."
+)
 
 
 def _forecast(document: Document) -> View:
@@ -553,17 +555,23 @@ def step_months(row: Document) -> tuple[str, str]:
 
 
 def _system_headline(document: Document) -> str:
-    """What the system trains in the months asked about."""
+    """What the system trains in the months asked about, and how long the modelled run takes for that."""
     trains = document["trains"]
     flop, given = trains["dense"]["flop"], format_percent(trains["utilization_fraction"])
-    said = f"trains {figure_words(flop, 'FLOP')} in {trains['months']:.3g} months at {given} of the bf16 peak"
-    return headline_words(document["spec"], said, flop, "FLOP")
+    ends = ends_words(flop, "FLOP")
+    said = f"trains {figure_words(flop, 'FLOP')}{f' ({ends})' if ends else ''} in {trains['months']:.3g} months"
+    said = f"{said} if it runs at {given} of the bf16 peak"
+    row = _critical_row(trains["dense"])
+    if not row["problem"]:
+        stops = step_months(row)[1]
+        run = f"takes {stops} months, failures included" if stops[0].isdigit() else f"{stops}, for its failures"
+        said = f"{said}; as modelled, the run {run}"
+    return headline_words(document["spec"], said)
 
 
 def system_sentence(document: Document) -> str:
     """What the system trains, with the utilisation and the months that the operation model gives."""
-    trains = document["trains"]
-    run, given = trains["dense"], format_percent(trains["utilization_fraction"])
+    run = document["trains"]["dense"]
     size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
     asked = f"That is a dense model of {size} parameters on {tokens}"
     row = _critical_row(run)
@@ -572,9 +580,8 @@ def system_sentence(document: Document) -> str:
     busy, stops = step_months(row)
     stopped = f"{stops} with them" if stops[0].isdigit() else f"with them it {stops}"
     return (
-        f"{asked}. {given} of the peak is what was asked; the operation model reaches an MFU of "
-        f"{format_percent(row['mfu_fraction'])} at the critical batch, so that the run takes {busy} months without "
-        f"failures and {stopped}"
+        f"{asked}. The operation model reaches an MFU of {format_percent(row['mfu_fraction'])} at the critical batch: "
+        f"the run takes {busy} months without failures and {stopped}"
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.prices import Told, before_after_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table, with_interval
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
-from computeledger.questions.answer import Answer
-from computeledger.questions.wording import figure_words, headline_words, interval_words, words
+from computeledger.questions.answers.prices.invert import InvertAnswer
+from computeledger.questions.wording import ends_words, figure_words, headline_words, interval_words, words
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -23,15 +24,20 @@ _NAMES = {
     "utilization_fraction": ("Utilisation", "fraction"),
     "kv_bytes_per_token": ("KV cache per token", "B"),
 }
-#: Ways of serving that are drawn; of questions, all answers stand in the table.
-_LIKELIEST = 6
+_MAIN = "n_params_active"
+#: Ways of serving that are drawn; of questions, all answers stand in the table. None of them stands out where the first
+#: has less than so many times the weight of the last.
+_LIKELIEST, _STANDS_OUT = 6, 2.0
 _WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
 
 
-def view(answer: Answer, working: bool) -> View:
+def view(answer: InvertAnswer, working: bool) -> View:
     """Sizes, hypotheses and what stays unknown."""
     document = answer.to_dict(working=working)
     active, sheet = document["n_params_active"], document["sheet"]
+    ends = ends_words(active, "params")
+    is_usual = answer.clues.premium_ratio == 1 and not answer.clues.premium_spread
+    margin = ", if sold at the open market's margin" if is_usual else ""
     unknown = sum(not one for one in document["identified"].values())
     prices = ", ".join(f"{kind.replace('_', ' ')} {words(price, 'USD')}" for kind, price in document["prices"].items())
     return View(
@@ -41,22 +47,31 @@ def view(answer: Answer, working: bool) -> View:
             f"A model sold at {prices} per million tokens"
             if sheet["origin"] == "given"
             else f"{sheet['name']}, sold at {prices}",
-            f"about {figure_words(active, 'params')} active parameters",
-            active,
-            "params",
+            f"about {figure_words(active, 'params')} active parameters{f' ({ends})' if ends else ''}{margin}",
         ),
         context=f"{unknown} of {len(document['identified'])} quantities are not identified by prices.",
-        tiles=tuple(_tile(document, key) for key in _NAMES),
+        tiles=tuple(_tile(document, key) for key in _NAMES if _is_tile(document, key)),
         plots=_plots(document),
-        tables=(_clues(document), _weights(document), _margins(document), *_rejected(document)),
+        tables=(
+            *_not_identified(document),
+            _clues(document),
+            _weights(document),
+            _margins(document),
+            *_rejected(document),
+        ),
         facts=tuple(_facts(document["readings"])),
         notes=tuple(document["not_identified"]),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
         overline="invert",
-        main="n_params_active",
+        main=_MAIN,
         evidence=price_evidence(document),
     )
+
+
+def _is_tile(document: Mapping[str, Any], key: str) -> bool:
+    """Whether a quantity stands on top: the size that was asked for, and what else prices identify."""
+    return bool(document["identified"][key]) or key == _MAIN
 
 
 def _tile(document: Mapping[str, Any], key: str) -> Tile:
@@ -64,6 +79,14 @@ def _tile(document: Mapping[str, Any], key: str) -> Tile:
     known = "" if document["identified"][key] else " (not identified)"
     value = document[key]
     return with_interval(Tile(label + known, "", key=key), value, unit)
+
+
+def _not_identified(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Quantities whose intervals prices do not narrow."""
+    rows = [(label, document[key], unit) for key, (label, unit) in _NAMES.items() if not document["identified"][key]]
+    note = "prices alone do not tell them: their intervals rest on what is assumed and on physics"
+    made = quantity_table("Not identified by prices", rows)
+    return (replace(made, note=note, is_detail=True),) if rows else ()
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
@@ -80,10 +103,17 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         Plot("told", "What the prices told", "Thin: 90 %, thick: half of all. Before: open models, and every way of "
              "serving them that fits. Hatched: prices do not identify it, and its interval rests on what is assumed.",
              before_after_figure(rows), "bits"),
-        Plot("hypotheses", "Likeliest ways of serving", f"{shown}, by chip, precision and speed target: "
-             f"{'; '.join(speeds)}.",
+        Plot("hypotheses", "Likeliest ways of serving", f"{_alike(weights)}{shown}, by chip, precision and speed "
+             f"target: {'; '.join(speeds)}.",
              bars_figure(weights, "fraction", palette.PLAIN, most=_LIKELIEST), "hypotheses"),
     )  # fmt: skip
+
+
+def _alike(weights: Mapping[str, float]) -> str:
+    """That none of the ways of serving which are drawn stands out, where that is so."""
+    drawn = sorted(weights.values(), reverse=True)[:_LIKELIEST]
+    is_alike = len(drawn) == _LIKELIEST and drawn[0] < _STANDS_OUT * drawn[-1]
+    return "Nothing stands out: the likeliest has less than twice the weight of the sixth. " if is_alike else ""
 
 
 def _clues(document: Mapping[str, Any]) -> Table:

@@ -66,7 +66,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     return (
         Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none, the "
              f"ring is the answer. The dotted line is the success asked for, {document['least_success_is']}.",
-             front_figure(document), "usd_per_task"),
+             front_figure(document), "usd_per_completed_task"),
         Plot("failure", "The cheapest policy by the cost of a failure", "Which policy costs least per completed task "
              f"without a floor of success, as a task that is not completed costs more{is_given}.",
              failure_figure(document), "usd_per_completed_task"),

@@ -92,9 +92,14 @@ def _published(document: Mapping[str, Any]) -> tuple[str, ...]:
 def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     """Success against cost."""
     front = set(answer.front)
-    beaten = [(one.usd_per_task, one.way.success) for one in answer.options if one not in front]
-    figure = ways_figure([(_way(row), row) for row in document["front"]], beaten, document["success_fraction"])
-    caption = "Each mark is a model with a limit of thinking and a number of samples; bars are 90 % intervals."
+    beaten = [(one.model, one.usd_per_task, one.way.success) for one in answer.options if one not in front]
+    figure = ways_figure(
+        [(_way(row), row) for row in document["front"]], beaten, document["success_fraction"], document["cheapest"]
+    )
+    caption = (
+        "Each mark is a model with a limit of thinking and a number of samples: large, with its 90 % interval, where "
+        "no other solves more for less. The ring is the answer."
+    )
     return Plot("ways", "Success against the cost of a task", caption, figure, "front", is_wide=True)
 
 
@@ -130,7 +135,7 @@ def _spread(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
-    """Model, limit, answers and success of a row."""
+    """Model, cost, limit, answers and success of a row: what decides stands first."""
     name, samples = row["model"].rpartition("/")[2], row["samples"]
     limit = "freely" if row["budget_tokens"] is None else format_si(row["budget_tokens"], digits=2)
     answers = {
@@ -143,33 +148,39 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     if row["selector"] is not None:
         name = f"{name}, {row['selector'].rpartition('/')[2]}"
     solved = Cell(percent(row["success"]), below=interval_words(row["success"], "fraction"))
-    return [name, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
+    cost = words(row["usd_per_task"], "USD")
+    return [name, cost, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
 
 
 def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells: list[list[str | Cell]] = [
-        [*_cells(row), words(row["usd_per_task"], "USD"), words(row["seconds"], "s"),
+        [*_cells(row), words(row["seconds"], "s"),
          words(row["where_fastest"]["seconds"], "s"), words(row["where_fastest"]["usd_per_task"], "USD")]
         for row in rows
     ]  # fmt: skip
-    columns = ("", "thinks", "answers", "solved #", "a task #", "takes #", "fastest #", "fastest costs #")
+    columns = ("", "a task #", "thinks", "answers", "solved #", "takes #", "fastest #", "fastest costs #")
     note = "fastest: least time per token; answers side by side share one batch, paid until the longest one ends"
     return Table("The cheapest of each model", columns, cells, "usd_per_task", note, drops=("fastest costs",))
 
 
 def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells: list[list[str | Cell]] = [
-        [row["selector"].rpartition("/")[2], f"{row['samples']}", *_cells(row)[3:], *_costs(row)] for row in rows
+        [row["selector"].rpartition("/")[2], _cells(row)[1], f"{row['samples']}", _cells(row)[4], *_effort(row)]
+        for row in rows
     ]
-    columns = ("selects", "proposals #", "solved #", "tokens #", "a task #", "takes #")
+    columns = ("selects", "a task #", "proposals #", "solved #", "tokens #", "takes #")
     return Table(f"{rows[0]['model'].rpartition('/')[2]} proposes", columns, cells, "usd_per_task")
 
 
-def _costs(row: Mapping[str, Any]) -> list[str]:
-    return [format_si(row["tokens_per_task"]), words(row["usd_per_task"], "USD"), words(row["seconds"], "s")]
+def _effort(row: Mapping[str, Any]) -> list[str]:
+    return [format_si(row["tokens_per_task"]), words(row["seconds"], "s")]
 
 
 def _front(rows: Sequence[Mapping[str, Any]]) -> Table:
-    cells: list[list[str | Cell]] = [[*_cells(row), *_costs(row)] for row in rows]
-    columns = ("", "thinks", "answers", "solved #", "tokens #", "a task #", "takes #")
-    return Table("Cheapest ways to each success", columns, cells, "usd_per_task")
+    cells: list[list[str | Cell]] = [[*_cells(row), *_effort(row)] for row in rows]
+    columns = ("", "a task #", "thinks", "answers", "solved #", "tokens #", "takes #")
+    note = (
+        "a vote takes as long as its longest answer: once that one runs into the limit of thinking, more answers take "
+        "no longer"
+    )
+    return Table("Cheapest ways to each success", columns, cells, "usd_per_task", note)

@@ -57,10 +57,21 @@ def refused(status: int, message: str, control: str = "") -> Reply:
 
     Examples
     --------
-    >>> refused(503, "busy").body
-    b'{"control":"","message":"busy"}'
+    >>> refused(422, "a number is expected", "batch").body
+    b'{"control":"batch","message":"a number is expected"}'
     """
     return Reply(status, _json({"control": control, "message": message}))
+
+
+def failed(status: int, message: str, command: str = "") -> Reply:
+    """Say in one line why there is no answer to what may be asked again, or by a command, where one is known.
+
+    Examples
+    --------
+    >>> failed(503, "busy", "computeledger think").body
+    b'{"command":"computeledger think","control":"","is_worth_another_try":true,"message":"busy"}'
+    """
+    return Reply(status, _json({"command": command, "control": "", "is_worth_another_try": True, "message": message}))
 
 
 def answered(question: Question) -> Reply:

@@ -14,6 +14,7 @@ from computeledger.errors import InputError
 from computeledger.fields import SWITCH, TEXTS, Field, Given, Record, fields_of, question_from, read_value
 from computeledger.interfaces.options import CONTEXT
 from computeledger.interfaces.web.spec import Answer, Control, Values
+from computeledger.progress import commanded
 from computeledger.questions.answer import Answer as CommandAnswer
 from computeledger.units import KILO
 
@@ -140,7 +141,7 @@ def ask_question(
     given: dict[str, Given] = {
         key: _several(text) if key in spelt and spelt[key].dimension == TEXTS else text for key, text in named.items()
     }
-    found = answer(question_from(question, given, lambda one: one.option))
+    asked = question_from(question, given, lambda one: one.option)
     changed = {
         key: text
         for key, text in named.items()
@@ -151,7 +152,10 @@ def ask_question(
         for key, text in changed.items()
         for part in ([text] if key == argument else spelt_options(spelt[key], text))
     ]
-    return Answer(found.to_dict(working=working), shlex.join(["computeledger", *name.split(), *options]), found)
+    command = shlex.join(["computeledger", *name.split(), *options])
+    commanded(command)
+    found = answer(asked)
+    return Answer(found.to_dict(working=working), command, found)
 
 
 def boxes_of_question(question: Record) -> dict[str, str]:

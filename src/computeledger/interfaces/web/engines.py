@@ -15,15 +15,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import NamedTuple
 
-from computeledger.interfaces.web.answers import Question, Reply, answered, refused
+from computeledger.interfaces.web.ahead import Ahead, Answer, Context
+from computeledger.interfaces.web.answers import Question, Reply, answered, failed
 from computeledger.progress import Progress, StoppedError, listening
 from computeledger.simulation.serving.clock import compile_ahead
 from computeledger.units import KIB, MIB
@@ -33,8 +33,6 @@ _LOOK_S = 0.02
 #: How often a process says how far it is [s].
 _SAY_S = 0.1
 _BUSY, _FAILED = 503, 500
-Answer = Callable[[Question], Reply]
-Context = ForkServerContext | SpawnContext
 
 
 class _Said(NamedTuple):
@@ -43,6 +41,7 @@ class _Said(NamedTuple):
     done: int
     total: int
     what: str
+    command: str
 
 
 Send = Callable[[int, Reply | _Said | None], None]
@@ -99,23 +98,24 @@ class _Engine:
                 if self._pipe.poll(_LOOK_S):
                     number, found = self._pipe.recv()
                     if number == self._asked and not isinstance(found, _Said):
-                        return found if found is not None or heard.is_stopped else self._too_long()
+                        return found if found is not None or heard.is_stopped else self._too_long(heard.command)
                     if number == self._asked:
-                        heard.done, heard.total, heard.what = found.done, found.total, found.what
+                        heard.done, heard.total, heard.what, heard.command = found
                 elif told_s is not None and time.monotonic() > told_s + self._budget.grace_s:
                     self._end()
-                    return None if heard.is_stopped else self._too_long()
+                    return None if heard.is_stopped else self._too_long(heard.command)
         except (EOFError, OSError):  # the process has died, or the server is ending
             self._end()
-            return None if heard.is_stopped else self._died()
+            return None if heard.is_stopped else self._died(heard.command)
 
-    def _too_long(self) -> Reply:
+    def _too_long(self, command: str) -> Reply:
         most = f"{self._budget.time_s:g} s"
-        return refused(_BUSY, f"stopped: a question may take {most} here; narrow it, or ask the command")
+        return failed(_BUSY, f"stopped: a question may take {most} here; narrow it, or ask the command", command)
 
-    def _died(self) -> Reply:
+    def _died(self, command: str) -> Reply:
         most = f"{self._budget.memory_bytes / MIB:.0f} MiB"
-        return refused(_FAILED, f"no answer: it needs more than the {most} that a question may take here, or failed")
+        said = f"no answer: it needs more than the {most} that a question may take here, or failed"
+        return failed(_FAILED, said, command)
 
 
 class Engines:
@@ -132,14 +132,21 @@ class Engines:
         self._idle = list(self._all)
         self.waiting = 0
         self._closed = False
+        self.ahead: Ahead | None = None
+
+    def work_ahead(self, questions: Sequence[Question], answer: Answer = answered) -> None:
+        """Have questions answered before anybody asks, behind everything else and without a budget."""
+        self.ahead = Ahead(_copies_of_a_loaded_process(), questions, answer)
 
     def ask(self, question: Question, heard: Progress) -> Reply | None:
         """Have a question answered; called in a thread of its visitor's."""
+        if self.ahead is not None and (known := self.ahead.replies.get(question)) is not None:
+            return known
         deadline_s = time.monotonic() + self.budget.time_s
         engine = self._taken(question.page, heard, deadline_s)
         if engine is None:
             at_once = f"{self.budget.engines} are answered at once and {self.budget.waiting} may wait"
-            return None if heard.is_stopped else refused(_BUSY, f"too many questions: {at_once}; ask again in a moment")
+            return None if heard.is_stopped else failed(_BUSY, f"too many questions: {at_once}; ask again in a moment")
         try:
             return engine.ask(question, heard, deadline_s)
         finally:
@@ -151,6 +158,8 @@ class Engines:
             self._closed = True
             for engine in self._all:
                 engine.kill()
+            if self.ahead is not None:
+                self.ahead.stop()
             self._changed.notify_all()
 
     def _taken(self, page: str, heard: Progress, deadline_s: float) -> _Engine | None:
@@ -238,7 +247,7 @@ def _work(pipe: Connection, answer: Answer, memory_bytes: int) -> None:
 
 def _listen(pipe: Connection, asked: queue.SimpleQueue[tuple[int, Question, Progress]], send: Send) -> None:
     """Hear questions and that their visitors have gone, and say how far the work is."""
-    number, heard, said = 0, Progress(), _Said(0, 0, "")
+    number, heard, said = 0, Progress(), _Said(0, 0, "", "")
     heard.is_stopped = True
     try:
         while True:
@@ -249,7 +258,7 @@ def _listen(pipe: Connection, asked: queue.SimpleQueue[tuple[int, Question, Prog
                 else:
                     heard = Progress()
                     asked.put((number, question, heard))
-            now = _Said(heard.done, heard.total, heard.what)
+            now = _Said(heard.done, heard.total, heard.what, heard.command)
             if not heard.is_stopped and now != said:
                 send(number, now)
                 said = now

@@ -107,6 +107,8 @@ class Answer:
 class Page:
     """A page of the app; ``section`` is the part of the menu that it stands in.
 
+    One that ``is_slow`` takes long to answer its defaults: the server does so before anybody asks.
+
     The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
 
     ``read`` takes a text that is pasted, and the system that its box names, to values of boxes and what is said of it.
@@ -127,6 +129,7 @@ class Page:
     slot_examples: tuple[str, ...] = ()
     section: str = ""
     search: str = ""
+    is_slow: bool = False
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.

@@ -288,13 +288,13 @@ function complain(error) {
   computing("");
   answered = null;
   isSettling = false;
-  if (latest === null && startOver(error)) return;
+  if (latest === null && !error.is_worth_another_try && startOver(error)) return;
   buttons();
   const field = error.control ? box(error.control) : null;
   const place = field ? byId(`e-${error.control}`) : byId("e-");
   const label = field ? controls.get(error.control).label : "";
   const message = plain(error, label);
-  place.textContent = message;
+  place.replaceChildren(message, ...(error.is_worth_another_try ? otherWays(error.command) : []));
   place.hidden = false;
   if (field) {
     field.setAttribute("aria-invalid", "true");
@@ -304,6 +304,14 @@ function complain(error) {
   }
   shownCount += 1;
   root.dataset.shown = String(shownCount);
+}
+
+// what a reader may do where there was no answer: ask again, or ask the command
+function otherWays(command) {
+  const anew = element("button", { type: "button", id: "try-again", onclick: () => { byId("answer").focus({ preventScroll: true }); ask(true); } }, "Try again");
+  if (!command) return [element("span", { class: "row" }, anew)];
+  const taken = element("button", { type: "button", class: "quiet", onclick: () => copy(command, "command", taken) }, "Copy the command");
+  return [element("code", {}, command), element("span", { class: "row" }, anew, taken)];
 }
 
 const plain = (error, label) => error.message.replace(`--${error.control} `, "").replace(label && `${label} `, "");

@@ -6,7 +6,7 @@ export async function fetched(path, signal, more = {}, tellFar = () => {}) {
     response = await fetch(path, { ...more, signal, headers: { Accept: "application/json, application/x-ndjson" } });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw { control: "", message: "no answer: is `computeledger web` still running?" };
+    throw { control: "", is_worth_another_try: true, message: "no answer: is `computeledger web` still running?" };
   }
   const unexpected = { control: "", message: `unexpected answer (${response.status})` };
   if (!response.headers.get("content-type")?.includes("ndjson")) {
