@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_named(capsys) -> None:
         (["--workers", "2", "--cluster", "tcp://127.0.0.1:1"], "exclude each other"),
         (["--input-tokens", "1k,1k"], "given twice"),
         (["--input-tokens", "1k..2k"], "expected one number, not a range"),
-        (["--parquet", "nowhere/x.parquet"], "the folder 'nowhere' does not exist"),
+        (["--parquet", "no/such/x.parquet"], "the folder 'no/such' does not exist"),
         (["--model", "llama-9"], "unknown model"),
         (["--cluster", "nonsense"], "expected the address of a Dask scheduler"),
     ],

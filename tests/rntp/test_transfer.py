@@ -60,10 +60,10 @@ def test_arms_are_trained_measured_and_gone_on_with(tmp_path: Path, way: str, ve
     assert all(len(one.rows) for one in grids(results))
 
 
-def test_every_thought_begins_with_the_right_first_step() -> None:
+def test_every_thought_begins_with_the_right_first_step(tmp_path: Path) -> None:
     recipe = transfer._recipe(transfer.read_transfer(FILE), 0)
     for name, family in FAMILIES.items():
-        where = transfer._on(recipe, [name], transfer._ONLY_BARE, Path("nowhere"))
+        where = transfer._on(recipe, [name], transfer._ONLY_BARE, tmp_path)
         assert where.corpus is not None
         some = [one.text for one, _ in zip(split(where.corpus, where.folder, 0), range(300), strict=False)]
         words = make_tokenizer(ModelSpec(tokenizer="word"), ThoughtSpec(), [*some, "start so"])

@@ -85,7 +85,8 @@ def _not_identified(document: Mapping[str, Any]) -> tuple[Table, ...]:
     """Quantities whose intervals prices do not narrow."""
     rows = [(label, document[key], unit) for key, (label, unit) in _NAMES.items() if not document["identified"][key]]
     note = "prices alone do not tell them: their intervals rest on what is assumed and on physics"
-    made = quantity_table("Not identified by prices", rows)
+    left = next((key for key in _NAMES if not document["identified"][key]), "")
+    made = quantity_table("Not identified by prices", rows, left)
     return (replace(made, note=note, is_detail=True),) if rows else ()
 
 
