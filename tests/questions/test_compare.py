@@ -398,7 +398,8 @@ def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
     first, other = answer.to_dict()["offers"]
     view = answer.view()
     assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in view.headline
-    assert view.headline.startswith(f"{first['name']} and {other['name']}: cannot be told apart")
+    both = " and ".join(f"{one['name']} on {one['gpus']} GPUs" for one in (first, other))
+    assert view.headline.startswith(f"{both}: cannot be told apart")
     assert f"{first['name']} is in truth cheaper than {other['name']} is " in view.context
 
 
