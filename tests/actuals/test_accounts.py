@@ -139,3 +139,12 @@ def test_the_marks_tell_the_three_apart() -> None:
     assert [[one.tool for one in ACCOUNTS if one.mark.search(head.encode())] for head in heads] == [
         [one.tool] for one in ACCOUNTS
     ]
+
+
+_LIMITS = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
+_ODD = {"spec": {"containers": [_LIMITS]}, "status": {"conditions": ["x"], "containerStatuses": 5}}
+
+
+@pytest.mark.parametrize("odd", [7, [1], {"items": 3}, {"items": ["x", {"spec": {"containers": 4}}, _ODD]}], ids=str)
+def test_pods_of_another_shape_hold_nothing(odd: Any) -> None:
+    assert kubernetes_account([(1, json.dumps(odd))], Tally()) == Account()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.stress
 
 REQUESTS, CONNECTIONS, HALF_OPEN = 5000, 12, 60
 #: The bars: memory of all processes together, an answer, work after its visitor left, Ctrl-C.
-MOST_PSS_BYTES, MOST_ANSWER_S, MOST_AFTER_S, MOST_CTRL_C_S = GIGA, 22.0, 0.5, 2.0
+MOST_PSS_BYTES, MOST_ANSWER_S, MOST_AFTER_S, MOST_CTRL_C_S = GIGA, 10.0, 0.5, 2.0
 #: Processor time within a second that is no work on a question: looking at pipes, starting a fresh process [s].
 IDLE_CPU_S = 0.1
 ALLOWED = {200, 307, 400, 404, 405, 413, 414, 422, 431, 503}

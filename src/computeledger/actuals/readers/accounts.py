@@ -112,16 +112,16 @@ def kubernetes_account(lines: Iterable[tuple[int, str]], tally: Tally) -> Accoun
     57600.0
     """
     document = parse_json("\n".join(text for _, text in lines), "the pods")
-    pods = document.get("items", [document]) if isinstance(document, dict) else []
+    pods = _several(document, "items") or [document]
     held_s = 0.0
     for number, pod in enumerate(pods, 1):
-        n_gpus = sum(_asked_of(one) for one in _at(pod, "spec", "containers") or [])
+        n_gpus = sum(_asked_of(one) for one in _several(pod, "spec", "containers"))
         if not n_gpus:
             tally.remark("a pod without accelerators", number)
             continue
         begin = _moment_s(_placed_at(pod))
         ends = [_moment_s(_at(one, "state", "terminated", "finishedAt"))
-                for one in _at(pod, "status", "containerStatuses") or []]  # fmt: skip
+                for one in _several(pod, "status", "containerStatuses")]  # fmt: skip
         end = max((one for one in ends if one is not None), default=None)
         if begin is None or end is None or None in ends:
             tally.damage("a pod that still runs, or whose start or end is not known", number)
@@ -226,6 +226,12 @@ def _at(value: Any, *names: str) -> Any:
     return value
 
 
+def _several(value: Any, *names: str) -> list[Any]:
+    """A list of a document; empty where something else stands there."""
+    found = _at(value, *names)
+    return found if isinstance(found, list) else []
+
+
 def _asked_of(container: Any) -> int:
     limits = _at(container, "resources", "limits") or {}
     counts = (amount(str(limits.get(name, 0))) or 0.0 for name in _ACCELERATORS) if isinstance(limits, dict) else ()
@@ -234,9 +240,11 @@ def _asked_of(container: Any) -> int:
 
 def _placed_at(pod: Any) -> Any:
     """When a pod got its node, which is when it held its GPUs; else when it started."""
-    conditions = _at(pod, "status", "conditions") or []
-    wanted = {"type": "PodScheduled", "status": "True"}
-    placed = (one["lastTransitionTime"] for one in conditions if wanted.items() <= one.items())
+    placed = (
+        _at(one, "lastTransitionTime")
+        for one in _several(pod, "status", "conditions")
+        if (_at(one, "type"), _at(one, "status")) == ("PodScheduled", "True")
+    )
     return next(placed, None) or _at(pod, "status", "startTime")
 
 

@@ -141,9 +141,7 @@ def _time_between(records: list[tuple[dict[str, Any], float | None]]) -> None:
 def wandb_rows(path: Path, tally: Tally) -> Iterator[Kept]:
     """Rows of a ``.wandb`` file, as an offline or a synced run leaves it."""
     record = _needed("wandb.proto.wandb_internal_pb2", "W&B").Record
-    with open_user_file(path) as stream:
-        data = stream.read()
-    for number, message in enumerate(_wandb_messages(data, tally), 1):
+    for number, message in enumerate(_wandb_messages(path, tally), 1):
         one = record()
         try:
             one.ParseFromString(message)
@@ -163,24 +161,24 @@ def _number(text: str) -> float | None:
     return amount(text) if text[:1] in "0123456789.-" else None
 
 
-def _wandb_messages(data: bytes, tally: Tally) -> Iterator[bytes]:
-    """Messages of the file's log; one that is longer than a block stands in pieces."""
-    at, held = _HEADER, b""
-    while at + _HEADER <= len(data):
-        left = _BLOCK - at % _BLOCK
-        if left < _HEADER:
-            at += left
-            continue
-        size, kind = struct.unpack_from("<HB", data, at + 4)
-        piece = data[at + _HEADER : at + _HEADER + size]
-        if len(piece) < size or len(held) > _MOST_MESSAGE:
-            tally.damage("cut off within a record", 1)
-            return
-        at += _HEADER + size
-        held = piece if kind in (_FULL, _FIRST) else held + piece
-        if kind in (_FULL, _LAST):
-            yield held
-            held = b""
+def _wandb_messages(path: Path, tally: Tally) -> Iterator[bytes]:
+    """Messages of the file's log, block by block; one that is longer than a block stands in pieces."""
+    held = b""
+    with open_user_file(path) as stream:
+        at = len(stream.read(_HEADER))  # counts in the first block
+        while data := stream.read(_BLOCK - at):
+            place, at = 0, 0
+            while place + _HEADER <= len(data):
+                size, kind = struct.unpack_from("<HB", data, place + 4)
+                piece = data[place + _HEADER : place + _HEADER + size]
+                if len(piece) < size or len(held) > _MOST_MESSAGE:
+                    tally.damage("cut off within a record", 1)
+                    return
+                place += _HEADER + size
+                held = piece if kind in (_FULL, _FIRST) else held + piece
+                if kind in (_FULL, _LAST):
+                    yield held
+                    held = b""
     if held:
         tally.damage("cut off within a record", 1)
 

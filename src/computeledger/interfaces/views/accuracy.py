@@ -144,16 +144,17 @@ def _told(quantities: list[str]) -> list[str]:
 
 
 def _headline(workload: str, document: Document, quantities: list[str]) -> str:
-    """How far off answers usually are: in percent, or as a factor where intervals are wide."""
-    said = [f"{quantity_words(name)} {_usually(document[name])}" for name in _told(quantities)]
+    """How far off answers are: in percent, or as a factor where intervals are wide."""
+    said = [f"{quantity_words(name)} {_within(document[name])}" for name in _told(quantities)]
     return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
 
 
-def _usually(one: Document) -> str:
+def _within(one: Document) -> str:
     width = one["width_90"]
     if width is not None and width > _WIDE:
         return f"only to {either_way_words(width)}"
-    return f"usually within {percent(one['median_abs_error'])} (nine in ten within {percent(one['p90_abs_error'])})"
+    median, most = percent(one["median_abs_error"]), percent(one["p90_abs_error"])
+    return f"within {median} in half of the cases, within {most} in nine of ten"
 
 
 def _context(document: Document, quantities: list[str], left: str) -> str:

@@ -33,7 +33,7 @@ def published_hours(known: Mapping[str, Fact], modelled: Any) -> tuple[Table, ..
         return ()
     first = facts["pretraining"]
     rows: list[list[Any]] = [
-        ["pretraining", _hours(first.value), _said(modelled), cited(first.source, first.locator)],
+        ["pretraining", _hours(first.value), with_interval_words(modelled, ""), cited(first.source, first.locator)],
     ]
     if len(facts) > 1:
         every = "; ".join(fact.locator for fact in facts.values())
@@ -91,7 +91,3 @@ def _listed(names: list[str]) -> str:
 
 def _hours(value: float) -> str:
     return format_si(value, "", 4)
-
-
-def _said(value: Any) -> str:
-    return with_interval_words(value, "").replace("\u00a0", " ")

@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from computeledger.errors import ComputeLedgerError, InputError, nearest, shown
-from computeledger.facts.load import load_model, load_system
+from computeledger.facts.load import load_model, load_system, model_name
 from computeledger.fields import Given
-from computeledger.files import read_user_text, without_user_files
+from computeledger.files import open_user_file
 from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.contribute import ContributeQuestion
@@ -42,6 +42,8 @@ _MEASURES = {
     "step": ("step_time", "s", 1.0), "tokens_per_s_per_gpu": ("tokens_per_s_per_gpu", "tokens/s/GPU", 1.0),
     "mfu": ("MFU", "%", PERCENT),
 }  # fmt: skip
+#: Bytes that tell a document from a log.
+_HEAD_BYTES = 4096
 #: Grade of a result that was read whole, with its settings.
 _GRADE = "B"
 _MONTH = re.compile(r"20\d\d-(?:0[1-9]|1[0-2])")
@@ -131,8 +133,9 @@ def contribute(question: ContributeQuestion | None = None, /, **given: Given) ->
 def answer_contribute(question: ContributeQuestion) -> ContributeAnswer:
     """Answer ``computeledger contribute``: a benchmark's document, else a training log."""
     _check_origin(question)
-    text = read_user_text(Path(question.result)).lstrip()
-    if text[:1] in ("{", "["):
+    with open_user_file(Path(question.result)) as stream:
+        begins = stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")[:1]
+    if begins in ("{", "["):
         points = read_benchmarks(question.result)
         rows = [row for point in points for row in _served(point, _of_serving(question), question.result)]
         compared = compare_open(rows, question.samples, question.seed)
@@ -256,7 +259,6 @@ def _differing(question: ContributeQuestion, points: Sequence[BenchmarkPoint]) -
 def _model_id(name: str) -> str:
     """Id of a model that is known by a name; else the name."""
     try:
-        with without_user_files():
-            return load_model(name).id
+        return model_name(name)
     except ComputeLedgerError:
         return name
