@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from computeledger.interfaces.cli import main
 from tests.commands import call
-from tests.gates import ROOT
+from tests.gates import ROOT, long_cases
 
 # The same examples on every machine, and no deadline: a slow machine is not a wrong result.
 settings.register_profile(
@@ -30,6 +31,15 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until everything is collected: nearly all of what that makes stays
     if hasattr(config, "workerinput"):
         os.setpgrp()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The cases of long_cases.txt are marked `stress`."""
+    long = long_cases()
+    for item in items:
+        if re.sub(r":\d+(?=\]$)", "", item.nodeid) in long:
+            item.add_marker(pytest.mark.stress)
 
 
 def pytest_collection_finish() -> None:

@@ -36,6 +36,13 @@ def project_files() -> list[Path]:
     return sorted(ROOT / name for name in listed if name and (ROOT / name).is_file())
 
 
+@functools.cache
+def long_cases() -> frozenset[str]:
+    """Ids of the cases that only `make stress` runs for the time they take; blocks of pages without their line."""
+    listed = (ROOT / "tests" / "long_cases.txt").read_text("utf-8").splitlines()
+    return frozenset(line.split(" ", 1)[1] for line in listed if not line.startswith("#"))
+
+
 def module_names(package: str = "computeledger") -> list[str]:
     """Dotted names of the package's modules, without importing them."""
     folder = SOURCE / package.replace(".", "/")

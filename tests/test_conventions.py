@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gates import ROOT, SOURCE, module_names, project_files, source_files, units
+from tests.gates import ROOT, SOURCE, long_cases, module_names, project_files, source_files, units
 
 MAX_FILE_LINES = 600
 MAX_BODY_LINES = 60
@@ -238,6 +238,19 @@ def test_no_machine_path_and_no_registry_host() -> None:
     hosts = ["py" + "pi[.]org", "python" + "hosted", "registry[.]npm", "deb[.]deb" + "ian", "files[.]python"]
     pattern = re.compile("|".join([*folders, *hosts]))
     assert [where(path, line) for path, line, _ in lines_with(pattern)] == []
+
+
+def test_every_long_case_is_still_a_case() -> None:
+    """A case that was renamed would be run by `make test` again, unseen."""
+    gone = []
+    for case in long_cases():
+        name, test = case.split("::", 1)
+        path, function = ROOT / name, test.split("[")[0]
+        text = path.read_text("utf-8") if path.exists() else ""
+        page = re.search(r"-((?:docs/)?[\w./-]+\.md)\]$", case)
+        if f"def {function}(" not in text or (page and not (ROOT / page[1]).exists()):
+            gone.append(case)
+    assert len(long_cases()) > 40 and gone == []
 
 
 def test_nothing_is_left_for_later() -> None:

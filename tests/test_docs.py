@@ -136,7 +136,11 @@ def run_python(block: Block, namespace: dict[str, Any]) -> None:
         )
 
 
-@pytest.mark.parametrize("item", [*sorted({b.page for b in PYTHON}), *(b for b in PYTHON if b.skipped)], ids=str)
+@pytest.mark.parametrize(
+    "item",
+    [*sorted({b.page for b in PYTHON}), *(b for b in PYTHON if b.skipped)],
+    ids=lambda item: str(item) if isinstance(item, Block) else str(item.relative_to(ROOT)),
+)
 def test_python(item: Path | Block, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a page run in order and share their names, as a reader types them."""
     if isinstance(item, Block):
