@@ -16,10 +16,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from computeledger.errors import ComputeLedgerError, InputError
-from computeledger.interfaces.mcp import resources
-from computeledger.interfaces.mcp.tools import call, tools
 from computeledger.progress import Progress, StoppedError, listening
 
+# Tools and resources load with the first question about them: an assistant that starts this process is answered before.
 #: Calls that are worked out at once; others wait their turn.
 AT_ONCE = 2
 #: How often a client that wants to know is told how far a call is [s].
@@ -80,6 +79,8 @@ async def _in_thread(name: str, given: Mapping[str, Any], has_files: bool, tell:
     progress = Progress()
 
     def work() -> tuple[dict[str, Any], str] | ComputeLedgerError:
+        from computeledger.interfaces.mcp.tools import call
+
         with listening(progress):
             try:
                 document, text = call(name, given, has_files=has_files)
@@ -112,6 +113,8 @@ async def _report_progress(progress: Progress, tell: Any) -> None:
 
 
 async def _list_tools(context: _Context, asked: types.PaginatedRequestParams | None) -> types.ListToolsResult:  # noqa: ARG001
+    from computeledger.interfaces.mcp.tools import tools
+
     reads = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
     return types.ListToolsResult(
         tools=[
@@ -122,6 +125,8 @@ async def _list_tools(context: _Context, asked: types.PaginatedRequestParams | N
 
 
 async def _list_resources(context: _Context, asked: types.PaginatedRequestParams | None) -> types.ListResourcesResult:  # noqa: ARG001
+    from computeledger.interfaces.mcp import resources
+
     return types.ListResourcesResult(
         resources=[
             types.Resource(name=id_, uri=resources.address_of(one.name, id_), mime_type="application/json")
@@ -135,6 +140,8 @@ async def _list_templates(
     context: _Context,  # noqa: ARG001
     asked: types.PaginatedRequestParams | None,  # noqa: ARG001
 ) -> types.ListResourceTemplatesResult:
+    from computeledger.interfaces.mcp import resources
+
     return types.ListResourceTemplatesResult(
         resource_templates=[
             types.ResourceTemplate(
@@ -147,6 +154,8 @@ async def _list_templates(
 
 
 async def _read_resource(context: _Context, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ARG001
+    from computeledger.interfaces.mcp import resources
+
     uri = str(asked.uri)
     try:
         text = await anyio.to_thread.run_sync(resources.read, uri)
