@@ -119,7 +119,7 @@ def test_every_page_is_sound_in_dark_and_prints_whole_and_light(name: str, visit
     headings = page.locator("h1, #headline, #now h2").all_inner_texts()
     assert sheets(pdf) <= (40 if name == "claims" else 20)  # a hundred statements, each with its formula
     assert [one for one in [*headings, *"|".join(drawn).split("|")] if "".join(one.split()) not in words] == []
-    assert not [one for one in ("Undo", "Copylink", "Startfrom", "Skipto") if one in words]
+    assert not [one for one in ("Undo", "Firststeps", "Startfrom", "Skipto") if one in words]
     assert f"1/{sheets(pdf)}" in words
     page.set_viewport_size({"width": 688, "height": 900})
     page.emulate_media(media="print")
@@ -421,7 +421,7 @@ def test_tab_reaches_everything_and_the_focus_shows_in_dark(name: str, visit: An
     wanted = set(page.evaluate("[...document.querySelectorAll('.control:not([hidden])')].flatMap(one => ["
                                "`c-${one.dataset.name}`, ...(one.querySelector('.slider') ? "
                                "[`${one.dataset.name} slider`] : [])])"))  # fmt: skip
-    assert wanted | {"compare", "reset", "why", "link", "print"} <= set(reached)
+    assert wanted | {"compare", "reset", "why", "share", "print"} <= set(reached)
     boxes = [one for one in reached if one.startswith("c-")]
     assert len(boxes) == len(set(boxes)), "the focus never goes back"
     assert hidden == []

@@ -18,6 +18,7 @@ from computeledger.interfaces.render.html import report
 from computeledger.interfaces.web.csv_rows import csv_text
 from computeledger.interfaces.web.listed import LISTS
 from computeledger.interfaces.web.pages import page_named
+from computeledger.interfaces.web.sourced import sourced_lines
 from computeledger.interfaces.web.spec import Answer, ControlError, Page, View, blamed, checked
 from computeledger.interfaces.web.sweeping import sweep_document
 from computeledger.interfaces.working import working_view
@@ -126,7 +127,8 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     drawn = page.view(answer)
     view = _fields(drawn if _has_working(answer) else _without_working(drawn))
     resolved = _in_box_units(page, {**_resolved(page, answer.document), **view.pop("chosen")})
-    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved})
+    sourced = sourced_lines(answer.document, drawn)
+    return _json({**view, "command": answer.command, "plan": answer.plan, "resolved": resolved, "sourced": sourced})
 
 
 @functools.lru_cache(maxsize=_KEPT)

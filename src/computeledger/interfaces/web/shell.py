@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from computeledger.facts.editions import load_prices
 from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
@@ -123,6 +124,7 @@ def _data(page: Page) -> dict[str, Any]:
         "page": page.name,
         "title": page.title,
         "version": version(),
+        "edition": load_prices().id,
         # names are read on the server
         "controls": [{**asdict(replace(one, choice_of=None)), "list": list_of(one)} for one in page.controls],
         "presets": {name: dict(values) for name, values in page.presets.items()},

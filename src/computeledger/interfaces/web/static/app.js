@@ -1,7 +1,7 @@
 // One page of the app: controls become an address, the address becomes an answer, the answer becomes tiles and plots.
 // Nothing is computed here: the server answers with texts and finished drawings.
 
-import { defaultsOf, scenarioWords, takesPart } from "./boxes.js";
+import { defaultsOf, fileWords, scenarioWords, takesPart } from "./boxes.js";
 import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
 import { coded, parts, unbroken } from "./headline.js";
@@ -12,10 +12,12 @@ import { alike, paintInView, redrawn, seen, want } from "./plots.js";
 import { controlsSheet } from "./sheet.js";
 import { fill, table } from "./tables.js";
 import { sweeps } from "./sweeping.js";
-import { picture, save } from "./taking.js";
+import { named, picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
 import { foldsOnPhone } from "./folds.js";
+import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
+import { rests, tellState, updating } from "./state.js";
 import { dress } from "./theme.js";
 import { endTour, greet, isTouring, startTour } from "./tour.js";
 import { closeWorking, followWorking, isExplaining, why, workingOf } from "./working.js";
@@ -104,15 +106,18 @@ let kept = null; // the list of scenarios by name
 let depth = 0, furthest = 0, isSettling = false;
 const sheet = controlsSheet({ form, opener: byId("open-controls"), closer: byId("close-controls"), headline: byId("headline"),
   guard: () => { furthest = depth; history.pushState({ depth, sheet: true }, "", location.href); buttons(); } });
-const isAhead = () => address() !== location.pathname + location.search;
+let stands = ""; // the scenario of the browser's address, as address() spells it: one that was shared spells every box
+const isAhead = () => address() !== stands;
 
 // one more step to undo; only a scenario with an answer becomes one
 function keep() {
   isSettling = false;
   if (!isAhead()) return;
+  share.forget();
   depth += 1;
   furthest = depth;
-  history.pushState({ depth }, "", address());
+  stands = address();
+  history.pushState({ depth }, "", stands);
   buttons();
 }
 
@@ -163,10 +168,12 @@ function fromAddress() {
   const tooMany = others.splice(MOST_COMPARED).length;
   query.delete("vs");
   query.delete("token");
+  const ofEdition = editionNotice(query, given);
   const unread = [...new Set(query.keys())].filter((name) => !controls.has(name)).join(", ");
-  notice = unread && `Left out of the address: ${unread} (no control of this page).`;
+  notice = [unread && `Left out of the address: ${unread} (no control of this page).`, ofEdition].filter(Boolean).join(" ");
   if (tooMany) notice = `${notice} ${MOST_COMPARED} scenarios are compared at once; the address has ${tooMany} more, left out.`.trim();
   fillBoxes(query);
+  stands = address();
   buttons();
 }
 
@@ -179,20 +186,13 @@ let asking = null, again = false, answered = null, refused = null, shownCount = 
 const fetched = (path, signal, more = {}) => fetchedFrom(path, signal, more, tellFar);
 let far = 0;
 
-// before a first answer the page says that one is on its way, and how far it is; later the last answer stays
-function computing(text) {
-  byId("computing").textContent = text;
-  byId("computing").hidden = !text;
-  for (const one of ["headline", "context", "evidence"]) byId(one).classList.toggle("waits", Boolean(text));
-}
-
 function tellFar({ done, total, what } = { done: 0, total: 0, what: "" }) {
   far = Math.max(far, done);
   const bar = document.querySelector(".bar");
   bar.classList.toggle("known", total > 1);
   bar.firstElementChild.style.width = total > 1 ? `${(100 * done) / total}%` : "";
   byId("busy-text").textContent = total > 1 ? `${done} of ${total} ${what}` : what || "working";
-  if (!byId("computing").hidden) computing(total > 1 ? `Computing: ${done} of ${total} ${what} done.` : "Computing.");
+  if (total > 1) tellState(`${latest === null ? "Computing" : "Updating"}: ${done} of ${total} ${what}`);
 }
 
 async function settle() {
@@ -217,7 +217,8 @@ async function ask(isSettled = false, before = 0) {
   root.dataset.asking = "on";
   delete root.dataset.settled;
   far = 0;
-  const slow = setTimeout(() => { byId("busy").hidden = false; if (latest === null) computing("Computing."); }, SLOW_MS);
+  updating(latest === null);
+  const slow = setTimeout(() => { byId("busy").hidden = false; }, SLOW_MS);
   let tell;
   try {
     const compared = others;
@@ -230,8 +231,8 @@ async function ask(isSettled = false, before = 0) {
       return show(view, compared.map((one, i) => ({ ...one, view: found[i] })).filter((one) => one.view));
     };
   } catch (error) {
-    if (!own.stop.signal.aborted) tell = () => { if (!isTyping) { complain(error); refused = error.control ? question : null; } };
-    else if (!again) tell = () => say("stopped; the last answer stays");
+    if (!own.stop.signal.aborted) tell = () => { if (isTyping) rests(false, "Not updated yet"); else { complain(error); refused = error.control ? question : null; } };
+    else if (!again) tell = () => { rests(false, latest ? "Stopped: the last answer" : "Stopped"); say("stopped; the last answer stays"); };
     // offers that were answered within a question's time are kept: the next question goes on behind them
     if (slots.length && far > before && !own.stop.signal.aborted && error.message.startsWith("stopped:")) { tell = null; again = true; }
   }
@@ -283,9 +284,8 @@ async function readPasted() {
 function complain(error) {
   for (const one of document.querySelectorAll(".error")) { one.hidden = true; one.textContent = ""; }
   for (const one of form.querySelectorAll("[aria-invalid]")) one.removeAttribute("aria-invalid");
-  byId("answer").classList.toggle("stale", error !== null);
+  rests(error === null, error && latest ? "Not updated: the last answer" : "");
   if (error === null) return;
-  computing("");
   answered = null;
   isSettling = false;
   if (latest === null && !error.is_worth_another_try && startOver(error)) return;
@@ -336,12 +336,12 @@ function startOver(error) {
 async function show(view, compared) {
   const other = compared.length === 1 ? structuredClone(compared[0].view) : null; // several are drawn over the present one
   complain(null);
-  computing("");
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
   byId("headline").replaceChildren(...parts(view.headline));
   byId("context").replaceChildren(...coded(view.context));
   tellEvidence(view.evidence);
   byId("command").textContent = view.command;
+  byId("copy-command").disabled = false;
   byId("how-working").hidden = !view.tiles.some((one) => one.key);
   byId("get-plan").hidden = view.plan === null;
   if (view.plan !== null) byId("get-plan").textContent = view.command.split(" ").at(-1);
@@ -417,7 +417,7 @@ function draw(place, view, other, heading) {
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
-            onclick: () => picture(canvas, format, { title: one.title, page: given.page, below: below() }) }, format.toUpperCase())),
+            onclick: () => picture(canvas, format, { title: one.title, name: fileName(format, one.name), below: below() }) }, format.toUpperCase())),
           place.id === "now" ? embed(one, withOthers(readBoxes)) : null))));
       seen.observe(canvas);
     }
@@ -456,10 +456,13 @@ function versus(one, other) {
 }
 
 
+// a file is named after the command, the model, the system and what it shows
+const fileName = (ending, part = "") => named([latest?.view.command.split(" ")[1] ?? given.page, ...fileWords(given, typed), part], ending);
+
 // what stands below a picture
-const below = () => [scenarioWords(given, typed),
+const below = () => [scenarioWords(given, typed), ...(latest?.view.sourced ?? []),
   ...(latest?.view.evidence ? [`Is it right? ${latest.view.evidence.text.replaceAll("`", "")}`] : []),
-  `Compute Ledger ${given.version}, ${new Date().toISOString().slice(0, 10)}: ${latest?.view.command ?? ""}`, `${location.origin}${address()}`];
+  `Compute Ledger ${given.version}, ${new Date().toISOString().slice(0, 10)}: ${latest?.view.command ?? ""}`, `${location.origin}${address()}${isOwnHost(location.hostname) ? " (on the computer that drew this)" : ""}`];
 
 // a frame for another page that shows one figure alone
 const embed = (plot, query) => element("button", { type: "button", class: "quiet", "aria-label": `embed ${plot.title}`, onclick: async (event) => {
@@ -539,25 +542,30 @@ for (const slot of slots) slot.querySelector(".remove").addEventListener("click"
 byId("read")?.addEventListener("click", readPasted);
 document.addEventListener("keydown", (event) => { if (event.key !== "Escape") return; if (isExplaining()) closeWorking(); else if (sheet.isOpen()) sheet.close(); else if (isTouring()) endTour(); });
 byId("stop").addEventListener("click", () => { again = false; asking?.stop.abort(); });
-byId("link").addEventListener("click", () => copy(location.origin + address(), "link", byId("link")));
+const share = sharing({ given, report, address: () => wholeAddress(given, typed, others.map(writtenScenario)) });
+byId("keep-by").addEventListener("click", () => { byId("kept").open = true; sheet.open(byId("kept-name")); byId("kept-name").focus(); });
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command", byId("copy-command")));
 byId("first-steps").addEventListener("click", startTour);
 byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
-  try { save(`${given.page}.json`, "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
+  try { save(fileName("json"), "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
 });
-for (const [kind, ending, type] of [["csv", "csv", "text/csv"], ["report", "html", "text/html"]]) {
-  byId(`get-${kind}`).addEventListener("click", async () => {
+async function saved(kind, ending, type, button) {
+  button.setAttribute("aria-busy", "true");
+  try {
     const answer = await fetch(`/${kind}/${given.page}?${readBoxes()}`);
-    if (answer.ok) save(`${given.page}.${ending}`, type, await answer.text()); else complain(await answer.json());
-  });
+    if (answer.ok) save(fileName(ending), type, await answer.text()); else complain(await answer.json());
+  } finally { button.removeAttribute("aria-busy"); }
 }
+function report(button) { return saved("report", "html", "text/html", button); }
+byId("get-report").addEventListener("click", (event) => report(event.currentTarget));
+byId("get-csv").addEventListener("click", (event) => saved("csv", "csv", "text/csv", event.currentTarget));
 byId("get-plan").addEventListener("click", () => { if (latest?.view.plan) save(byId("get-plan").textContent, "application/toml", latest.view.plan); });
 
 dress(redrawn);
 pickers({ form, controls, page: given.page, fetched, choose: () => { followed(); settle(); },
   precision: () => (controls.has("precision") ? typed("precision") : "") });
-const sweep = sweeps({ page: given.page, controls: given.controls, form, query: readBoxes, below, matters: (one) => takesPart(one, typed), embed });
+const sweep = sweeps({ page: given.page, controls: given.controls, form, query: readBoxes, below, fileName, matters: (one) => takesPart(one, typed), embed });
 form.addEventListener("sweep", () => sheet.close());
 workingOf({ now: readBoxes, other: () => (others.length === 1 ? new URLSearchParams(others[0].query) : null) }, fetched);
 history.replaceState({ depth: 0 }, "");

@@ -24,3 +24,12 @@ export function scenarioWords({ controls }, read) {
 
 // a configuration in one word goes by its name
 export const shown = (text) => (text.startsWith("config:") ? `${text.split(":")[1]}/config.json` : text);
+
+// the model and the system that the boxes name, for the name of a file; of several, how many
+export function fileWords({ controls }, read) {
+  return ["models", "systems"].map((list) => {
+    const named = controls.filter((one) => one.list === list && takesPart(one, read)).flatMap((one) => read(one.name).split(one.several || "\n"));
+    const own = [...new Set(named.map((text) => shown(text.trim())).filter(Boolean))];
+    return own.length > 1 ? `${own.length}-${list}` : (own[0] ?? "").replace("/config.json", "").split("/").at(-1);
+  });
+}

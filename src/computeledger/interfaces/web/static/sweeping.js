@@ -7,7 +7,7 @@ import { seen, want } from "./plots.js";
 import { picture } from "./taking.js";
 
 // query() is that of the boxes, below(address) what stands under a picture
-export function sweeps({ page, controls, form, query, matters, below, embed }) {
+export function sweeps({ page, controls, form, query, matters, below, fileName, embed }) {
   const place = byId("sweep"), figure = place.querySelector("#sweep-figure"), box = place.querySelector("#sweep-box");
   const button = place.querySelector("#sweep-draw"), state = place.querySelector("#sweep-state"), drawn = place.querySelector(".plots");
   let asking = null, shownFor = null;
@@ -73,7 +73,7 @@ export function sweeps({ page, controls, form, query, matters, below, embed }) {
   function show({ plot, command, missing }, asked) {
     const canvas = element("div", { class: "canvas", role: "img", "aria-label": `${plot.title}. ${plot.caption}` });
     const take = (format) => element("button", { type: "button", class: "quiet", "aria-label": `${plot.title} as ${format.toUpperCase()}`,
-      onclick: () => picture(canvas, format, { title: plot.title, page, below: below() }) }, format.toUpperCase());
+      onclick: () => picture(canvas, format, { title: plot.title, name: fileName(format, "sweep"), below: below() }) }, format.toUpperCase());
     for (const old of drawn.querySelectorAll(".canvas")) seen.unobserve(old);
     drawn.replaceChildren(element("figure", { "data-plot": "sweep", class: "wide" }, element("h3", {}, plot.title), canvas,
       element("figcaption", {}, plot.caption),

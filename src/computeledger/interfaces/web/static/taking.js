@@ -5,6 +5,10 @@ import { paintIfWaiting } from "./plots.js";
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
+// a file's name from words that the page declares: letters, digits, points and hyphens alone
+const slug = (word) => word.toLowerCase().replace(/[^a-z0-9.]+/g, "-").slice(0, 40).replace(/^[-.]+|[-.]+$/g, "");
+export const named = (words, ending) => `${["computeledger", ...words].map(slug).filter(Boolean).join("-")}.${ending}`;
+
 export function save(name, type, text) {
   const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   link.click();
@@ -12,7 +16,7 @@ export function save(name, type, text) {
 }
 
 // a picture says what it shows, of which scenario, and from where, on an opaque ground
-export async function picture(canvas, format, { title, page, below }) {
+export async function picture(canvas, format, { title, name, below }) {
   paintIfWaiting(canvas);
   const width = Math.max(canvas.clientWidth, 640), height = canvas.clientHeight, look = getComputedStyle(root);
   const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
@@ -30,7 +34,6 @@ export async function picture(canvas, format, { title, page, below }) {
   for (const line of below) write(line, 11, 400, color("--quiet"));
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
     + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
-  const name = `computeledger-${page}-${canvas.closest("figure").dataset.plot}.${format}`;
   if (format === "svg") return save(name, "image/svg+xml", svg);
   const picture = new Image();
   picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;

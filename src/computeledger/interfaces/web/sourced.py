@@ -1,0 +1,49 @@
+"""What a picture of an answer says of its ground: the sources and the edition of prices in the answer's document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from computeledger.interfaces.view import View
+from computeledger.sources import load_sources
+
+#: Sources that a picture names; the others are counted.
+_MOST_NAMED = 4
+#: Parts of a document that are about other runs than the one that is asked about.
+_OF_OTHERS = ("measured_alike",)
+
+
+def sourced_lines(document: Mapping[str, Any], view: View) -> list[str]:
+    """Sources by their titles and the edition of prices, a line each; none where the document names none.
+
+    Examples
+    --------
+    >>> document = {"price": {"source": "mercatus-gpu-prices", "edition": "2026-11"}}
+    >>> sourced_lines(document, View(""))
+    ['Sources: Cloud GPU pricing 2026', 'Prices: edition 2026-11']
+    """
+    known = load_sources()
+    stated = dict(_stated(document))
+    keys = list(dict.fromkeys((*view.sources, *(text for text, key in stated.items() if key.startswith("source")))))
+    titles = list(dict.fromkeys(known[key].title for key in keys if key in known))
+    more = len(titles) - _MOST_NAMED
+    said = "; ".join(titles[:_MOST_NAMED]) + (f"; {more} more" if more > 0 else "")
+    editions = ", ".join(text for text, key in stated.items() if key.startswith("edition"))
+    return [
+        *([f"Sources: {said}"] if titles else []),
+        *([f"Prices: edition {editions}"] if editions else []),
+    ]
+
+
+def _stated(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Texts that stand under ``source``, ``sources``, ``edition`` or ``editions``, with that key."""
+    if isinstance(value, str) and key in ("source", "sources", "edition", "editions"):
+        yield value, key
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            if name not in _OF_OTHERS:
+                yield from _stated(one, "editions" if key == "editions" and name == "prices" else str(name))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _stated(one, key)

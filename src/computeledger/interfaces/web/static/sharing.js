@@ -1,0 +1,49 @@
+// Giving an answer to someone else: an address that holds every box, so that defaults of a later version do not change
+// it, with the edition of prices that answered it; where only this computer has the address, the report goes instead.
+
+import { byId, element } from "./dom.js";
+
+const EDITION = "edition";
+const coarse = matchMedia("(pointer: coarse)");
+export const isOwnHost = (host) => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host);
+
+// the address of what the boxes say, each spelt, also where it stands at its default
+export function wholeAddress({ page, controls, edition }, typed, others) {
+  const query = new URLSearchParams(controls.map((one) => [one.name, typed(one.name)]));
+  for (const one of others) query.append("vs", one);
+  query.set(EDITION, edition);
+  return `${location.origin}/${page}?${query}`;
+}
+
+// what an address says of its edition leaves the query; a line where this app has another
+export function editionNotice(query, { edition }) {
+  const theirs = query.get(EDITION);
+  query.delete(EDITION);
+  return theirs && theirs !== edition ? `Shared with the prices of ${theirs}; this app has those of ${edition}, so costs may differ.` : "";
+}
+
+// address() is what is given away, report(button) saves the report
+export function sharing({ given, address, report }) {
+  const button = byId("share"), place = byId("shared");
+
+  function tell(what, url) {
+    const words = `${what}: all ${given.controls.length} boxes, prices of ${given.edition}.`;
+    const own = isOwnHost(location.hostname) ? [" It works only on this computer. To send the answer: ",
+      element("button", { type: "button", class: "quiet", onclick: (event) => report(event.currentTarget) }, "Download report")] : [];
+    const field = url && element("input", { type: "text", readonly: true, value: url, "aria-label": "address of this answer" });
+    place.replaceChildren(words, ...own, ...(field ? [field] : []));
+    place.hidden = false;
+    field?.select();
+  }
+
+  button.addEventListener("click", async () => {
+    const url = address();
+    if (coarse.matches && navigator.share && !isOwnHost(location.hostname)) {
+      try { await navigator.share({ title: `${byId("headline").textContent} · Compute Ledger`, url }); } catch { return; } // put away by the reader
+      return tell("Shared the address of this answer");
+    }
+    try { await navigator.clipboard.writeText(url); } catch { return tell("This browser lets no page copy; the address of this answer", url); }
+    return tell("Copied the address of this answer");
+  });
+  return { forget: () => { place.hidden = true; } };
+}
