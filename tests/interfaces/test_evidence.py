@@ -13,6 +13,7 @@ from computeledger.interfaces.views import _MODULES
 from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import page_named
+from computeledger.questions.wording import percent
 from computeledger.validation.published.real_systems import real_systems
 
 #: Answers that are checks or measurements themselves, lists, or carry evidence of their own.
@@ -44,10 +45,26 @@ def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_eac
     view: View = cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=16).view()
     assert view.evidence is not None
     alike = document["measured_alike"]
-    assert view.evidence.text.startswith(f"{alike['n']:,} measurements like this one: median error ")
+    within = percent(alike["steps"]["median_abs_error"])
+    assert view.evidence.text.startswith(f"Time per token within {within} in half of {alike['n']:,} cases like this")
+    assert "the cost is off by as much as the time per token" in view.evidence.text
     assert [row[-1].href for row in view.evidence.tables[0].rows if isinstance(row[-1], Cell)] == [
         one["url"] for one in near
     ]
+
+
+def test_a_published_run_is_named_beside_the_benchmarks_that_there_are() -> None:
+    """DeepSeek-V3 on H800: no benchmark, but its makers' own figure; on H100 that is no run of theirs."""
+    asked: dict[str, Any] = {"model": "deepseek-v3", "gpus": 2048, "tokens": 14.8e12, "samples": 64}
+    texts = {}
+    for chip in ("h800", "h100"):
+        view = cl.pretrain(system=f"{chip}-nvl8", **asked).view()
+        assert view.evidence is not None
+        texts[chip] = view.evidence.text
+        (row, *_), *_ = (one.rows for one in view.tables if one.title == "Published beside modelled")
+        assert (str(row[3]) in view.evidence.text) is (chip == "h800")
+    assert "No benchmark is of DeepSeek-V3 on H800, but its makers trained on as many tokens in 2.664M" in texts["h800"]
+    assert texts["h100"].endswith("benchmark figures are of DeepSeek-V3, or its shape, on H100.")
 
 
 def test_what_was_never_measured_is_said_plainly() -> None:

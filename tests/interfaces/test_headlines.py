@@ -18,8 +18,10 @@ from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.frontier import step_months, system_sentence
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES, page_named
+from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.answers.frontier.systems import answer_systems
 from computeledger.questions.frontier import SystemsQuestion
+from computeledger.questions.wording import percent
 from computeledger.units import format_percent
 from tests.gates import ROOT
 from tests.interfaces.headlines import figures, unsupported
@@ -103,6 +105,7 @@ def test_the_sentences_of_a_command_and_the_lead_of_its_report(
     is_set = re.compile(r"\S  +\S|^   ")
     prose = [line for place, line in enumerate(printed) if place == 0 or not is_set.search(line.rstrip())]
     tables = [line for line in printed if line not in prose]
+    tables += [percent(one.median_abs_error) for one in errors_by_workload().values()]  # of `computeledger accuracy`
     shown = {name: part for name, part in document.items() if name != "working"}  # which a report has with it
     for line in prose:
         assert unsupported(line, tables, [asked], shown) == [], line

@@ -223,7 +223,7 @@ def test_on_paper(browser: Any, report: str, tmp_path: Path) -> None:
     pdf = page.pdf(prefer_css_page_size=True, print_background=True)
     words = words_of(pdf)
     assert sheets(pdf) <= 24
-    for part in ("GPU-hours", "Three phases, two currencies", "intensity, FLOP per byte of memory traffic", "@misc{"):
+    for part in ("GPU-hours", "FLOP against GPU-time", "intensity, FLOP per byte of memory traffic", "@misc{"):
         assert part.replace(" ", "") in words
     figures = page.locator("details.figure td").all_text_contents()  # folded away on the screen
     assert [one for one in figures if "".join(one.split()) not in words] == []

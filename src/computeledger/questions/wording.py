@@ -366,18 +366,25 @@ def with_interval_words(value: Any, unit: str) -> str:
     return f"{median} ({ends.removesuffix(shared)})" if ends else median
 
 
-def headline_words(subject: str, answer: str, value: Any = None, unit: str = "") -> str:
+def headline_words(subject: str, answer: str, value: Any = None, unit: str = "", *more: tuple[Any, str]) -> str:
     """One line that stands alone: what was asked about, the answer, and the 90 % interval of its first figure.
+
+    Where ``more`` figures answer the question, their intervals follow, each with its unit.
 
     Examples
     --------
     >>> cost = {"p05": 2.0, "p50": 3.48, "p95": 6.58}
     >>> headline_words("DeepSeek-V3 on 8 H200", "$3.5 per million output tokens", cost, "USD").replace(chr(160), " ")
     'DeepSeek-V3 on 8 H200: $3.5 per million output tokens (90 %: $2 to $6.6)'
+    >>> days = {"p05": 40.0, "p50": 58.0, "p95": 80.0}
+    >>> headline_words("A run", "58 days and $3.5", days, "days", (cost, "USD")).replace(chr(160), " ")
+    'A run: 58 days and $3.5 (90 %: 40 to 80 days, $2 to $6.6)'
     >>> headline_words("H200", "63 facts")
     'H200: 63 facts'
     """
-    ends = "" if value is None else ends_words(value, unit)
+    first = "" if value is None else ends_words(value, unit)
+    others = [interval_words(other, its).replace(" – ", " to ") for other, its in more]
+    ends = ", ".join(part for part in (first, *others) if part)
     return f"{subject}: {answer}{f' ({ends})' if ends else ''}"
 
 
@@ -479,6 +486,13 @@ def input_words(name: str) -> str:
     return f"{head}: {text}"
 
 
+#: Inputs that a sentence calls by what they are.
+_PHRASES = {
+    "inference.life": "how long it is served",
+    "efficiency.serving_ratio": "the efficiency of serving",
+}
+
+
 def input_phrase(name: str) -> str:
     """Name of an uncertain input inside a sentence.
 
@@ -487,6 +501,8 @@ def input_phrase(name: str) -> str:
     >>> input_phrase("inference.occupancy"), input_phrase("rl.rollout"), input_phrase("plan.price")
     ('inference occupancy', 'RL rollout', 'the price')
     """
+    if name in _PHRASES:
+        return _PHRASES[name]
     head, _, key = input_words(name).partition(": ")
     if head in ("Plan", "Efficiency"):
         return f"the {key}"

@@ -123,21 +123,22 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
     ends: list[float] = []
     marks: list[tuple[Any, float, str, str]] = []
     row_px = 92
-    for row, (name, phase) in enumerate(list(ledger.phases.items())[::-1]):
-        value = getattr(phase, measure)
-        summary, color = quantity(value, unit), PHASE_COLORS[name]
+    rows = [(PHASE_NAMES[name], getattr(phase, measure), PHASE_COLORS[name]) for name, phase in ledger.phases.items()]
+    rows += [("Total", ledger.total(measure), NEUTRAL)] if len(rows) > 1 else []
+    for row, (name, value, color) in enumerate(rows[::-1]):
+        summary = quantity(value, unit)
         data += (hill := parts.hill(np.asarray(value, float), row, color))
         marks.append((summary, row - 0.1, color, "circle"))
         said = interval_words(summary, unit) or "one value, no spread"
-        text = f"<b>{PHASE_NAMES[name]}  {figure_words(summary, unit)}</b>   {said}"
+        text = f"<b>{name}  {figure_words(summary, unit)}</b>   {said}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row + (0.58 if hill else 0.14)))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
     layout = parts.layout(
-        row_px * len(ledger.phases) + 56,
+        row_px * len(rows) + 56,
         notes,
         barmode="overlay",
         xaxis=parts.log_axis(ends, format_usd if measure == "usd" else format_si, 0.1) | {"title": {"text": title}},
-        yaxis={"range": [-0.35, len(ledger.phases) - 0.25], **parts.ROWS},
+        yaxis={"range": [-0.35, len(rows) - 0.25], **parts.ROWS},
     )
     data += parts.interval_marks(marks, unit, row_px)
     return {"data": data, "layout": layout}

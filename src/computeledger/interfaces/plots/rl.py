@@ -8,12 +8,14 @@ from typing import Any
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import SHADES
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import figure_words, interval_words, percent, point, words
+from computeledger.questions.wording import figure_words, interval_words, percent, point
 
 _TITLE_PX, _BAR_PX, _LINE_PX, _GAP_PX, _AXIS_PX = 26, 46, 21, 10, 44
 #: Share of a step from which on a span carries its own label, up to which it has a line below (on a phone a label that
 #: has no room is hidden), and up to which it is rounding.
 _LABELLED, _LISTED, _ROUNDING = 0.1, 0.2, 1e-9
+#: Marks of a line below the bar: of a plain span, and of one that is hatched because GPUs wait in it.
+_PLAIN, HATCHED = "\u25a0", "\u25a8"
 
 
 def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
@@ -42,7 +44,8 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
         y -= _BAR_PX + 2
         for name, value in shown.items():
             if point(value) < _LISTED * end_s:
-                mark = f'<span style="color:{shades[name]}">\u25a0</span>'
+                shape = HATCHED if "waiting" in name else _PLAIN
+                mark = f'<span style="color:{shades[name]}">{shape}</span>'
                 notes.append(parts.note(f"{mark} {plain(name)}  {figure_words(value, 's')}", y - _LINE_PX / 2))
                 y -= _LINE_PX
         y -= _GAP_PX
@@ -70,13 +73,12 @@ def _span(name: str, value: Any, span_s: tuple[float, float], y: float, color: s
     """A span from its begin in a step of some length."""
     begin_s, step_s = span_s
     length_s = point(value)
-    said = f"{plain(name)}, {words(length_s, 's')} ({interval_words(value, 's')})" if interval_words(value, "s") else (
-        f"{plain(name)}, {words(length_s, 's')}"
-    )  # fmt: skip
+    length, band = figure_words(value, "s"), interval_words(value, "s")
+    said = f"{plain(name)}, {length} ({band})" if band else f"{plain(name)}, {length}"
     return {
         "type": "bar", "orientation": "h", "name": plain(name), "base": rounded([begin_s]), "x": rounded([length_s]),
         "y": [y], "width": [_BAR_PX], "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
-        "text": [f"<b>{plain(name)}</b><br>{words(length_s, 's')}" if length_s >= _LABELLED * step_s else ""],
+        "text": [f"<b>{plain(name)}</b><br>{length}" if length_s >= _LABELLED * step_s else ""],
         "insidetextfont": {"color": palette.ink(color)},
         "marker": {"color": color, "line": {"width": 0},
                    "pattern": {"shape": "/" if "waiting" in name else "", "fillmode": "overlay", "fgopacity": 0.35}},

@@ -12,7 +12,7 @@ from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
 from computeledger.questions.answers.accuracy import errors_by_workload
-from computeledger.questions.wording import accuracy_command, alike_words, percent, short_model, words
+from computeledger.questions.wording import accuracy_command, alike_words, listed, percent, short_model, words
 from computeledger.units import format_count
 
 Document = Mapping[str, Any]
@@ -66,10 +66,10 @@ _OF_PARTS = {
 }  # fmt: skip
 #: Parts of the table of accuracy.
 _PARTS = {
-    "training": "training, time of a step",
-    "rl": "RL, time of a step",
-    "serving": "serving, time of a token",
-    "local": "local engines, time of a token",
+    "training": "training: time of a step",
+    "rl": "RL: time of a step",
+    "serving": "serving: time per token",
+    "local": "local engines: time per token",
 }
 
 
@@ -94,30 +94,42 @@ def serving_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
-    errors = [f"{percent(alike['steps']['median_abs_error'])} for a token"]
-    errors += [f"{percent(alike['ttft'])} for the first token"] if alike["ttft"] is not None else []
-    text = f"{alike['n']:,} measurements like this one: median error {', '.join(errors)}. {_own_words(alike, document)}"
+    text = f"{_within('time per token', alike['steps']['median_abs_error'], alike['n'], 'cases')}"
+    text += f", time to first token within {percent(alike['ttft'])}" if alike["ttft"] is not None else ""
+    text = f"{text}; {_COST} per token. {_own_words(alike, document)}"
     said = alike_words(alike)
     details = f"{said[:1].upper()}{said[1:]}."
     return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), _nearest(alike))
 
 
-def training_evidence(document: Document) -> Evidence:
-    """Of a training run: times of a step of runs like it."""
+def _within(what: str, error: float, n: int, cases: str) -> str:
+    """A verdict in words: what lies how near in half of the cases."""
+    return f"{what[:1].upper()}{what[1:]} within {percent(error)} in half of {n:,} {cases} like this one"
+
+
+#: What an error of a time means for money, which is that time at a stated price.
+_COST = "the cost is off by as much as the time"
+
+
+def training_evidence(document: Document, published: str = "") -> Evidence:
+    """Of a training run: times of a step of runs like it, and what the makers published of this one."""
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
-    said = f"{alike['n']:,} runs like this one: median error {percent(alike['step'])} for a step"
+    said = f"{_within('time of a step', alike['step'], alike['n'], 'runs')}; {_COST}"
     details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
-    return _of_workload((f"{said}. {_own_words(alike, document)}", details), alike, "training")
+    own = _own_words(alike, document)
+    linked = "and" if alike["n_same_model_and_chip"] else "but"
+    own = f"{own.removesuffix('.')}, {linked} {published}." if published else own
+    return _of_workload((f"{said}. {own}", details), alike, "training")
 
 
 def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
     sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    said = f"{alike['n']:,} measured steps like this one: median error {percent(alike['median_abs_error'])}"
+    said = f"{_within('time of a step', alike['median_abs_error'], alike['n'], 'runs')}; {_COST}"
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
     details = f"{what}{sources}, each left out of the fit that predicts it; {held}."
@@ -134,8 +146,8 @@ def _own_words(alike: Document, document: Document) -> str:
     n, chip = alike["n_same_model_and_chip"], _chip(document["accelerator"])
     model = short_model(document["model"])
     if not n:
-        return f"No measurement is of {model} on {chip}."
-    return f"{format_count(n, 'measurement')} {'is' if n == 1 else 'are'} of {model}, or its shape, on {chip}."
+        return f"No benchmark is of {model} on {chip}."
+    return f"{format_count(n, 'benchmark figure')} {'is' if n == 1 else 'are'} of {model}, or its shape, on {chip}."
 
 
 def _nearest(alike: Document) -> tuple[Table, ...]:
@@ -180,9 +192,8 @@ def memory_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence("Nothing fits, so that there is nothing to hold against measurements.")
-    said = (
-        f"{alike['n']:,} sizes of weights as engines reported them: median error {percent(alike['median_abs_error'])}."
-    )
+    error = percent(alike["median_abs_error"])
+    said = f"Weights within {error} in half of {alike['n']:,} sizes that engines reported."
     details = f"From {alike['sources']} sources, each model left out of the fit that predicts it."
     return _of_workload((said, details), alike, "memory")
 
@@ -194,8 +205,8 @@ def price_evidence(document: Document) -> Evidence:
         return Evidence("No price is given, and only sizes by price are held against published ones.")
     held = percent(alike["coverage_90"])
     said = (
-        f"{alike['n']} open models of known size, told by their prices alone: active parameters are off by a factor of "
-        f"{alike['median_error_ratio']:.3g} in the median."
+        f"Active parameters within a factor of {alike['median_error_ratio']:.3g} in half of {alike['n']} open models "
+        "of known size, told by their prices alone."
     )
     details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
     rows: list[list[str | Cell]] = [
@@ -235,4 +246,6 @@ def parts_evidence(text: str, *workloads: str) -> Evidence:
     columns = ("part", "measurements #", "median error #", "90 % interval held #")
     note = "each measurement left out of the fit that predicts it"
     table = Table("How far off its parts are", columns, rows, note=note)
-    return Evidence(text, "", "computeledger accuracy", workload_address(workloads[0]), (table,))
+    within = listed([f"{percent(found[name].median_abs_error)} ({_PARTS[name]})" for name in workloads])
+    verdict = f"Half of the cases lie within {within}."
+    return Evidence(f"{text} {verdict}", "", "computeledger accuracy", workload_address(workloads[0]), (table,))

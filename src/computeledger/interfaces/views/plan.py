@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from computeledger.arrays import Uncertain
+from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, with_interval
@@ -66,7 +68,7 @@ def view(answer: Any, working: bool) -> View:
     )
 
 
-_HILLS = "Median and 90 % interval; the hill is the distribution, a dot alone has none."
+_HILLS = "Median and 90 % interval, on a logarithmic axis; the hill is the distribution, a dot alone has none."
 _ROOFLINE = (
     "Each point is an operation of one step on the busiest GPU; its size is its share of the step's time. Left of the "
     "ridge the memory binds, right of it the arithmetic; points far below the roof wait for the network, launches or "
@@ -80,7 +82,7 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
         title=document["title"],
         asked=_asked(document),
         headline=_headline(document),
-        context=_context(document),
+        context=_context(document, ledger),
         notes=(
             *(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
             *document.get("remarks", ()),
@@ -114,18 +116,42 @@ def _headline(document: Mapping[str, Any]) -> str:
     whole = "to serve it" if set(phases) == {"inference"} else "over its life"
     more = ", experiments included" if document["experiments"] else ""
     models = " and ".join(dict.fromkeys(short_model(one["model"]) for one in phases.values()))
-    return headline_words(models, f"{hours} and {usd} {whole}{more}", total["gpu_hours"], "GPU-hours")
+    said = f"{hours} and {usd} {whole}{more}"
+    return headline_words(models, said, total["gpu_hours"], "GPU-hours", (total["usd"], "USD"))
 
 
-def _context(document: Mapping[str, Any]) -> str:
-    """What takes the most, what it earns, and where the spread comes from."""
+def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
+    """What the life is made of, what takes the most, what it earns, and where the spread comes from."""
     drivers = " and ".join(input_phrase(one["name"]) for one in document["drivers"][:_NAMED])
     said = (
+        _life(document, ledger),
         _currencies(document["shares"]),
         income_sentence(document["income"]) if "income" in document else "",
-        f"The spread comes mostly from {drivers}." if drivers else "",
+        f"Most of the uncertainty comes from {drivers}." if drivers else "",
     )
     return " ".join(part for part in said if part)
+
+
+def _life(document: Mapping[str, Any], ledger: Ledger) -> str:
+    """What counts as the life: the phases, whose GPU-hours add up to the total, and how long it is served."""
+    phases = _every_phase(document)
+    if len(phases) < 2:
+        return ""
+    parts = [f"{_IN_A_LIFE[name]} ({figure_words(phase['gpu_hours'], '')})" for name, phase in phases.items()]
+    section = ledger.plan.sections.get("inference")
+    life = section.values.get("life") if section is not None and "inference" in phases else None
+    served = "" if life is None or isinstance(life, str) else f" over {_long(life)}"
+    return f"Its life is {listed(parts)}{served}; in brackets, GPU-hours."
+
+
+def _long(life_s: Uncertain) -> str:
+    """How long it is served."""
+    low_s, high_s = low_of(life_s), high_of(life_s)
+    return (span(low_s, high_s, "s") or words(low_s, "s")).replace(" – ", " to ")
+
+
+#: What each phase is called where all of them are counted.
+_IN_A_LIFE = {"pretraining": "pretraining", "rl": "RL", "inference": "inference", "experiments": "experiments"}
 
 
 def _currencies(shares: Mapping[str, Any]) -> str:
@@ -139,7 +165,7 @@ def _currencies(shares: Mapping[str, Any]) -> str:
     if len(most_time) == len(time):
         return f"Its {len(time)} phases take equal GPU-time ({in_time} each); in FLOP, {by_flop} takes {in_flop}."
     if most_flop == most_time:
-        return f"{by_time} dominates in both currencies, with {in_time} of the GPU-time and {in_flop} of the FLOP."
+        return f"{by_time} takes most: {in_time} of the GPU-time and {in_flop} of the FLOP."
     but = " and ".join(percent(flop[name]) for name in most_time)
     return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {by_flop} the most FLOP ({in_flop})."
 
@@ -282,8 +308,9 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     found = []
     if len(document["shares"]["flop"]) > 1:
         found.append(
-            Plot("shares", "Three phases, two currencies", "The same life counted in FLOP and in GPU-time: what is "
-                 "cheap in one is dear in the other.", plots.shares_figure(document), "gpu_hours")
+            Plot("shares", "Shares of the phases: FLOP against GPU-time", "The same life counted twice. A phase that "
+                 "uses its GPUs poorly has a larger share of the GPU-time than of the FLOP.",
+                 plots.shares_figure(document), "gpu_hours")
         )  # fmt: skip
     found += [
         Plot("phases", "GPU-hours of each phase", _HILLS,

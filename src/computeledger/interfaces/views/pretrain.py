@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from computeledger.facts.schema import Fact
 from computeledger.interfaces.plots import training as plots_training
 from computeledger.interfaces.plots.bars import bars_figure, strip_figure
 from computeledger.interfaces.plots.memory import memory_figure
@@ -14,7 +15,7 @@ from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
-from computeledger.interfaces.views.published import published_hours
+from computeledger.interfaces.views.published import published_hours, published_run
 from computeledger.interfaces.views.step import (
     operations_plot,
     operations_table,
@@ -97,7 +98,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="pretrain",
-        evidence=training_evidence(document),
+        evidence=training_evidence(document, _published_run(answer, document)),
     )
 
 
@@ -115,9 +116,19 @@ def _warnings(document: Mapping[str, Any]) -> list[str]:
 def _published(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
     """GPU-hours of the model's own run, where about as many tokens are asked about."""
     known = answer.result.scenario.model.published
+    return published_hours(known, document["gpu_hours"]) if _is_own_run(known, document) else ()
+
+
+def _published_run(answer: PretrainAnswer, document: Mapping[str, Any]) -> str:
+    """What the makers published of the run that is asked about."""
+    known, chip = answer.result.scenario.model.published, answer.setting.machine.system.accelerator.short_name
+    return published_run(known, document["gpu_hours"], chip) if _is_own_run(known, document) else ""
+
+
+def _is_own_run(known: Mapping[str, Fact], document: Mapping[str, Any]) -> bool:
+    """Whether about as many tokens are asked about as the makers trained on."""
     own = known["tokens_pretraining"].value if "tokens_pretraining" in known else 0.0
-    is_same = abs(point(document["tokens"]) - own) <= _SAME_RUN_FRACTION * own
-    return published_hours(known, document["gpu_hours"]) if is_same else ()
+    return abs(point(document["tokens"]) - own) <= _SAME_RUN_FRACTION * own
 
 
 def _headline(document: Mapping[str, Any], chip: str) -> str:
@@ -125,7 +136,7 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     said = f"{figure_words(days, 'days')}, {hours} and {figure_words(document['effective_usd'], 'USD')}"
     model, tokens = short_model(document["model"]), format_si(point(document["tokens"]))
     subject = f"{model} on {tokens} tokens with {chips_words(document['n_gpus'], chip)}"
-    return headline_words(subject, said, days, "days")
+    return headline_words(subject, said, days, "days", (document["effective_usd"], "USD"))
 
 
 def _context(document: Mapping[str, Any]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from computeledger.facts.schema import Fact
 from computeledger.fields import Record
 from computeledger.interfaces.view import Cell, Table, cited
-from computeledger.questions.wording import interval_words, point, with_interval_words, words
+from computeledger.questions.wording import figure_words, interval_words, percent, point, with_interval_words, words
 from computeledger.units import format_si
 from computeledger.validation.published.real_systems import real_system_of
 
@@ -32,15 +33,49 @@ def published_hours(known: Mapping[str, Fact], modelled: Any) -> tuple[Table, ..
     if "pretraining" not in facts:
         return ()
     first = facts["pretraining"]
+    here = with_interval_words(modelled, "")
     rows: list[list[Any]] = [
-        ["pretraining", _hours(first.value), with_interval_words(modelled, ""), cited(first.source, first.locator)],
-    ]
+        ["pretraining", _hours(first.value), here, off_words(point(modelled), first.value),
+         cited(first.source, first.locator)],
+    ]  # fmt: skip
     if len(facts) > 1:
         every = "; ".join(fact.locator for fact in facts.values())
         total = _hours(sum(fact.value for fact in facts.values()))
-        rows.append([_listed([name.replace("_", " ") for name in facts]), total, "–", cited(first.source, every)])
-    columns = ["GPU-hours of", "published #", "modelled here #", "source"]
+        rows.append([_listed([name.replace("_", " ") for name in facts]), total, "–", "–", cited(first.source, every)])
+    columns = ["GPU-hours of", "published #", "modelled here #", "off by #", "source"]
     return (Table("Published beside modelled", columns, rows, "gpu_hours"),)
+
+
+def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
+    """What the makers published of a run on this chip, in words; empty where they name another chip or none.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_model
+    >>> known = load_model("deepseek-ai/DeepSeek-V3").published
+    >>> published_run(known, 2.7e6, "H800").replace(chr(160), " ")
+    'its makers trained on as many tokens in 2.664M GPU-hours, this set-up takes 2.7M (+1.35 %)'
+    >>> published_run(known, 2.7e6, "H100")
+    ''
+    """
+    fact = known.get("gpu_hours_pretraining")
+    if fact is None or not re.search(rf"(?<!\w){re.escape(chip)}(?!\w)", f"{fact.locator} {fact.note}"):
+        return ""
+    here, off = figure_words(modelled, ""), off_words(point(modelled), fact.value)
+    theirs = f"its makers trained on as many tokens in {_hours(fact.value)} GPU-hours"
+    return f"{theirs}, this set-up takes {here} ({off})"
+
+
+def off_words(modelled: float, published: float) -> str:
+    """How far a modelled figure is from the published one, and to which side.
+
+    Examples
+    --------
+    >>> off_words(110.0, 100.0).split()
+    ['+10', '%']
+    """
+    off = modelled / published - 1
+    return f"{'+' if off > 0 else chr(0x2212)}{percent(abs(off))}"
 
 
 def published_system(question: Record, command: str, document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -60,11 +95,12 @@ def published_system(question: Record, command: str, document: Mapping[str, Any]
             one.label,
             _shown(one.value, one.unit),
             _modelled(_at(document, one.key), one.unit),
+            off_words(point(_at(document, one.key)), one.value),
             Cell(found.source, found.url),
         ]
         for one in found.figures
     ]
-    columns = (found.name, "published #", "modelled here #", "source")
+    columns = (found.name, "published #", "modelled here #", "off by #", "source")
     return (Table("Published beside modelled", columns, rows, note=found.note),)
 
 

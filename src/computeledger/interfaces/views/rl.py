@@ -7,14 +7,13 @@ from typing import Any
 
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
-from computeledger.interfaces.plots.rl import step_figure
+from computeledger.interfaces.plots.rl import HATCHED, step_figure
 from computeledger.interfaces.view import (
     Cell,
     Plot,
     Table,
     View,
     quantity_cell,
-    quantity_table,
     share_cell,
     tile,
 )
@@ -135,7 +134,7 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     name, share = _largest(document)
     steps = format_si(point(document["steps"]))
     said = f"{figure_words(hours, 'GPU-hours')} and {usd} for {steps} steps, {percent(share)} of it {name}"
-    return headline_words(subject, said, hours, "GPU-hours")
+    return headline_words(subject, said, hours, "GPU-hours", (document["usd"], "USD"))
 
 
 def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
@@ -255,7 +254,9 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("Judge", _judge(document["judge"], document["binding_phase"] == "judge")))
     if "episodes" in document:
         out += _episodes(document["episodes"])
-    out.append((f"{format_si(point(document['demand']['flop']), 'FLOP')} of RL like this", _demand(document["demand"])))
+    out.append(
+        (f"What {format_si(point(document['demand']['flop']), 'FLOP')} of such RL takes", _demand(document["demand"]))
+    )
     if "equal_gpu_time" in document:
         out.append(("In the GPU-time of pretraining", _balance(document["equal_gpu_time"])))
     if "samples_per_problem" in document:
@@ -359,7 +360,7 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         Plot("timeline", "One step in time", _turns(document), step_figure(lanes, phases), "step", is_wide=True),
         Plot("phases", "GPU-hours by phase", "Medians and 90 % intervals, and each phase's part of beta in GPU-time: "
              "what a sampled token costs where a pretraining token costs 6.",
-             bars_figure(hours, "", PHASE_COLORS["rl"], remarks=remarks), "gpu_hours"),
+             bars_figure(hours, "", PHASE_COLORS["rl"], remarks=remarks), "gpu_hours", is_detail=True),
     )  # fmt: skip
 
 
@@ -374,15 +375,19 @@ def _lane(side: str, document: Mapping[str, Any]) -> str:
 
 def _turns(document: Mapping[str, Any]) -> str:
     """How to read the timeline."""
+    waits = any("waiting" in name and point(span) for lane in document["timeline_s"].values()
+                for name, span in lane.items())  # fmt: skip
+    key = f" {HATCHED} Hatched: GPUs wait." if waits else ""
+    said = " Each span is the median time that a GPU spends in it, as in the table below."
     if document["split"]["colocated"]:
-        return "All GPUs generate, then all train; each span as long as its mean GPU is in it. Waiting is hatched."
+        return f"All GPUs generate, then all train.{said}{key}"
     lag = document["split"]["max_lag"]
     apart = f" The trainer trains on rollouts drawn up to {format_count(lag, 'step')} before." if lag else ""
-    return f"The sides work beside one another; the slower one sets the pace. Waiting is hatched.{apart}"
+    return f"The sides work beside one another; the slower one sets the pace.{apart}{said}{key}"
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
-    out = [_phases(document), _run(document), _split(document)]
+    out = [_phases(document), _run(document)]
     if "comparison" in document:
         out = [*_compared(document["comparison"]), *out]
     if "split_options" in document:
@@ -397,53 +402,58 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
 
 
 def _phases(document: Mapping[str, Any]) -> Table:
-    """Every phase once: its time in a step as frameworks log it, its GPU-time, and its part of beta."""
+    """Every phase once: its time in a step as the timeline draws it, its GPU-time, and its part of beta."""
     busy, parts = document["phase_utilization_fraction"], document["beta"]["gpu_time_by_phase"]
-    logged = {name: part for name, part in document["phases_s"].items() if point(part) > 0}
+    spans = {name: span for lane in document["timeline_s"].values() for name, span in lane.items()}
     rows: list[list[str | Cell]] = []
     for name, part in document["phases"].items():
         share = point(part["fraction"])
         if abs(share) < _NOTHING:
             continue
         used = percent(busy[name]) if name in busy else ""
-        time = quantity_cell(logged[name], "s") if name in logged else ""
+        time = quantity_cell(spans[name], "s") if name in spans else ""
         beta = figure_words(parts[name], "")
         rows.append([name, time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), beta, used])
-    rows += [
-        [name, quantity_cell(part, "s"), "", "", "", ""]
-        for name, part in logged.items()
-        if name not in document["phases"]
-    ]
-    columns = ("phase", "logged in a step #", "GPU-hours #", "share", "beta #", "utilisation #")
+    columns = ("phase", "in a step #", "GPU-hours #", "share", "beta #", "utilisation #")
     note = (
-        "logged: wall-clock as frameworks log it, under their names; phases of sides that work beside one another "
-        "overlap. Beta in GPU-time: a pretraining token at --mfu is 6. Utilisation: FLOP over dense bf16 peak."
+        "In a step: as long as the mean GPU of its side is in it; sides beside one another overlap. Beta in GPU-time: "
+        "a pretraining token at --mfu is 6. Utilisation: FLOP over dense bf16 peak."
     )
-    return Table("Where GPU-time goes", columns, rows, "gpu_hours", note)
+    return Table("Where GPU-time goes", columns, rows, "gpu_hours", f"{note}{_logged(document, spans)}")
+
+
+def _logged(document: Mapping[str, Any], spans: Mapping[str, Any]) -> str:
+    """What a framework's log calls generation, where it is longer than the phase."""
+    logged = document["phases_s"]["generation"]
+    if figure_words(logged, "s") == figure_words(spans["generation"], "s"):
+        return ""
+    return f" A framework's log shows generation as {with_interval_words(logged, 's')}: {_IN_LOGS}."
+
+
+#: What a log's time of generation holds beside the phase.
+_IN_LOGS = "from its start to its longest rollout, with what is done once per step to start it"
 
 
 def _run(document: Mapping[str, Any]) -> Table:
-    rows = (
+    """What the run makes and takes, and on what."""
+    split, made = document["split"], document["generation"]
+    quantities = (
         ("tokens sampled", document["tokens"], ""),
         ("sampled tokens/s per GPU", document["tokens_per_s_per_gpu"], ""),
-        ("FLOP", document["flop"], "FLOP"),
+        ("FLOP", document["flop"], ""),
         ("energy", document["energy_j"], "J"),
+        ("rollouts decoding on a replica", made["rollouts_decoding"], ""),
+        ("verifier cores that are busy", document["verifier_cores_needed"], ""),
     )
-    return quantity_table(f"The run of {format_si(point(document['steps']))} steps", rows, "flop")
-
-
-def _split(document: Mapping[str, Any]) -> Table:
-    split, made = document["split"], document["generation"]
-    rows = [
+    rows: list[list[str | Cell]] = [[label, quantity_cell(value, unit)] for label, value, unit in quantities]
+    rows += [
         ["GPUs that generate", f"{split['generation_gpus']:,.0f}"],
         ["GPUs that train", f"{split['training_gpus']:,.0f}"],
-        ["generation layout", split["layout"]],
-        ["training layout", split["training_layout"]],
-        ["replicas", figure_words(made["replicas"], "")],
-        ["rollouts decoding on each", figure_words(made["rollouts_decoding"], "")],
-        ["verifier cores that are busy", figure_words(document["verifier_cores_needed"], "")],
+        ["replicas that generate", figure_words(made["replicas"], "")],
+        ["layout of generation", split["layout"]],
+        ["layout of training", split["training_layout"]],
     ]
-    return Table("How it runs", ("part", "value #"), rows, "step")
+    return Table(f"The run of {format_si(point(document['steps']))} steps", ("", "value #"), rows, "flop")
 
 
 def _options(options: list[Mapping[str, Any]]) -> Table:
