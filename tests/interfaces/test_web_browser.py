@@ -42,6 +42,14 @@ _SMALL = """() => [...document.querySelectorAll("button, select, summary, input,
     return width < 43.5 || height < 43.5;
   }).map((one) => one.outerHTML.slice(0, 80))"""
 
+#: Tables, those of closed details included, that a reader would have to move sideways.
+_TOO_WIDE = """async () => {
+  for (const one of document.querySelectorAll("main details")) one.open = true;
+  for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame);
+  return [...document.querySelectorAll("main .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
+    .map((one) => one.getAttribute("aria-label"));
+}"""
+
 #: Whether all plots are drawn but those that are folded away.
 _ALL_DRAWN = """[...document.querySelectorAll(".canvas")]
   .every((one) => !one.checkVisibility() || one.querySelector(".main-svg"))"""
@@ -62,6 +70,8 @@ def looked_at(page: Any, width: int, name: str) -> None:
     if width < 600:
         page.locator("#open-controls").click()
         assert page.evaluate(_SMALL) == [], "all that a thumb touches is 44 px high and wide"
+        page.wait_for_function("document.documentElement.dataset.settled")
+        assert page.evaluate(_TOO_WIDE) == [], "a table that does not fit becomes cards"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert issues(page, WCAG) == []
     assert page.evaluate(_CUT_OFF) == [], "what a box takes when it is left empty stands in it whole"

@@ -136,11 +136,31 @@ def test_facts_are_searched_on_the_page_and_stand_in_groups(visit: Any) -> None:
 
 
 @pytest.mark.browser
-def test_on_a_phone_names_stay_while_figures_move_past(visit: Any) -> None:
+def test_a_table_that_does_not_fit_becomes_cards_and_stays_a_table_to_a_screen_reader(visit: Any) -> None:
+    """A card shows what a narrow terminal keeps longest; the rest comes with a button, the order with a list."""
+    page = visit("/serve?layout=tp8&batch=16", 390)
+    place = page.locator(".tables section", has_text="Decode, one step").first
+    place.locator(".detail > summary").click()
+    page.wait_for_selector(".detail[open] .as-cards")
+    assert place.get_by_role("table").count() == 1 and place.get_by_role("rowheader").count() > 3
+    card = place.get_by_role("row").nth(1)
+    values = "row => [...row.cells].filter((one) => one.checkVisibility()).map((one) => one.dataset.name ?? null)"
+    assert card.evaluate(values) == [None, "FLOP", "bytes", "time", "share", "bound"], "an empty cell is left out"
+    names = place.locator("tbody th").all_inner_texts()
+    place.get_by_label("order of Decode").select_option(label="operation, Z to A")
+    assert place.locator("tbody th").all_inner_texts() == sorted(names, key=str.lower, reverse=True) != names
+    assert place.locator("thead th").first.get_attribute("aria-sort") == "descending"
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_selector(".detail[open] table:not(.as-cards)")
+
+
+@pytest.mark.browser
+def test_a_card_of_many_figures_shows_the_rest_at_a_press(visit: Any) -> None:
     page = visit("/memory", 390)
-    table = page.locator("#now .scroll").first
-    far, left = table.evaluate("""one => {
-      one.scrollLeft = 200;
-      return [one.scrollLeft, one.querySelector("tbody th").getBoundingClientRect().left];
-    }""")
-    assert far > 0 and left >= table.bounding_box()["x"]
+    page.wait_for_selector(".as-cards .rest-by")
+    card = page.locator("#now tr", has=page.locator(".rest-by")).first
+    more = card.locator(".rest-by")
+    before = card.locator("td:visible").count()
+    assert before == 5 and str(more.text_content()).startswith("4 more of ")
+    more.click()
+    assert more.get_attribute("aria-expanded") == "true" and card.locator("td:visible").count() == before + 4

@@ -395,7 +395,9 @@ def _front(document: Mapping[str, Any]) -> Table:
     answer = "the answer's replica, fully loaded" if "fleet" in document else "the answer"
     each = f"each at the median of every input, at the median cost (USD per Mtok; \u2192 {answer})"
     title = f"Pareto front of {document['n_options']} options, {each}"
-    return Table(title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,), drops=("input", "tok/s/GPU"))
+    return Table(
+        title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,), drops=("input", "tok/s/GPU", "GPUs")
+    )
 
 
 def _step(document: Mapping[str, Any], phase: str) -> Table:

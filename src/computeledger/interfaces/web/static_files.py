@@ -17,7 +17,7 @@ from computeledger.interfaces.web.guard import plain
 
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 #: What reports have too.
-_SHARED = {"terms.js", "folding.js"}
+_SHARED = {"terms.js", "folding.js", "cards.js", "cards.css"}
 _YEAR = "max-age=31536000, immutable"
 
 

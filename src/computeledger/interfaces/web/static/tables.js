@@ -55,7 +55,8 @@ function retext(section, one) {
       const now = JSON.stringify(cell);
       if (given[place].cells[i] === now) return;
       given[place].cells[i] = now;
-      shown.cells[i].replaceChildren(...cellParts(cell, one.columns[i].endsWith("#")));
+      const more = shown.cells[i].querySelector(".rest-by");
+      shown.cells[i].replaceChildren(...cellParts(cell, one.columns[i].endsWith("#")), ...(more ? [more] : []));
     });
   });
   if (one.note) section.querySelector(".quiet.note").textContent = one.note;
@@ -65,7 +66,7 @@ function retext(section, one) {
 // a row about what the row before it is about
 const isAgain = ({ rows }, place) => place > 0 && said(rows[place][0]) === said(rows[place - 1][0]) && !rows[place][0].href;
 
-// roles are written out: tables of many columns become cards where there is no room, and stay tables to a screen reader
+// roles are written out: tables become cards where there is no room (cards.js), and stay tables to a screen reader
 export function table(one, whose, why) {
   const numeric = one.columns.map((name) => name.endsWith("#"));
   const names = one.columns.map((name) => name.replace(/ ?#$/, ""));
@@ -73,15 +74,17 @@ export function table(one, whose, why) {
   const body = element("tbody", { role: "rowgroup" }, ...one.rows.map((row, place) => element("tr", { role: "row", class: [one.strong.includes(place) && "strong", isAgain(one, place) && "again"].filter(Boolean).join(" ") || null }, ...row.map((cell, i) =>
     i === 0 ? element("th", { scope: "row", role: "rowheader" }, ...cellParts(cell, numeric[0]))
       : element("td", { role: "cell", class: numeric[i] ? "number" : null, "data-name": names[i] }, ...cellParts(cell, numeric[i]))))));
+  const order = one.rows.length > 3 ? ordering(names, numeric, body) : null;
   const rows = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": one.title + whose },
-    element("table", { role: "table", class: one.is_sortable ? "sorted" : names.length > 2 ? `cards${isLong ? " long" : ""}${one.columns.length === 5 && one.rows.some((_, place) => isAgain(one, place)) ? " grouped" : ""}` : null }, isLong ? widths(one) : null,
+    element("table", { role: "table", "data-prose": isLong ? "" : null, class: one.is_sortable ? "sorted" : names.length > 2 ? `cards${isLong ? " long" : ""}${one.columns.length === 5 && one.rows.some((_, place) => isAgain(one, place)) ? " grouped" : ""}` : null }, isLong ? widths(one) : null,
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...names.map((name, i) =>
         element("th", { scope: "col", role: "columnheader", class: numeric[i] ? "number" : null },
-          one.rows.length > 3 && name ? sorting(name, i, numeric[i], body) : name)))), body));
+          order && name ? element("button", { type: "button", class: "by", onclick: () => order.next(i) }, name) : name)))), body));
+  window.cardRows(rows.firstElementChild, one.drops ?? []);
   const name = one.title + whose, isMany = one.rows.length > 12; // as long as those that are folded
   const fold = window.foldRows(rows.firstElementChild, name);
   const note = one.note ? element("p", { class: "quiet note" }, one.note) : null;
-  const tools = [one.key ? why(one.key, one.title) : null, isMany ? finder(name, body) : null];
+  const tools = [one.key ? why(one.key, one.title) : null, order?.box(name) ?? null, isMany ? finder(name, body) : null];
   const kept = { body, given: [...body.rows].map((row, place) => ({ row, cells: one.rows[place].map((cell) => JSON.stringify(cell)) })) };
   if (!one.is_detail) return Object.assign(element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), ...tools), rows, fold, note), kept);
   return Object.assign(element("section", {}, element("details", { class: "detail", open: unfolded.has(name), ontoggle: (event) => { if (event.target.open) unfolded.add(name); else unfolded.delete(name); } },
@@ -112,18 +115,30 @@ function ordered(rows, i, isNumeric, direction) {
     : direction * (isNumeric ? value.get(one) - value.get(other) : value.get(one).localeCompare(value.get(other)))));
 }
 
-function sorting(name, i, isNumeric, body) {
+// the order of the rows: a press on a head gives it its next turn, and cards have a list of all turns
+function ordering(names, numeric, body) {
   const asGiven = [...body.rows];
-  const turns = isNumeric ? ["descending", "ascending", null] : ["ascending", "descending", null];
-  return element("button", { type: "button", class: "by", onclick: (event) => {
-    const head = event.currentTarget.closest("th");
-    const turn = turns[(turns.indexOf(head.getAttribute("aria-sort")) + 1) % 3];
-    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
-    if (turn) head.setAttribute("aria-sort", turn);
+  const turnsOf = (i) => (numeric[i] ? ["descending", "ascending"] : ["ascending", "descending"]);
+  const heads = () => body.parentElement.tHead.rows[0].cells;
+  const said = (i, turn) => `${names[i]}, ${(numeric[i] ? { descending: "high to low", ascending: "low to high" } : { descending: "Z to A", ascending: "A to Z" })[turn]}`;
+  const list = element("select", { onchange: () => { const [i, turn] = list.value.split(" "); put(Number(i), turn || null); } }, element("option", { value: "" }, "as listed"),
+    ...names.flatMap((name, i) => (name ? turnsOf(i).map((turn) => element("option", { value: `${i} ${turn}` }, said(i, turn))) : [])));
+
+  function put(i, turn) {
+    for (const one of heads()) one.removeAttribute("aria-sort");
+    if (turn) heads()[i].setAttribute("aria-sort", turn);
+    list.value = turn ? `${i} ${turn}` : "";
     body.parentElement.classList.toggle("ordered", Boolean(turn));
-    body.reorder = turn && (() => body.replaceChildren(...ordered(asGiven, i, isNumeric, turn === "ascending" ? 1 : -1)));
+    body.reorder = turn && (() => body.replaceChildren(...ordered(asGiven, i, numeric[i], turn === "ascending" ? 1 : -1)));
     if (turn) body.reorder(); else body.replaceChildren(...asGiven);
-  } }, name);
+  }
+
+  function next(i) {
+    const turns = [...turnsOf(i), null];
+    put(i, turns[(turns.indexOf(heads()[i].getAttribute("aria-sort")) + 1) % 3]);
+  }
+
+  return { next, box: (title) => { list.setAttribute("aria-label", `order of ${title}`); return element("label", { class: "order" }, "Order ", list); } };
 }
 
 function finder(title, body) {
