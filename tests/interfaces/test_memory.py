@@ -60,6 +60,12 @@ def test_what_fits_nowhere_says_how_much_is_missing(tmp_path: Path) -> None:
     assert "Does not fit" in done.stdout and "fits none of them" not in done.stdout  # int4 does
     (row,) = [line.split() for line in done.stdout.splitlines() if line.split()[:2] == ["fp8", "h100-nvl8"]]
     assert float(row[3]) > float(row[5]) > 79, "more is needed on each of the 8 than one has"
+    view = cl.memory(model="deepseek-v3", system="h100-nvl8", precision="fp8", gpus=8).view()
+    (table,) = view.tables
+    needed, there, lacking = table.rows[0][3:6]
+    assert f"each GPU lacks {lacking} ({needed} needed, {there} there)" in view.headline
+    assert float(str(needed).split()[0]) - float(str(there).split()[0]) == pytest.approx(23.3, abs=0.5)
+    assert "sold as 80 GB; an engine sees 85" in " ".join(text for _, text in view.facts).replace("\u00a0", " ")
     with pytest.raises(InputError, match="unknown precision 'int5'"):
         cl.memory(model="qwen3-14b", precision="int5")
 
