@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import computeledger as cl
 from computeledger.interfaces.cli import main
 
 
@@ -136,3 +138,27 @@ def test_tables_print(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[
     code, out, err = run(capsys, *arguments)
     assert (code, err) == (0, "")
     assert len(out.splitlines()) > 3
+
+
+def test_a_search_puts_what_is_named_before_what_mentions_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The common form of the chip first, no H200 for H20, and what only a note or a source mentions apart."""
+    results = answer(capsys, "facts", "search", "h200 memory")["results"]
+    assert (results[0]["id"], results[0]["name"]) == ("h200-sxm5-141gb", "hbm_bytes")
+    found = cl.search_facts("h20").found
+    near = [one for one in found if one.nearness == 0]
+    assert near and all(re.search(r"\bH?h?20\b", f"{one.id} {one.name}") for one in near)
+    view = cl.search_facts("electricity").view()
+    *direct, rest = view.tables
+    assert rest.is_detail and not any(table.is_detail for table in direct)
+    assert all("electricity" in str(row[1]) for table in direct for row in table.rows)
+
+
+def test_a_fact_that_is_asked_for_by_name_is_the_headline(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "facts", "search", "h200", "bandwidth")
+    (first,) = answer(capsys, "facts", "search", "h200", "bandwidth")["results"][:1]
+    assert code == 0 and " ".join(out.split()).startswith(
+        f"NVIDIA H200 SXM5 141GB, memory bandwidth: {first['given']} (Epoch AI, Machine Learning Hardware, "
+        f"{first['date']})"
+    )
+    known = {str(row[3]) for table in cl.search_facts("h200").view().tables for row in table.rows}
+    assert known == {"published", "assumption"}

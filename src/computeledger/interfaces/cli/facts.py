@@ -64,7 +64,7 @@ def facts_list(query: tuple[str, ...], **options: Any) -> None:
 @click.argument("query", nargs=-1, required=True)
 @answer_options
 def facts_search(query: tuple[str, ...], **options: Any) -> None:
-    """Ids and facts whose name, value, note or source mentions every word."""
+    """Facts that every word is about: their value, range, source and date; then those that mention it."""
     from computeledger.questions.answers.facts import search_facts
 
     show_answer(search_facts(" ".join(query)), options)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from computeledger.facts.reading import ASSUMPTION
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.physics import transformer
@@ -17,7 +19,7 @@ from computeledger.questions.answers.facts import (
     SourceAnswer,
     Stated,
 )
-from computeledger.questions.wording import fact_words, headline_words, short_model
+from computeledger.questions.wording import fact_words, headline_words, short_model, span
 from computeledger.sources import Source, load_sources
 from computeledger.units import format_count, format_percent, format_si
 
@@ -108,18 +110,24 @@ def _record(answer: FactsAnswer) -> View:
 
 def _published(facts: Mapping[str, Fact], title: str) -> tuple[Table, ...]:
     rows: list[list[str | Cell]] = [
-        [fact_words(name), fact.given, _key(fact.source), fact.date, f"{fact.locator}. {fact.note}".strip()]
+        [fact_words(name), fact.given, _known(fact.source), fact.date, f"{fact.locator}. {fact.note}".strip()]
         for name, fact in facts.items()
     ]
     return (Table(title, ("fact", "value", "source", "date", "where, and why"), rows),) if rows else ()
 
 
+def _known(source: str) -> Cell:
+    """The key of a source with its address."""
+    known = load_sources().get(source)
+    return Cell(source, "" if known is None else known.url)
+
+
 def _key(source: str, locator: str = "") -> Cell:
-    """The key of a source with its address and, on a page, its title."""
+    """The publisher of a source with its address and, on a page, its title and key; of an assumption, why."""
     known = load_sources().get(source)
     if known is None:
-        return Cell(source, details=locator)
-    return Cell(source, known.url, details=f"{known.title}, {locator}" if locator else "")
+        return Cell("set here" if source == ASSUMPTION else source, details=locator)
+    return Cell(known.publisher, known.url, details=f"{known.title} ({known.key}), {locator}" if locator else "")
 
 
 def _source(source: Source) -> View:
@@ -134,29 +142,86 @@ def _source(source: Source) -> View:
 
 
 def _search(answer: SearchAnswer) -> View:
+    """What is nearest to the words, first what they ask for by name; what only mentions them is folded."""
     found = answer.found
     if not found:
         return View(
             headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
-            "Try fewer words, or a part of one.",
+            "Try fewer words, or the beginning of one.",
         )
-    verb = "fact mentions it" if len(found) == 1 else "facts mention it"
-    kinds = dict.fromkeys(one.kind for one in found)
-    tables = tuple(_of_kind(kind, [one for one in found if one.kind == kind]) for kind in kinds)
-    said = headline_words(f"{answer.query!r}", f"{len(found):,} {verb}")
-    return View(said, tables=tables, overline="facts search")
+    nearest = [one for one in found if one.nearness == found[0].nearness]
+    others = found[len(nearest) :]
+    kinds = dict.fromkeys(one.kind for one in nearest)
+    tables = [_of_kind(_kinds(kind), [one for one in nearest if one.kind == kind]) for kind in kinds]
+    tables += [replace(_of_kind(_OTHERS, others), is_detail=True)] if others else []
+    asked = nearest[0] if nearest[0].names_both or len(nearest) == 1 else None
+    n_found, n_others = format_count(len(nearest), "fact"), f" and {len(others):,} that mention it" if others else ""
+    return View(
+        _told(asked) if asked else headline_words(f"{answer.query!r}", f"{n_found}{n_others}"),
+        f"The nearest of {len(found):,} facts found for {answer.query!r}." if asked and len(found) > 1 else "",
+        tiles=tuple(map(_tile, [asked] if asked else _of_record(nearest))),
+        tile_heading="",
+        tables=tuple(tables),
+        overline="facts search",
+        sources=(asked.fact.source,) if asked and asked.fact.source in load_sources() else (),
+    )
 
 
-def _of_kind(kind: str, found: Sequence[FoundFact]) -> Table:
-    """Facts of records of one kind, those of a record together."""
+_OTHERS = "Begin with it, or mention it in a note or source"
+#: Facts of a record that stand above the tables, at most.
+_SHOWN = 4
+
+
+def _of_record(found: Sequence[FoundFact]) -> list[FoundFact]:
+    """The first facts of the first record, where the words name one."""
+    return [one for one in found if one.id == found[0].id][:_SHOWN]
+
+
+def _told(one: FoundFact) -> str:
+    """The fact that was asked for: what, how much, who says so and when."""
+    fact = one.fact
+    source = load_sources().get(fact.source)
+    said = (
+        f"{source.publisher}, {source.title}, {fact.date}" if source else f"an assumption of this project, {fact.date}"
+    )
+    return headline_words(f"{_record_name(one)}, {fact_words(one.name)}", f"{fact.given}{_range(fact)} ({said})")
+
+
+def _tile(one: FoundFact) -> Tile:
+    """A fact above the tables, with its range and who says so."""
+    fact, source = one.fact, load_sources().get(one.fact.source)
+    said = f"{source.publisher if source else 'assumption'}, {fact.date}"
+    return Tile(f"{fact_words(one.name)}, {_record_name(one)}", fact.given, f"{_range(fact).strip()} {said}".strip())
+
+
+def _range(fact: Fact) -> str:
+    """The range over sources, where they disagree."""
+    ends = "" if fact.low is None or fact.high is None else span(fact.low, fact.high, fact.unit)
+    return f" ({ends})" if ends else ""
+
+
+def _record_name(one: FoundFact) -> str:
+    """What a reader calls the record: an edition by its date."""
+    return one.id if one.kind == "edition" else one.record or one.id
+
+
+def _of_kind(title: str, found: Sequence[FoundFact]) -> Table:
+    """Facts, those of a record together."""
     places = {id_: place for place, id_ in enumerate(dict.fromkeys(one.id for one in found))}
     rows: list[list[str | Cell]] = [
-        [one.id, fact_words(one.name), one.fact.given, _key(one.fact.source, _where(one.fact)), one.fact.date]
+        [
+            Cell(_record_name(one), below=one.id if one.id != _record_name(one) else ""),
+            fact_words(one.name),
+            Cell(one.fact.given, below=_range(one.fact).strip(" ()")),
+            "published" if one.fact.source in load_sources() else "assumption",
+            _key(one.fact.source, _where(one.fact)),
+            one.fact.date,
+        ]
         for one in sorted(found, key=lambda one: places[one.id])[:_MOST]
     ]
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
-    columns = ("of", "fact", "value #", "source", "date #")
-    return Table(f"{_kinds(kind)}: {len(found):,}", columns, rows, note=rest, drops=("date", "source"))
+    columns = ("of", "fact", "value #", "known as", "source", "date #")
+    return Table(f"{title}: {len(found):,}", columns, rows, note=rest, drops=("date", "source"))
 
 
 def _where(fact: Fact) -> str:

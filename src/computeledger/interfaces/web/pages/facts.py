@@ -8,7 +8,7 @@ import shlex
 from computeledger.interfaces.web.spec import EVIDENCE, Answer, Control, Page, Values
 from computeledger.questions.answers.facts import search_facts, searched_facts
 
-_PRESETS = {"All of the H200": "h200", "Memory bandwidth": "hbm bytes_per_s", "Power of a chip": "tdp",
+_PRESETS = {"All of the H200": "h200", "Bandwidth of the H200": "h200 memory bandwidth", "Power of a chip": "tdp",
             "Rent of a GPU-hour": "rent", "Electricity": "electricity"}  # fmt: skip
 _CONTROLS = (
     Control(
@@ -17,7 +17,7 @@ _CONTROLS = (
         "text",
         default="h200",
         is_wide=True,
-        help="Every word must be in the id, name, note or source.",
+        help="Words of a record and of a fact, or their beginnings, such as h200 bandwidth or llama parameters.",
     ),
 )
 
