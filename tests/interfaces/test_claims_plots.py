@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import pytest
@@ -43,6 +44,9 @@ def test_every_claim_with_two_numbers_is_a_mark_at_its_ratio() -> None:
         if ratio is not None:
             assert shown[one["id"]] == pytest.approx(ratio[1], rel=1e-3)
     words = [note["text"] for note in figure["layout"]["annotations"]]
+    held = sum(one["verdict"] == "holds" for one in CLAIMS)
+    (strip,) = [text for text in words if text.endswith("no ratio)") or " hold</b>" in text]
+    assert sum(map(int, re.findall(r"\d+", strip))) == held, "those that the chart cannot draw are counted too"
     for one in CLAIMS:
         if one["verdict"] == "fails":
             assert any(one["id"] in text for text in words), "what does not hold is named on the chart"
@@ -57,5 +61,6 @@ def test_a_terminal_shows_claims_in_short_and_all_where_asked(computeledger: Any
     assert len(short.splitlines()) <= 80
     assert [name for name in ids if f" {name} " in short] == fails
     assert all(f" {name} " in whole for name in ids)
+    assert "Why: Eight times is the second step" in " ".join(short.split()), "a range that reaches what was said"
     assert CLAIMS[ids.index("C115")]["reason"].split(";")[0] in " ".join(one.split())
     assert not any(claim["document"] in short for claim in CLAIMS), "documents go by their names"

@@ -98,7 +98,9 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
         notes.append(parts.note(_said(one, ratio[1]), -place + _WORDS))
     for place, (name, own) in enumerate(strips.items()):
         top = -len(rows) - _STRIP * place
-        notes.append(parts.note(f"<b>{len(own)}</b> {names[name]}", top + 0.26))
+        total = sum(one["verdict"] == name for one in claims)
+        without = f" ({total - len(own)} more have no ratio)" if total > len(own) else ""
+        notes.append(parts.note(f"<b>{len(own)}</b> {names[name]}{without}", top + 0.26))
         data.append(_dots(own, [top - 0.06 - 0.18 * (lane % _LANES) for lane in range(len(own))]))
     if rows:
         data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
@@ -152,7 +154,8 @@ def _dots(own: Sequence[tuple[Claim, tuple[float, float, float]]], places: Seque
 
 
 def _hover(one: Claim, ratio: float) -> str:
-    lines = "<br>".join(plain(line) for line in textwrap.wrap(one["claim"], _LINE))
+    texts = [one["claim"]] if one["verdict"] == "holds" else [one["claim"], one.get("reason", "")]
+    lines = "<br>".join(plain(line) for text in texts for line in textwrap.wrap(text, _LINE))
     return f"<b>{one['id']}</b>, {_times(ratio)} what was said<br>{lines}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,8 +49,9 @@ _TALLY = "How many claims of each document have which verdict, as shares of its 
 _JUDGEMENT = "Conclusions that the documents draw from these figures, where one is judged."
 _RATIOS = (
     "Each mark is a claim: what the formula gives over what was said. What does not hold has a row each, with what its "
-    "words allow in grey and the recomputed range as a line; point at a mark for its words. A claim of at least or "
-    "at most may hold far from 1."
+    "words allow in grey and the recomputed range as a line: a claim about every case fails where one end misses. "
+    "Point at a mark for its words and the reason. A claim of at least or at most may hold far from 1; one with zero "
+    "or without a number has no ratio."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -69,8 +71,8 @@ _WITH_WORKING = 4
 #: What a count is of, where it is many.
 _PLURAL = {"chip": "chips", "GPU": "GPUs", "token": "tokens", "yr": "years", "param": "params"}
 _HINT = (
-    "computeledger claims ID shows a claim with its formula, inputs and sources; --verdict holds_if (or another "
-    "verdict) lists the claims that have it, --all lists every claim"
+    "computeledger claims ID shows a claim with its formula, inputs and sources; --verdict holds_if lists those that "
+    "have that verdict, --all every claim"
 )
 
 
@@ -87,7 +89,6 @@ def view(answer: Answer, working: bool) -> View:
         tiles=_tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(*(() if few else (_by_document(claims),)), _table(claims, is_all)) if claims else (),
-        notes=() if few or working else (_HINT,),
         working=tuple(_working(one) for one in claims) if working or few else (),
         overline="claims",
         sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
@@ -125,7 +126,9 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
 def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
     if len(claims) == 1:
         return headline_words(f"Claim {claims[0]['id']}", _verdict(claims[0]))
-    return headline_words("Claims of the source documents", _verdicts(len(claims), counts["verdicts"])[0])
+    return headline_words(
+        "Claims of the documents that this project began with", _verdicts(len(claims), counts["verdicts"])[0]
+    )
 
 
 def _verdicts(n_claims: int, number: Mapping[str, int]) -> list[str]:
@@ -165,8 +168,13 @@ def _by_document(claims: Sequence[Mapping[str, Any]]) -> Table:
 
 def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
     """What does not hold."""
-    rows = [[one["id"], one["claim"], _said(one), _found(one)] for one in claims if one["verdict"] == "fails"]
-    return Table(f"The {len(rows)} that do not hold", ("", "claim", "said", "the formula gives"), rows)
+    rows: list[list[str | Cell]] = [
+        [one["id"], Cell(one["claim"], below=_why(one) if _touches(one) else ""), _said(one), _found(one)]
+        for one in claims
+        if one["verdict"] == "fails"
+    ]
+    columns = ("", "claim", "said", "the formula gives")
+    return Table(f"The {len(rows)} that do not hold", columns, rows, note=_HINT)
 
 
 def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
@@ -175,7 +183,7 @@ def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
             Cell(one["id"], below=_verdict(one), id=one["id"]),
             Cell(_said(one), below=_recomputed(one)),
             Cell(_CONCLUSIONS[one["conclusion"]["verdict"]][0]),
-            Cell(one["claim"], details=_reason(one)),
+            Cell(one["claim"], below=_why(one), details=_reason(one)),
         ]
         for verdict in _VERDICTS
         for one in claims
@@ -211,15 +219,40 @@ def _as_stated(claim: Mapping[str, Any]) -> str:
     return "" if stated is None else f"as stated {claim_numbers(stated, claim['unit'])}"
 
 
+def _why(claim: Mapping[str, Any]) -> str:
+    """Why a claim does not simply hold, in one sentence: its condition, or the first of its reasons."""
+    if claim["verdict"] == "holds":
+        return ""
+    return f"Holds if {claim['condition']}." if claim["condition"] else f"Why: {_sentences(claim['reason'])[0]}"
+
+
+def _sentences(text: str) -> tuple[str, str]:
+    """The first sentence of a text, and the others."""
+    first, end, rest = re.sub(r"(?<=[.!?]) (?=[A-Z])", _BREAK, text, count=1).partition(_BREAK)
+    return first, rest if end else ""
+
+
+_BREAK = "\x00"
+
+
+def _touches(claim: Mapping[str, Any]) -> bool:
+    """Whether the recomputed range reaches what was said: a reader asks why it does not hold then."""
+    ratio = ratio_of(claim)
+    return ratio is not None and ratio[0] <= 1 <= ratio[2]
+
+
 def _reason(claim: Mapping[str, Any]) -> str:
-    condition = f"Holds if {claim['condition']}. " if claim["condition"] else ""
+    """What is left to say of the reasons, and what is concluded."""
+    reason = claim["reason"]
+    if claim["verdict"] != "holds" and not claim["condition"]:
+        reason = _sentences(reason)[1]
     told = claim["conclusion"]
     judged = (
         f" Concluded: {told['says']} {_CONCLUSIONS[told['verdict']][0].capitalize()}: {told['reason']}"
         if told["says"]
         else ""
     )
-    return f"{condition}{claim['reason']}{judged} [{_DOCUMENTS[claim['document']]}]"
+    return f"{reason}{judged} [{_DOCUMENTS[claim['document']]}]".lstrip()
 
 
 def _working(claim: Mapping[str, Any]) -> dict[str, Any]:
