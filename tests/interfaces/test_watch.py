@@ -27,6 +27,8 @@ from computeledger.interfaces.render.terminal import print_view
 from computeledger.interfaces.watch import exposition
 from computeledger.interfaces.watch.dashboard import dashboard
 from computeledger.interfaces.watch.loop import Clock, Watch, once, steps, watching
+from computeledger.interfaces.watch.page import Board
+from computeledger.interfaces.watch.served import application, serve_board
 from computeledger.questions.answers.watch import session as sessions
 from computeledger.questions.answers.watch.answer import answer_watch
 from computeledger.questions.answers.watch.deployment import deployment_of
@@ -513,6 +515,7 @@ def test_a_strangers_words_reach_neither_a_path_nor_the_terminal_as_they_are(
     name = "../../etc/passwd\\n\x1b]0;gone\x07[red]x\u202e" + "y" * 500
     watch, _ = watch_of(*spans(0.02, name=name))
     opened = list[str]()
+    once(watch_of(*spans(0.02))[0]).view()  # our own tables are read once
     monkeypatch.setattr(Path, "open", lambda self, *_a, **_k: opened.append(str(self)))
     answer = once(watch)
     view = answer.view()
@@ -524,18 +527,20 @@ def test_a_strangers_words_reach_neither_a_path_nor_the_terminal_as_they_are(
     assert max(len(line) for line in shown.splitlines()) <= 120
     entry = watch.session.entry(datetime.datetime.now(datetime.UTC))
     assert entry is not None and "passwd" not in json.dumps(entry.run)
-    collector = exposition.Collector()
-    collector.answer = answer
-    labels = {value for family in collector.collect() for one in family.samples for value in one.labels.values()}
+    board = Board()
+    board.show(answer, datetime.datetime.now(datetime.UTC))
+    assert "\u202e" not in board.page(is_whole=False)
+    collected = exposition.Collector(board).collect()
+    labels = {value for family in collected for one in family.samples for value in one.labels.values()}
     assert not any("passwd" in one for one in labels)
 
 
 def test_our_own_metrics_are_served_to_this_machine_and_the_dashboard_shows_each(watch_of: Any) -> None:
-    collector, stop = exposition.serve_metrics(0)
-    port = stop.__closure__[0].cell_contents.server_port if stop.__closure__ else 0
+    board = Board()
+    port, stop = serve_board(board, 0)
     try:
         assert httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text == ""
-        collector.answer = once(watch_of(*spans(0.02), **MODEL)[0])
+        board.show(once(watch_of(*spans(0.02), **MODEL)[0]), datetime.datetime.now(datetime.UTC))
         served = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
     finally:
         stop()
@@ -550,6 +555,17 @@ def test_our_own_metrics_are_served_to_this_machine_and_the_dashboard_shows_each
     assert {line.split()[2] for line in served.splitlines() if line.startswith("# TYPE")} - shown == {
         "computeledger_endpoint_up", "computeledger_scrape_failures_total",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [("/", "evil.example:80", 403), ("/metrics", "evil.example", 403), ("/../etc/passwd", "127.0.0.1:1", 404)],
+)
+def test_the_live_page_is_for_this_machine_alone(path: str, host: str, status: int) -> None:
+    said: list[str] = []
+    body = application(Board())({"PATH_INFO": path, "HTTP_HOST": host, "REQUEST_METHOD": "GET"},
+                                lambda status, _headers: said.append(status))  # fmt: skip
+    assert said[0].startswith(str(status)) and b"\n" in b"".join(body)
 
 
 def test_the_dashboard_in_the_examples_is_what_the_command_writes(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @click.option("--ledger", metavar="FILE", help="Add every span to a run ledger, which reconcile reads.")
 @click.option("--calibration", metavar="FILE", help="With --plan and --ledger: write what plan --calibration takes, at "
               "the end.")  # fmt: skip
-@click.option("--serve-metrics", "port", type=Count(least=1, most=65535), metavar="PORT",
-              help="Serve predicted and actual as Prometheus metrics at 127.0.0.1:PORT/metrics.")  # fmt: skip
+@click.option("--serve", "port", type=Count(least=1, most=65535), metavar="PORT",
+              help="Serve a live page at 127.0.0.1:PORT, and Prometheus metrics at /metrics.")  # fmt: skip
 @click.option("--dashboard", metavar="FILE", help="Write a Grafana dashboard of these metrics; it may stand alone.")
 @report_option
 @answer_options
@@ -68,28 +68,30 @@ def _check(options: dict[str, Any]) -> None:
     if options["html"] is not None and not options["is_once"]:
         raise InputError("--html writes one report: add --once")
     if options["is_once"] and (options["scrapes"] is not None or options["port"] is not None):
-        raise InputError("--once ends after one answer: leave out --scrapes and --serve-metrics")
+        raise InputError("--once ends after one answer: leave out --scrapes and --serve")
     if options["calibration"] is not None and (options["plan"] is None or options["ledger"] is None):
         raise InputError("--calibration is of a plan, by a ledger: add --plan PLAN.toml and --ledger FILE")
 
 
 def _followed(answers: Any, options: dict[str, Any]) -> Any:
     """Show every answer as it comes: on a terminal in place of the last one, elsewhere a line each."""
+    import datetime
     import sys
 
     from computeledger.interfaces.render.terminal import print_view
     from computeledger.interfaces.view import brief
     from computeledger.interfaces.views.watch import on_screen
-    from computeledger.interfaces.watch.exposition import serve_metrics
+    from computeledger.interfaces.watch.page import Board
+    from computeledger.interfaces.watch.served import serve_board
 
-    collector, stop = (None, None) if options["port"] is None else serve_metrics(options["port"])
-    if options["port"] is not None:
-        yield f"http://127.0.0.1:{options['port']}/metrics; Ctrl-C ends it"
+    board = Board(options["every"])
+    port, stop = (None, None) if options["port"] is None else serve_board(board, options["port"])
+    if port is not None:
+        yield f"http://127.0.0.1:{port}; metrics at /metrics; Ctrl-C ends it"
     is_screen = sys.stdout.isatty() and not options["brief"]
     try:
         for answer in answers:
-            if collector is not None:
-                collector.answer = answer
+            board.show(answer, datetime.datetime.now(datetime.UTC))
             if is_screen:
                 click.clear()
                 print_view(on_screen(answer.view()))

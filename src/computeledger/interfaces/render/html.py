@@ -9,8 +9,11 @@ from computeledger.interfaces.view import View
 from computeledger.sources import bibtex, load_sources
 
 
-def report(view: View) -> str:
-    """The whole page, with styles, drawings and data inside; it carries the drawing library only where it draws."""
+def report(view: View, *, live_s: float = 0.0, has_library: bool = True) -> str:
+    """The whole page, with styles, drawings and data inside; it carries the drawing library only where it draws.
+
+    One that is served asks ``/now`` for itself every ``live_s`` seconds, unless that is 0; it needs the library once.
+    """
     title = view.title or view.headline
     data = {
         "figures": {
@@ -35,5 +38,7 @@ def report(view: View) -> str:
         sources=[load_sources()[key] for key in view.sources],
         bibtex=bibtex(view.sources),
         data=script_json(data),
-        plotly=plotly_script() if view.plots else "",
+        plotly=plotly_script() if view.plots and has_library else "",
+        live_s=live_s,
+        live=assets("live.js") if live_s else "",
     )

@@ -2,7 +2,9 @@
 // Draws every plot in the reader's colours; on paper they are light and as wide as a sheet.
 (() => {
   const root = document.documentElement;
-  const { figures, config, templates } = JSON.parse(document.getElementById("data").textContent);
+  const read = () => JSON.parse(document.getElementById("data").textContent);
+  const { config, templates } = read();
+  let { figures } = read();
   const canvases = [...document.querySelectorAll("[data-plot]")];
   const variant = (canvas) => canvas.parentElement.querySelector("select")?.value;
   const keyOf = (canvas) => [canvas.dataset.plot, variant(canvas)].filter(Boolean).join("/");
@@ -19,6 +21,7 @@
   onScreen().then(() => { root.dataset.drawn = canvases.length; });
   dark.addEventListener("change", onScreen);
   document.querySelectorAll("figure select").forEach((one) => one.addEventListener("change", onScreen));
+  addEventListener("renewed", () => { ({ figures } = read()); onScreen(); });
   addEventListener("beforeprint", () => { draw("light", onPaper); });
   addEventListener("afterprint", onScreen);
 })();

@@ -1,13 +1,12 @@
-"""Predictions and actuals as Prometheus metrics of our own, served to this machine alone."""
+"""Predictions and actuals as Prometheus metrics of our own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from computeledger.errors import InputError
-from computeledger.questions.answers.watch.answer import WatchAnswer
+from computeledger.interfaces.watch.page import Board
 
 #: Key of a quantity -> its metric, in Prometheus's base units, and what it is.
 METRICS = {
@@ -30,13 +29,13 @@ _SIDES = {"low": "p05", "median": "p50", "high": "p95"}
 class Collector:
     """Gives Prometheus's client the newest answer, whenever it asks."""
 
-    def __init__(self) -> None:
-        self.answer: WatchAnswer | None = None
+    def __init__(self, board: Board) -> None:
+        self._board = board
 
     def collect(self) -> Iterator[Any]:
         """Metrics of the newest answer; no label holds a text of the server that is watched."""
         core = import_module("prometheus_client.core")
-        answer = self.answer
+        answer = self._board.answer
         if answer is None:
             return
         ratio = core.GaugeMetricFamily(*RATIO, labels=["quantity"])
@@ -62,22 +61,3 @@ class Collector:
             up.add_metric([one.address], float(not one.is_down))
             failures.add_metric([one.address], float(sum(one.failures.values())))
         yield from (up, failures)
-
-
-def serve_metrics(port: int) -> tuple[Collector, Callable[[], None]]:
-    """Serve our own metrics at ``http://127.0.0.1:PORT/metrics``; gives what to feed, and how to stop."""
-    client = import_module("prometheus_client")
-    collector = Collector()
-    registry = client.CollectorRegistry()
-    registry.register(collector)
-    try:
-        server, thread = client.start_http_server(port, addr="127.0.0.1", registry=registry)
-    except OSError as error:
-        raise InputError(f"--serve-metrics {port}: {(error.strerror or 'cannot be listened on').lower()}") from None
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return collector, stop
