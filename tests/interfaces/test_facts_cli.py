@@ -162,3 +162,10 @@ def test_a_fact_that_is_asked_for_by_name_is_the_headline(capsys: pytest.Capture
     )
     known = {str(row[3]) for table in cl.search_facts("h200").view().tables for row in table.rows}
     assert known == {"published", "assumption"}
+
+
+def test_a_stated_price_keeps_its_digits_whatever_its_range(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rent is published to the cent; what is computed from ranges shows the digits that they bear."""
+    _, out, _ = run(capsys, *COST)
+    assert "$2.95 rented by the hour (90 %: $1.99 to $5)" in " ".join(out.replace("\u00a0", " ").split())
+    assert re.search(r"Owned +\$\d\.\d/h", out)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.bars import strip_figure
-from computeledger.interfaces.view import Plot, Table, Tile, View, quantity_cell, tile
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, tile
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import figure_words, headline_words
+from computeledger.questions.wording import headline_words, point, span, words
 
 _KINDS = {"rent": "rented by the hour", "reserve": "reserved by contract", "own": "owned"}
 _PARTS = {"price": "price", "capital": "capital (annuity)", "electricity": "electricity", "operation": "operation",
@@ -41,26 +42,51 @@ def view(answer: Answer, working: bool) -> View:
 
 def _first(kinds: Mapping[str, Any]) -> tuple[str, Any, str]:
     """What it costs in each way, the first last, with its interval."""
-    said = [f"{figure_words(one['usd_per_gpu_hour'], 'USD')} {_KINDS[kind]}" for kind, one in kinds.items()]
-    first = next((one["usd_per_gpu_hour"] for one in kinds.values()), None)
-    return ", ".join([*said[1:], *said[:1]]) or "no price is known", first, "USD"
+    said = [f"{_cost(one).text.removesuffix('/h')} {_KINDS[kind]}" for kind, one in kinds.items()]
+    first = next(iter(kinds.values()), None)
+    answer = ", ".join([*said[1:], *said[:1]]) or "no price is known"
+    if first is None or not _cost(first).below:
+        return answer, None, "USD"
+    if _is_price(first):
+        return f"{answer} (90\u00a0%: {_cost(first).below.removesuffix('/h').replace(' – ', ' to ')})", None, "USD"
+    return answer, first["usd_per_gpu_hour"], "USD"
+
+
+def _is_price(one: Mapping[str, Any]) -> bool:
+    """Whether a kind is nothing but a price that somebody states."""
+    return set(one["components"]) == {"price"}
+
+
+def _stated(value: Any) -> Cell:
+    """A price with the digits that it is stated with, whatever its range."""
+    return Cell(words(point(value), "USD/h"), below=span(point(value, "p05"), point(value, "p95"), "USD/h"))
+
+
+def _cost(one: Mapping[str, Any]) -> Cell:
+    """The sum of a kind: as stated where it is a price alone."""
+    value = one["usd_per_gpu_hour"]
+    return _stated(value) if _is_price(one) else quantity_cell(value, "USD/h")
 
 
 def _tile(kind: str, one: Mapping[str, Any]) -> Tile:
-    return tile(one, "usd_per_gpu_hour", _KINDS[kind].capitalize(), "USD/h", one["working"]["name"])
+    found = tile(one, "usd_per_gpu_hour", _KINDS[kind].capitalize(), "USD/h", one["working"]["name"])
+    return replace(found, text=_cost(one).text, band=_cost(one).below)
 
 
 def _parts(kinds: Mapping[str, Any]) -> Table:
     """Components of each kind, and their sum."""
     seen = [part for part in _PARTS if any(part in one["components"] for one in kinds.values())]
-    rows = [
-        [_PARTS[part], *(quantity_cell(one["components"][part], "USD/h") if part in one["components"] else "–"
-                         for one in kinds.values())]
-        for part in seen
-    ]  # fmt: skip
-    rows.append(["used GPU-hour", *(quantity_cell(one["usd_per_gpu_hour"], "USD/h") for one in kinds.values())])
+    rows = [[_PARTS[part], *(_component(part, one["components"]) for one in kinds.values())] for part in seen]
+    rows.append(["used GPU-hour", *map(_cost, kinds.values())])
     columns = ("", *(f"{kind} #" for kind in kinds))
     return Table("What it is made of", columns, rows, strong=(len(rows) - 1,))
+
+
+def _component(part: str, components: Mapping[str, Any]) -> str | Cell:
+    """One component of a kind, a dash where it has none."""
+    if part not in components:
+        return "–"
+    return _stated(components[part]) if part == "price" else quantity_cell(components[part], "USD/h")
 
 
 def _plots(kinds: Mapping[str, Any]) -> tuple[Plot, ...]:
