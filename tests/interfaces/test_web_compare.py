@@ -17,6 +17,9 @@ from computeledger.questions.answers.serving.answer import answer_serve
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.questions.compare import CompareQuestion
 
+#: Boxes of a page with two offers.
+NO_MORE = {f"{place}.system": "" for place in range(3, 7)}
+
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
@@ -25,7 +28,7 @@ def client() -> TestClient:
 
 def test_the_file_to_take_away_asks_the_same_and_names_what_is_quoted(client: TestClient) -> None:
     """Texts with quotation marks, letters beyond ASCII and a rubout come back from the file as they were typed."""
-    names = {"1.name": 'a "quote" \\ \u00e9 \U0001f4a5 \x7f', "2.name": "[[offer]]", "3.system": ""}
+    names = NO_MORE | {"1.name": 'a "quote" \\ \u00e9 \U0001f4a5 \x7f', "2.name": "[[offer]]"}
     view = client.get("/view/compare", params=names).json()
     tables = tomllib.loads(view["plan"])
     assert [one["name"] for one in tables["offer"]] == [names["1.name"], names["2.name"]]
@@ -33,7 +36,7 @@ def test_the_file_to_take_away_asks_the_same_and_names_what_is_quoted(client: Te
 
 
 def test_the_name_of_an_offer_opens_the_same_question_on_serve(client: TestClient) -> None:
-    view, document = (client.get(f"/{kind}/compare", params={"3.system": ""}).json() for kind in ("view", "api"))
+    view, document = (client.get(f"/{kind}/compare", params=NO_MORE).json() for kind in ("view", "api"))
     for row, offer in zip(view["tables"][0]["rows"], document["offers"], strict=True):
         link = urlsplit(row[0]["href"])
         served = client.get(f"/api{link.path}", params=dict(parse_qsl(link.query))).json()
@@ -48,13 +51,13 @@ def test_the_name_of_an_offer_opens_the_same_question_on_serve(client: TestClien
         ({"input-tokens": "abc"}, "input-tokens", "'abc': not a number"),
         ({"ttft": "p95:x"}, "ttft", "not a number"),
         ({"ttft": "p95:2s", "requests-per-s": ""}, "ttft", "add requests_per_s"),
-        ({"4.region": "eu"}, "4.system", "Remove takes the offer away"),
-        ({"1.system": "", "2.system": "", "3.system": ""}, "1.system", "at least one offer"),
+        ({**NO_MORE, "4.region": "eu"}, "4.system", "Remove takes the offer away"),
+        ({**NO_MORE, "1.system": "", "2.system": ""}, "1.system", "at least one offer"),
         ({"1.name": "a", "3.name": "a"}, "3.name", "two offers of one name"),
         ({"3.backend": "vlm"}, "3.backend", "did you mean 'vllm'?"),
         ({"7.system": "h100-nvl8"}, "", "no control of this page"),
         ({"3.api": "groq/llama-3.1-8b-instant"}, "3.api", "in place of a system"),
-        ({"1.system": "", "2.system": "", "3.system": "", "3.api": "groq/llama-3.1-8b"}, "3.api", "did you mean"),
+        ({**NO_MORE, "1.system": "", "2.system": "", "3.api": "groq/llama-3.1-8b"}, "3.api", "did you mean"),
     ],
 )
 def test_bad_input_is_said_at_the_box_of_its_offer(

@@ -19,7 +19,7 @@ from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.tables import new_table
-from computeledger.interfaces.views.compare import kept_words
+from computeledger.interfaces.views.compare import better_choice, kept_words
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.validation.accuracy.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
@@ -398,9 +398,30 @@ def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
     first, other = answer.to_dict()["offers"]
     view = answer.view()
     assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in view.headline
-    both = " and ".join(f"{one['name']} on {one['gpus']} GPUs" for one in (first, other))
-    assert view.headline.startswith(f"{both}: cannot be told apart")
-    assert f"{first['name']} is in truth cheaper than {other['name']} is " in view.context
+    assert re.match(
+        r"Llama-3.1-8B on (h100|h200) \(\d+ GPUs\): the better choice of 2 offers tied on cost", view.headline
+    )
+    kept = {one["name"]: one["kept_probability"] for one in (first, other)}
+    surer = kept["h200"] > kept["h100"] + 0.05 if first["name"] == "h100" else kept["h100"] > kept["h200"] + 0.05
+    chosen = other if surer else first
+    assert f"on {chosen['name']} (" in view.headline
+    assert ("whose median is the lowest" in view.context) is surer
+    assert "Tied on cost: " in view.context
+
+
+def test_the_better_choice_of_a_tie_is_the_surer_one_or_else_the_cheaper() -> None:
+    def offers(*kept: float | None, chance: float = 0.55) -> list[dict[str, Any]]:
+        names = [str(place) for place in range(len(kept))]
+        beaten = dict.fromkeys(names[1:], chance)
+        return [
+            {"name": name, "kept_probability": one, "cheaper_probability": beaten}
+            for name, one in zip(names, kept, strict=True)
+        ]
+
+    assert better_choice(offers(0.6, 0.7, 0.72))["name"] == "1"
+    assert better_choice(offers(0.6, 0.64))["name"] == "0"
+    assert better_choice(offers(0.6, 0.99, chance=0.9))["name"] == "0", "no tie"
+    assert better_choice(offers(None, 0.99))["name"] == "0", "nothing is known of how surely the first keeps it"
 
 
 def test_a_price_of_nothing_is_remarked() -> None:
@@ -413,7 +434,7 @@ def test_a_price_of_nothing_is_remarked() -> None:
 def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     view = answer.view()
-    assert re.match(r"(\d+ )?H[12]00", view.headline)
+    assert re.match(r"[\w.-]+ on (\d+ )?H[12]00", view.headline)
     assert "Without an answer" in [one.title for one in view.tables]
     for one in view.tables:
         out = Page()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
@@ -13,6 +14,19 @@ _ROW_PX, _AXIS_PX = 46, 52
 _COLOR = palette.PLAIN
 #: Where a row's mark and its words stand, below and above its place.
 _MARK, _WORDS = -0.14, 0.24
+#: Up to so many times the least a scale from zero shows all; beyond, ratios are distances.
+_MOST_LINEAR = 25.0
+_TITLE_PX = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An offer with its cost, what is said behind it, and whether it is the one to take."""
+
+    name: str
+    cost: Mapping[str, Any]
+    said: str = ""
+    is_chosen: bool = False
 
 
 def intervals_figure(offers: Mapping[str, Any], unit: str) -> Spec:
@@ -29,6 +43,45 @@ def intervals_figure(offers: Mapping[str, Any], unit: str) -> Spec:
     ends = [point(value, key) for value in offers.values() for key in ("p05", "p50", "p95")]
     notes = [f"{plain(name)}  <b>{figure_words(value, unit)}</b>" for name, value in offers.items()]
     return _figure(parts.interval_marks(rows, unit, _ROW_PX), notes, ends, unit)
+
+
+def costs_figure(offers: Sequence[Row], title: str) -> Spec:
+    """Costs with their 90 % intervals, in the order given, the first on top; a ring marks the offer to take.
+
+    Examples
+    --------
+    >>> cost = {"p05": 0.5, "p10": 0.5, "p50": 1.0, "p90": 2.0, "p95": 2.0}
+    >>> figure = costs_figure([Row("2 B200", cost, is_chosen=True)], "USD per thousand requests")
+    >>> figure["data"][-1]["x"], figure["layout"]["xaxis"]["range"][0]
+    ([1.0], 0)
+    """
+    figure = intervals_figure({one.name: one.cost for one in offers}, "USD")
+    places = {one.name: place + _MARK for place, one in zip(range(len(offers))[::-1], offers, strict=True)}
+    for line, one in zip(figure["layout"]["annotations"], offers, strict=True):
+        line["text"] += plain(one.said)
+    chosen = [one for one in offers if one.is_chosen]
+    if chosen:
+        figure["data"].append({
+            "type": "scatter", "mode": "markers", "hoverinfo": "skip", "cliponaxis": False,
+            "x": rounded([point(one.cost) for one in chosen]), "y": [places[one.name] for one in chosen],
+            "marker": {"symbol": "circle-open", "size": 20, "color": palette.CHOSEN, "line": {"width": 3}},
+        })  # fmt: skip
+    ends = [point(one.cost, key) for one in offers for key in ("p05", "p50", "p95")]
+    return _titled(figure, ends, title)
+
+
+def _titled(figure: Spec, values: Sequence[float], title: str) -> Spec:
+    """A figure whose axis has its name, and begins at zero where all of it can be told apart from there."""
+    layout = figure["layout"]
+    if min(values) > 0 and max(values) / min(values) <= _MOST_LINEAR:
+        layout["xaxis"] = {"range": [0, 1.05 * max(values)], "nticks": 6, "tickprefix": "$", "fixedrange": True,
+                           "zeroline": True, "ticklabeloverflow": "allow"}  # fmt: skip
+    else:
+        title = f"{title}, ratios as distances"
+    layout["xaxis"]["title"] = {"text": title}
+    layout["height"] += _TITLE_PX
+    layout["margin"] = {**layout["margin"], "l": 12, "b": layout["margin"]["b"] + _TITLE_PX}
+    return figure
 
 
 def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
@@ -56,7 +109,8 @@ def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
         f"{plain(name)}  <b>{words(price, 'USD')}</b>, even at <b>{words(equal, 'USD')}</b>"
         for name, price, equal in offers
     ]
-    return _figure([lines, *marks], notes, [part for _, *prices in offers for part in prices])
+    every = [part for _, *prices in offers for part in prices]
+    return _titled(_figure([lines, *marks], notes, every), every, "USD per GPU-hour")
 
 
 def _figure(data: list[Spec], notes: Sequence[str], values: Iterable[float], unit: str = "USD") -> Spec:

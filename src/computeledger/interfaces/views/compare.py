@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.facts.load import load_system
-from computeledger.interfaces.plots.compare import even_figure, intervals_figure
+from computeledger.economics.hosting.rent import hourly_price
+from computeledger.facts.catalog import user_path
+from computeledger.facts.editions import load_prices
+from computeledger.facts.load import load_model, load_system
+from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View
+from computeledger.interfaces.views.display_names import in_names
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, words
+from computeledger.questions.wording import (
+    figure_words,
+    headline_words,
+    interval_words,
+    listed,
+    percent,
+    short_model,
+    words,
+)
+from computeledger.sources import load_sources
 from computeledger.units import format_count
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
@@ -18,8 +31,10 @@ _CLEAR, _OPEN = 0.9, 0.65
 #: A chance below which what holds at the medians more likely does not.
 _EVEN = 0.5
 _NONE = "–"
-#: Offers that a headline names at most.
-_MOST_NAMED = 3
+#: By how much more surely an offer has to keep its promise to be the better one of a tie (an assumption).
+_SURER = 0.05
+#: Offers of a tie that are named at most.
+_MOST_NAMED = 5
 #: A request costs so little that people quote this many.
 _REQUESTS = 1000
 _PER_REQUESTS = "per thousand requests"
@@ -29,48 +44,100 @@ def view(answer: Answer, working: bool) -> View:
     """Offers of one workload; each one's working is that of ``serve``."""
     document = answer.to_dict(working=working)
     known = [one for one in document["offers"] if one["rank"]]
+    known = [one | {"label": label} for one, label in zip(known, _labels(known), strict=True)]
     refused = [one for one in document["offers"] if not one["rank"]]
-    title = f"{format_count(len(document['offers']), 'offer')} for one workload, the cheapest request first"
+    offers = format_count(len(document["offers"]), "offer")
+    title = f"{offers} to serve {_models(document['offers'])}, the cheapest request first"
     if not known:
         return View("No offer serves this workload.", title=title, tables=(_refused(refused),), overline="compare")
-    tables = [_costs(known), *_systems(known), *_break_even(document["break_even"])]
+    even = [one | {"offer": label} for one in document["break_even"] for label in [_label_of(known, one["offer"])]]
+    tables = [_costs(known), *_systems(known), *_break_even(even)]
     return View(
         headline=_headline(known),
         context=_context(known),
         title=title,
-        plots=(*_cost_plot(known), *_even_plot(document["break_even"])),
+        plots=(*_cost_plot(known), *_even_plot(even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
-            "cheaper than the next: errors that two offers share do not change their order (fitted to measured pairs)",
+            "first costs less: with this chance; errors that offers share do not change their order (fitted to pairs)",
+            f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
             "figures are those of `serve` for each offer; --json has them all, --csv a row for each",
         ),
-        notes=tuple(f"{one['name']}: {one['why']}" for one in known if one["why"]),
+        notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
         overline="compare",
+        sources=_rents(answer),
     )
 
 
+def _rents(answer: Any) -> tuple[str, ...]:
+    """Sources of the rents of offers that state no price."""
+    asked = [one.offer.question for one in answer.offers]
+    chips = [load_system(one.system).accelerator for one in asked if one is not None and one.price is None]
+    keys = dict.fromkeys(fact.source for fact in map(hourly_price, chips) if fact is not None)
+    return tuple(key for key in keys if key in load_sources())
+
+
+def _models(offers: Sequence[Mapping[str, Any]]) -> str:
+    """The model of all offers, or how many they serve."""
+    names = list(dict.fromkeys(_model(one["model"]) for one in offers if one["model"]))
+    return names[0] if len(names) == 1 else f"{len(names)} models" if names else "one workload"
+
+
+def _model(given: str) -> str:
+    """What a model is called; a file goes by its name, and is not read again."""
+    return short_model(given if user_path(given) is not None else load_model(given).id)
+
+
+def _labels(known: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What readers call each offer; the name that tells apart two that would be called the same is added."""
+    said = [_who(one) for one in known]
+    return [
+        who if said.count(who) == 1 else f"{who} ({one['name']})" for who, one in zip(said, known, strict=True)
+    ]  # fmt: skip
+
+
+def _label_of(known: Sequence[Mapping[str, Any]], name: str) -> str:
+    return next((str(one["label"]) for one in known if one["name"] == name), name)
+
+
 def _headline(known: Sequence[Mapping[str, Any]]) -> str:
-    """The cheapest offer and what it costs; none is called so where the chance of another is about as great."""
-    first, others = known[0], _as_likely(known)
-    ends = _ends(first)
-    if others:
-        named, more = _named(first, others)
-        costs = listed([_cost(one) for one in named])
-        said = f"cannot be told apart by cost{more}, {costs} {_PER_REQUESTS}"
-        return headline_words(listed([_who(one) for one in named]), said, ends, "USD")
-    month = first["usd_per_month"]
-    month_words = f"{words(month, 'USD')} a month, " if month is not None else ""
+    """The model, the offer to take and what it costs; none is called the cheapest where another is about as likely."""
+    chosen, others = better_choice(known), _as_likely(known)
+    month = chosen["usd_per_month"]
+    month_words = f"{words(month, 'USD')} a month, " if month is not None and not others else ""
     rank = f"the cheapest of {format_count(len(known), 'offer')}" if len(known) > 1 else "the only offer that serves it"
-    said = f"{month_words}{_cost(first)} {_PER_REQUESTS}"
-    return headline_words(f"{_who(first)}, {rank}", said, ends, "USD")
+    rank = f"the better choice of {len(others) + 1} offers tied on cost" if others else rank
+    said = f"{rank}, {month_words}{_cost(chosen)} {_PER_REQUESTS}"
+    subject = f"{_model(chosen['model'])} " if chosen["model"] else ""
+    where = f"{'from' if chosen['kind'] == 'api' else 'on'} " if subject else ""
+    own = f" ({format_count(chosen['gpus'], 'GPU')})" if chosen["gpus"] and chosen["label"] == chosen["name"] else ""
+    return headline_words(f"{subject}{where}{chosen['label']}{own}", said, _ends(chosen), "USD")
+
+
+def better_choice(known: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The offer to take: of those that cost does not tell apart, the cheapest that keeps its promise as surely as any.
+
+    Examples
+    --------
+    >>> first = {"name": "a", "cheaper_probability": {"b": 0.55, "c": 0.9}, "kept_probability": 0.6}
+    >>> others = [{"name": "b", "kept_probability": 0.7}, {"name": "c", "kept_probability": 0.99}]
+    >>> better_choice([first, *others])["name"]
+    'b'
+    """
+    tied = [known[0], *_as_likely(known)]
+    kept = [one["kept_probability"] for one in tied]
+    if any(chance is None for chance in kept):
+        return known[0]
+    return next(one for one in tied if one["kept_probability"] >= max(kept) - _SURER)
 
 
 def _who(one: Mapping[str, Any]) -> str:
-    """An offer by its name and its GPUs; one without a name of its own is so many of its chip."""
-    if one["kind"] == "gpus" and one["name"] == one["system"]:
-        chip = load_system(one["system"]).accelerator.short_name
-        return f"{one['gpus']} {chip}" if one["gpus"] else chip
-    return f"{one['name']} on {format_count(one['gpus'], 'GPU')}" if one["gpus"] else str(one["name"])
+    """An offer by its name; one without a name of its own is so many of its chip."""
+    name = str(one["name"])
+    if one["kind"] == "gpus" and name.partition(",")[0] == one["system"]:
+        chip = load_system(one["system"]).accelerator.short_name + name.removeprefix(one["system"])
+        return f"{one['gpus']}\u00a0{chip}" if one["gpus"] else chip
+    return name
 
 
 def _ends(one: Mapping[str, Any]) -> dict[str, float]:
@@ -91,19 +158,45 @@ def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _context(known: Sequence[Mapping[str, Any]]) -> str:
-    """How surely the first is the cheapest, and whether its speed is known."""
-    first, others = known[0], _as_likely(known)
-    parts = [_open_order(first, others)] if others else [*_priced_as(first)]
-    if not others and len(known) > 1:
-        parts.append(_odds(first["cheaper_than_next_probability"], known[1]["name"]))
-    parts += kept_words(first)
+    """How surely the first is the cheapest, or why another is the better choice, and whether its speed is known."""
+    first = known[0]
+    if _as_likely(known):
+        parts = _tie(known)
+    else:
+        parts = [*_priced_as(first)]
+        if len(known) > 1:
+            parts.append(_odds(first["cheaper_than_next_probability"], known[1]["label"]))
+        parts += kept_words(first, first["label"])
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
     return " ".join(parts)
 
 
-def kept_words(one: Mapping[str, Any]) -> list[str]:
+def _tie(known: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why one of several that cost does not tell apart is the better choice, and how open their order is."""
+    first, chosen, others = known[0], better_choice(known), _as_likely(known)
+    if chosen is first:
+        parts = [f"Its median is the lowest of the tie{_no_surer(first, others)}.", *kept_words(first, "It")]
+    else:
+        surer, less_sure = (_chance(one["kept_probability"]) for one in (chosen, first))
+        lowest = f"{first['label']}, whose median is the lowest ({_cost(first)})"
+        parts = [f"It {_keeps(chosen)} with a chance of {surer}, against {less_sure} for {lowest}."]
+    chances = sorted(first["cheaper_probability"][one["name"]] for one in others)
+    ends = " to ".join(dict.fromkeys(_chance(one) for one in (chances[0], chances[-1])))
+    named = [one["label"] for one in (first, *others)[:_MOST_NAMED]]
+    left = len(others) + 1 - len(named)
+    tied = listed([*named, *([f"{left} more"] if left else [])])
+    than = "the second" if len(others) == 1 else "any one of the others"
+    return [*parts, f"Tied on cost: {tied}. The chance that the first costs less than {than} is {ends}."]
+
+
+def _no_surer(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
+    known = [one["kept_probability"] for one in (first, *others)]
+    return "" if None in known else f", and none of the others {_keeps(first)} clearly more surely"
+
+
+def kept_words(one: Mapping[str, Any], subject: str = "") -> list[str]:
     """With what chance an offer keeps its promise, where that is less than clear.
 
     Examples
@@ -112,13 +205,17 @@ def kept_words(one: Mapping[str, Any]) -> list[str]:
     >>> kept_words(offer)[0].replace(chr(160), " ")
     '8 H200 keeps the promise with a chance of 64 %.'
     """
-    chance, name = one["kept_probability"], one["name"]
+    chance, name = one["kept_probability"], subject or one["name"]
     if chance is None or chance >= _CLEAR:
         return []
     if one["meets"] and chance < _EVEN:
         return [f"{name} keeps the limits at the medians alone: with a chance of at most {_chance(chance)}."]
-    what = "keeps the promise" if one["tightest_limit"] else "keeps the limits" if one["meets"] else "carries the load"
-    return [f"{name} {what} with a chance of {_chance(chance)}."]
+    return [f"{name} {_keeps(one)} with a chance of {_chance(chance)}."]
+
+
+def _keeps(one: Mapping[str, Any]) -> str:
+    """What it is that an offer keeps."""
+    return "keeps the promise" if one["tightest_limit"] else "keeps the limits" if one["meets"] else "carries the load"
 
 
 def _priced_as(one: Mapping[str, Any]) -> list[str]:
@@ -133,22 +230,8 @@ def _odds(chance: float, other: str) -> str:
     return f"It is {'clearly' if chance >= _CLEAR else 'likely'} cheaper than {other} ({_chance(chance)})."
 
 
-def _named(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
-    """Offers of one cost that are named, and how many more there are."""
-    named = [first, *others[: _MOST_NAMED - 1]]
-    left = len(others) + 1 - len(named)
-    return named, f", nor from {format_count(left, 'more offer')}" if len(others) >= _MOST_NAMED else ""
-
-
-def _open_order(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
-    """No offer is called the cheapest where the chance of another is about as great."""
-    names = [one["name"] for one in _named(first, others)[0]]
-    chances = [f"than {name} is {_chance(first['cheaper_probability'][name])}" for name in names[1:]]
-    return f"The chance that {names[0]} is in truth cheaper {listed(chances)}."
-
-
 def _own(one: Mapping[str, Any]) -> str:
-    return f"An API's speed is not known; of the systems {one['name']} is the cheapest ({_cost(one)} {_PER_REQUESTS})."
+    return f"An API's speed is not known; of the systems {one['label']} is the cheapest ({_cost(one)} {_PER_REQUESTS})."
 
 
 def _chance(chance: float | None) -> str:
@@ -164,7 +247,8 @@ def _or_none(value: float | None, unit: str) -> str:
 
 
 def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
-    has_month = any(one["usd_per_month"] is not None for one in known)
+    first, has_month = known[0], any(one["usd_per_month"] is not None for one in known)
+    has_kept = any(one["kept_probability"] is not None for one in known)
     rows: list[list[str | Cell]] = []
     for one in known:
         high = one["usd_per_request_p95"]
@@ -172,12 +256,31 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
         band = open_end if high is None else interval_words(_ends(one), "USD")
         month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
         each = Cell(_cost(one), below=band)
-        chance = _chance(one["cheaper_than_next_probability"])
-        name = Cell(one["name"], below=", ".join(_terms(one)))
-        rows.append([name, *month, each, words(one["usd_per_mtok"], "USD"), chance])
-    month = ["a month #"] if has_month else []
-    columns = ("offer", *month, "a thousand requests, 90 % interval #", "a Mtok #", "cheaper than the next #")
-    return Table("What each costs", columns, rows, "usd_per_request", strong=(0,), is_stacked=True)
+        kept = [_chance(one["kept_probability"])] if has_kept else []
+        less = _chance(None if one is first else first["cheaper_probability"][one["name"]])
+        rows.append([_name(one), each, *month, words(one["usd_per_mtok"], "USD"), *kept, less])
+    columns = (
+        "offer",
+        "a thousand requests, 90 % interval #",
+        *(["a month #"] if has_month else []),
+        "a Mtok #",
+        *([_kept_heading(known)] if has_kept else []),
+        "first costs less #",
+    )
+    strong = (known.index(better_choice(known)),)
+    return Table("What each costs", columns, rows, "usd_per_request", strong=strong, is_stacked=True, drops=("a Mtok",))
+
+
+def _kept_heading(known: Sequence[Mapping[str, Any]]) -> str:
+    said = {_keeps(one).partition(" the ")[2] for one in known if one["kept_probability"] is not None}
+    what = said.pop() if len(said) == 1 else "promise"
+    return f"{what} carried #" if what == "load" else f"{what} kept #"
+
+
+def _name(one: Mapping[str, Any]) -> Cell:
+    """What readers call an offer, its id, and what its name leaves open."""
+    own = [one["name"]] if one["name"] not in one["label"] else []
+    return Cell(one["label"], below=", ".join([*own, *_terms(one)]))
 
 
 def _terms(one: Mapping[str, Any]) -> list[str]:
@@ -196,11 +299,11 @@ def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
     columns = ["offer", "layout", *(["GPUs #", "one spare #", "power #"] if has_fleet else []), "J/token #", "bound"]
     rows = []
     for one in own:
-        row = [one["name"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
+        row = [one["label"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
         row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
         rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
     takes = Table("What each takes", tuple(columns), rows, is_detail=True)
-    return [takes, *([_kept(own)] if has_fleet or any(one["meets"] for one in own) else [])]
+    return [takes, *([_kept(own)] if any(one["meets"] or one["attained"] for one in own) else [])]
 
 
 def _kept(own: Sequence[Mapping[str, Any]]) -> Table:
@@ -212,20 +315,17 @@ def _kept(own: Sequence[Mapping[str, Any]]) -> Table:
         *(f"median {_NAMES[f'{name}_s']}, within its limit #" for name in plain),
         *(f"p95 {_NAMES[name]} #" for name in limits),
         *(["tightest limit"] if limits else []),
-        "kept #",
     )
     rows: list[list[str | Cell]] = [
         [
-            one["name"],
+            one["label"],
             *(_within(one, name) for name in plain),
             *(_attained(one, name) for name in limits),
             *([_tightest(one)] if limits else []),
-            _chance(one["kept_probability"]),
         ]
         for one in own
     ]
-    title = "The promise, or else the load, and the chance that it holds"
-    return Table(title, columns, rows, is_stacked=bool(plain))
+    return Table("Times against their limits", columns, rows, is_stacked=bool(plain), is_detail=True)
 
 
 def _within(one: Mapping[str, Any], name: str) -> str | Cell:
@@ -276,7 +376,7 @@ def _break_even(found: Sequence[Mapping[str, Any]]) -> list[Table]:
 
 
 def _refused(refused: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [[one["name"], one["why"]] for one in refused]
+    rows = [[in_names(one["name"]), one["why"]] for one in refused]
     return Table("Without an answer", ("offer", "why"), rows)
 
 
@@ -284,12 +384,22 @@ def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
     priced = [one for one in known if one["usd_per_request"] > 0]
     if not priced:
         return []
-    values = {one["name"]: _quantity(one) for one in priced}
+    heading = _kept_heading(known).removesuffix(" #")
+    rows = [
+        Row(
+            one["label"],
+            _quantity(one),
+            f", {heading} {_chance(one['kept_probability'])}" if one["kept_probability"] is not None else "",
+            one is better_choice(known),
+        )
+        for one in priced
+    ]
     caption = (
-        "What a thousand requests cost, with the 90 % interval over times and prices, on a scale of ratios; one that "
-        "is open ends at the median."
+        "Bar: 90 % interval over times and prices; one that is open ends at the median. Dot: median. Ring: the "
+        f"{'better choice of the tie' if _as_likely(known) else 'cheapest'}."
     )
-    return [Plot("cost", f"Cost {_PER_REQUESTS}", caption, intervals_figure(values, "USD"), "usd_per_request")]
+    figure = costs_figure(rows, f"USD {_PER_REQUESTS}")
+    return [Plot("cost", f"Cost {_PER_REQUESTS}", caption, figure, "usd_per_request")]
 
 
 def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
@@ -301,7 +411,7 @@ def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
     if not prices:
         return []
     caption = "What a GPU-hour costs (filled), and the price below which the offer is the cheapest of all (open)."
-    return [Plot("even", "A GPU-hour at break-even", caption, even_figure(prices), "break_even")]
+    return [Plot("even", "A GPU-hour at break-even", caption, even_figure(prices), "break_even", is_detail=True)]
 
 
 def _quantity(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from computeledger.facts.editions import load_prices
 from computeledger.interfaces.view import View
 from computeledger.sources import load_sources
 
@@ -15,7 +16,7 @@ _OF_OTHERS = ("measured_alike",)
 
 
 def sourced_lines(document: Mapping[str, Any], view: View) -> list[str]:
-    """Sources by their titles and the edition of prices, a line each; none where the document names none.
+    """Sources by their titles, where there are any, and the edition of prices, or of the facts where none is stated.
 
     Examples
     --------
@@ -32,7 +33,7 @@ def sourced_lines(document: Mapping[str, Any], view: View) -> list[str]:
     editions = ", ".join(text for text, key in stated.items() if key.startswith("edition"))
     return [
         *([f"Sources: {said}"] if titles else []),
-        *([f"Prices: edition {editions}"] if editions else []),
+        f"Prices: edition {editions}" if editions else f"Facts and prices: edition {load_prices().id}",
     ]
 
 

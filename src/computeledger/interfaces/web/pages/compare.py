@@ -49,15 +49,10 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "term": {"default": "", "choices": ("", "rent", "reserve", "own"), "blank": "rent"},
     "region": {},
 }
-#: Offers that the page begins with; the others are there to be added.
-_FIRST: tuple[Mapping[str, str], ...] = (
-    {"system": "h100-nvl8"},
-    {"system": "b200-nvl8"},
-    {"system": "8xl40s"},
-)
+#: Systems that the page begins with: what is rented most, from Hopper to Blackwell, AMD's, and the cheapest card.
+_FIRST = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "8xl40s")
 #: Systems that offers are added with.
-_MORE = ("h100-nvl8", "b200-nvl8", "8xl40s", "h200-nvl8", "mi300x-8", "a100-nvl8", "gb200-nvl72")
-_SIX = ("h100-nvl8", "h200-nvl8", "b200-nvl8", "gb200-nvl72", "mi300x-8", "8xl40s")
+_MORE = (*_FIRST, "a100-nvl8")
 MOST_SLOTS = 6
 
 
@@ -67,8 +62,8 @@ def _shared_control(name: str) -> Control:
 
 
 def _own_control(place: int, name: str) -> Control:
-    first = _FIRST[place - 1] if place <= len(_FIRST) else {}
-    look = {"help": "", **_OWN[name], "group": f"Offer {place}", "default": first.get(name, "")}
+    first = _FIRST[place - 1] if name == "system" else ""
+    look = {"help": "", **_OWN[name], "group": f"Offer {place}", "default": first}
     if name not in ("system", "api", "term"):
         look["follows"] = f"{place}.system"
     return dataclasses.replace(control_of((_TERMS | _SERVE)[name], look), name=f"{place}.{name}", option="")
@@ -168,6 +163,11 @@ def _on_serve(offer: Offer) -> str:
     return f"/serve?{urlencode(boxes_of_question(offer.question))}" if offer.question else ""
 
 
+def _without(first: int) -> dict[str, str]:
+    """Empty boxes in place of the offers from one on."""
+    return {f"{place}.system": "" for place in range(first, MOST_SLOTS + 1)}
+
+
 PAGE = Page(
     "compare",
     "Offers",
@@ -177,17 +177,21 @@ PAGE = Page(
     _view,
     section=PLAN,
     presets={
-        "Three systems, limits at the median": {},
-        "The cheapest of six systems": {f"{place}.system": one for place, one in enumerate(_SIX, 1)},
-        "Two systems beside an API": {"3.system": "", "3.api": "groq/llama-3.1-8b-instant"},
-        "H100 or B200, promised to 95 % of the requests": {"ttft": "p95:2s", "tpot": "p95:40ms", "3.system": ""},
+        "Six systems": {},
+        "Two systems beside an API": {
+            **_without(4), "1.system": "h100-nvl8", "2.system": "b200-nvl8", "3.system": "",
+            "3.api": "groq/llama-3.1-8b-instant",
+        },
+        "H100 or B200, promised to 95 % of the requests": {
+            **_without(3), "ttft": "p95:2s", "tpot": "p95:40ms", "2.system": "b200-nvl8",
+        },
         "H200 rented, reserved, owned": {
-            "1.system": "h200-nvl8", "2.system": "h200-nvl8", "3.system": "h200-nvl8",
+            **_without(4), "1.system": "h200-nvl8", "2.system": "h200-nvl8", "3.system": "h200-nvl8",
             "2.term": "reserve", "3.term": "own",
         },
         "Two models of one family": {
-            "requests-per-s": "10", "1.name": "8B", "2.name": "70B", "2.system": "h100-nvl8",
-            "2.model": "meta-llama/Llama-3.3-70B-Instruct", "2.precision": "fp8", "3.system": "",
+            **_without(3), "requests-per-s": "10", "1.name": "8B", "2.name": "70B", "2.system": "h100-nvl8",
+            "2.model": "meta-llama/Llama-3.3-70B-Instruct", "2.precision": "fp8",
         },
     },
     slot="offer",
