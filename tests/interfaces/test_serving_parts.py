@@ -295,13 +295,19 @@ def test_the_physical_limit_is_no_engine(run) -> None:
 
 
 def test_stages_are_said(run) -> None:
-    asked = [*DEEPSEEK, "--batch", "8", "--layout"]
+    asked = [*DEEPSEEK, "--batch", "8", "--all", "--layout"]
     assert "through all stages" in run(*asked, "tp8-pp2-ep8")
     assert "on the busiest GPU" in run(*asked, "tp8-ep8")
 
 
 def test_the_winner_is_on_the_printed_front(run) -> None:
-    text = run(*DEEPSEEK, "--gpus", "8", "--tpot", "30ms")
+    """With --all; without it one line says that there is a front."""
+    asked = [*DEEPSEEK, "--gpus", "8", "--tpot", "30ms"]
+    short, text = run(*asked), run(*asked, "--all")
+    assert "--all prints a step of decoding and of prefill by operation, and the Pareto front of" in " ".join(
+        short.split()
+    )
+    assert len(short.splitlines()) < 0.75 * len(text.splitlines())
     assert sum(line.startswith(" \u2192 ") for line in text.splitlines()) == 1
 
 

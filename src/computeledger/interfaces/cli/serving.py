@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from computeledger.interfaces.asking import asked_by, question_options, report_option, show_answer
-from computeledger.interfaces.options import SectionedCommand, answer_options, working_option
+from computeledger.interfaces.options import SectionedCommand, answer_options, whole_option, working_option
 from computeledger.workloads.questions.serve import ServeQuestion
 
 
@@ -21,6 +21,7 @@ from computeledger.workloads.questions.serve import ServeQuestion
 )
 @report_option
 @working_option
+@whole_option
 @answer_options
 def serve(**options: Any) -> None:
     """Serving: prefill and decode by operation, TTFT, TPOT, throughput, USD/Mtok, memory.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
@@ -334,14 +335,22 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
     out = promise_tables(document) if "promise" in document else [*_alternatives(document)]
+    details = [_step(document, phase) for phase in ("decode", "prefill")] if "breakdown" not in document else []
+    details += [_front(document)] if "pareto" in document else []
     if "breakdown" in document:
-        out += breakdown_tables(document)
+        out += [*breakdown_tables(document), *details]
     else:
-        out += [_step(document, phase) for phase in ("decode", "prefill")]
-    out += [_front(document)] if "pareto" in document else []
+        said = _kept_back(document)
+        out += [replace(one, in_short=Table("", (), (), note=said * (one is details[0]))) for one in details]
     out += [speculation_table(document)] if "speculation" in document else []
     out += design_table(document) + corpus_table(document)
     return out + (tier_tables(document["kv_tiers"]) if "kv_tiers" in document else [])
+
+
+def _kept_back(document: Mapping[str, Any]) -> str:
+    """Which tables a terminal prints where all are asked for."""
+    front = f", and the Pareto front of {document['n_options']} options" if "pareto" in document else ""
+    return f"--all prints a step of decoding and of prefill by operation{front}"
 
 
 #: Why a table and the figures above it may differ in the third digit.
