@@ -46,6 +46,7 @@ def test_the_app_answers_as_the_command_line_does(
     answer = client.get(f"/api/{name}", params=query)
     assert answer.status_code == 200, answer.text
     view = client.get(f"/view/{name}", params=query).json()
+    assert [one["title"] for one in view["tables"] if {len(row) for row in one["rows"]} - {len(one["columns"])}] == []
     if view["plan"] is not None:
         (tmp_path / view["command"].split()[-1]).write_text(view["plan"], "utf-8")
     said = computeledger(*shlex.split(view["command"])[1:], "--json", cwd=tmp_path)

@@ -12,7 +12,7 @@ from computeledger.facts.load import bundled_system_id, load_model, model_ids, m
 from computeledger.facts.schema import Fact
 from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.views.plan import ledger_view, stated_beside
-from computeledger.interfaces.views.published import published_hours
+from computeledger.interfaces.views.published import off_words, published_hours
 from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_tables, plan_text, plan_toml
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
@@ -116,6 +116,7 @@ def _stated_later(document: Mapping[str, Any]) -> list[list[str]]:
             PHASE_NAMES[name],
             words(point(phase["gpu_hours"]), ""),
             with_interval_words(modelled, ""),
+            off_words(point(modelled), point(phase["gpu_hours"])),
             "stated in the plan",
         ]
         for name, phase in document["phases"].items()
