@@ -91,7 +91,7 @@ def _view(answer: Answer) -> View:
         first = published[0].rows[0]
         context += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
         context += "".join(f" {name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
-                           for name, hours, modelled, _ in _stated_later(answer.document))  # fmt: skip
+                           for name, hours, modelled, *_ in _stated_later(answer.document))  # fmt: skip
     stated = _stated_later(answer.document) if published else []
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated]) for one in published)
     return dataclasses.replace(
