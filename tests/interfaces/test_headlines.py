@@ -72,6 +72,7 @@ def test_the_headline_and_tiles_of_a_page(name: str, query: dict[str, str], clie
     view, document = (client.get(f"/{kind}/{name}", params=query).json() for kind in ("view", "api"))
     page = next(one for one in PAGES if one.name == name)
     asked = [*query.values(), *(one.default for one in page.controls)]
+    assert all(len(row) == len(table["columns"]) for table in view["tables"] for row in table["rows"])
     cells = [f"{one['text']}; {one['below'] or ''}" if isinstance(one, dict) else one for table in view["tables"]
              for row in table["rows"] for one in row]  # fmt: skip
     cells += [in_names(one) for one in cells]  # as sentences say it

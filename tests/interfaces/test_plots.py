@@ -19,6 +19,7 @@ from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots import parts as plot_parts
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.plots.memory import memory_figure
+from computeledger.interfaces.plots.training import timeline_figure
 from computeledger.questions.answers.plan import plan_document
 from computeledger.questions.wording import input_words, interval_words, meets_words, span
 
@@ -248,3 +249,17 @@ def test_seconds_per_token_are_questioned() -> None:
     assert "50ms is another limit" in meets_words("tpot", {"meets": True, "limit_s": 50.0, "probability": 1.0})
     assert "another" not in meets_words("tpot", {"meets": True, "limit_s": 0.05, "probability": 0.6})
     assert "another" not in meets_words("ttft", {"meets": True, "limit_s": 10.0, "probability": 1.0})
+
+
+def test_a_pipeline_says_where_it_fills_and_drains() -> None:
+    """Lines stand where the last stage has begun to go backward, and where the first has no forward pass left."""
+    bars = [[0, "forward", 0, 0, 0.0, 1.0], [1, "forward", 0, 0, 1.0, 2.0], [1, "backward", 0, 0, 2.0, 4.0],
+            [0, "backward", 0, 0, 4.0, 6.0], [0, "forward", 1, 0, 6.0, 9.0],
+            [1, "forward", 1, 0, 9.0, 10.0]]  # fmt: skip
+    drawn = {"bars": bars, "n_stages": 2, "n_pieces": 1, "pipeline_end_s": 12.0, "tail_s": {}}
+    layout = timeline_figure(drawn)["layout"]
+    assert [line["x0"] for line in layout["shapes"]] == [4.0, 9.0]
+    assert [(note["text"], note["x"]) for note in layout["annotations"]] == [
+        ("<b>fills</b>", 2.0), ("<b>steady</b>", 6.5), ("<b>drains</b>", 10.5),
+    ]  # fmt: skip
+    assert layout["yaxis"]["tickvals"] == [0, 1], "stages alone have names"

@@ -58,20 +58,57 @@ def timeline_figure(drawn: Mapping[str, Any]) -> Spec:
             data.append(_boxes(name, TAIL_COLORS[name], [(stage, start, start + seconds) for stage in range(stages)]))
             start += seconds
     data += _labels(drawn["bars"])
+    notes, lines = _stretches(drawn["bars"], drawn["pipeline_end_s"])
     layout = parts.layout(
-        28 * stages + 120,
-        [],
+        28 * stages + 140,
+        notes,
+        shapes=lines,
         showlegend=True,
         legend=parts.LEGEND | {"traceorder": "normal"},
         xaxis={"range": [0, start], "fixedrange": True, "zeroline": False, "title": {"text": "seconds"}},
         yaxis={
-            "range": [stages - 0.4, -0.6], "fixedrange": True, "showgrid": False, "zeroline": False, "dtick": 1,
-            "tickprefix": "stage ", "tick0": 0, "ticklabelstep": max(1, stages // 16),
+            "range": [stages - 0.4, -1.4 if notes else -0.6], "fixedrange": True, "showgrid": False, "zeroline": False,
+            "tickprefix": "stage ", "tickvals": list(range(0, stages, max(1, stages // 16))),
         },
         margin={"l": 64, "r": 8, "t": 36, "b": 48},
-        meta={"paper": min(28 * stages + 120, 460)},  # leaves room for the answer on the same sheet
+        meta={"paper": min(28 * stages + 140, 460)},  # leaves room for the answer on the same sheet
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+#: What the legend calls passes; others by their own names.
+_PASSES = {"weights": "weight gradients"}
+#: Share of the axis that a stretch's name needs.
+_NAMED = 0.09
+
+
+def _stretches(bars: Sequence[Sequence[Any]], end_s: float) -> tuple[list[Spec], list[Spec]]:
+    """The pipeline fills until every stage has begun to go backward, and drains once a stage has no forward pass left.
+
+    Names above the stages, and the lines between them.
+    """
+    starts: dict[int, float] = {}
+    ends: dict[int, float] = {}
+    for stage, kind, *_, start, end in bars:
+        if kind == "backward":
+            starts[stage] = min(start, starts.get(stage, start))
+        elif kind == "forward":
+            ends[stage] = max(end, ends.get(stage, end))
+    if len(starts) < 2:
+        return [], []
+    full_s, empty_s = max(starts.values()), min(ends.values())
+    if full_s >= empty_s:
+        return [], []
+    spans = {"fills": (0.0, full_s), "steady": (full_s, empty_s), "drains": (empty_s, end_s)}
+    notes = [
+        {"text": f"<b>{name}</b>", "x": (low + high) / 2, "y": -1.0, "showarrow": False, "font": {"size": 12}}
+        for name, (low, high) in spans.items() if high - low > _NAMED * end_s
+    ]  # fmt: skip
+    lines = [
+        {"type": "line", "x0": at, "x1": at, "y0": -1.4, "y1": max(starts) + 0.4,
+         "line": {"color": palette.OTHER, "width": 1.5, "dash": "dot"}} for at in (full_s, empty_s)
+    ]  # fmt: skip
+    return notes, lines
 
 
 def _boxes(name: str, color: str, spans: Sequence[tuple[int, float, float]], legend: bool = True) -> Spec:
@@ -83,7 +120,8 @@ def _boxes(name: str, color: str, spans: Sequence[tuple[int, float, float]], leg
         y += [row - 0.42, row - 0.42, row + 0.42, row + 0.42, row - 0.42, None]
     line = {"width": 0.6 if len(spans) <= MOST_OUTLINED else 0, "color": "rgba(255,255,255,0.75)"}
     return {
-        "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "fill": "toself", "fillcolor": color,
+        "type": "scatter", "mode": "lines", "name": _PASSES.get(name, name), "x": x, "y": y, "fill": "toself",
+        "fillcolor": color,
         "line": line, "hoverinfo": "skip", "showlegend": legend,
         "legendgroup": name,
     }  # fmt: skip

@@ -137,11 +137,15 @@ def _life(document: Mapping[str, Any], ledger: Ledger) -> str:
     phases = _every_phase(document)
     if len(phases) < 2:
         return ""
-    parts = [f"{_IN_A_LIFE[name]} ({figure_words(phase['gpu_hours'], '')})" for name, phase in phases.items()]
     section = ledger.plan.sections.get("inference")
-    life = section.values.get("life") if section is not None and "inference" in phases else None
-    served = "" if life is None or isinstance(life, str) else f" over {_long(life)}"
-    return f"Its life is {listed(parts)}{served}; in brackets, GPU-hours."
+    life = section.values.get("life") if section is not None else None
+    names = dict(_IN_A_LIFE)
+    if life is not None and not isinstance(life, str):
+        names["inference"] = f"{_long(life)} of inference"
+    units = [" GPU-hours", *[""] * len(phases)]
+    parts = [f"{names[name]} ({figure_words(phase['gpu_hours'], '')}{unit})"
+             for (name, phase), unit in zip(phases.items(), units, strict=False)]  # fmt: skip
+    return f"Its life is {listed(parts)}."
 
 
 def _long(life_s: Uncertain) -> str:

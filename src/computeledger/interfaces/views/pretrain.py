@@ -322,7 +322,8 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              "by Daly's interval, and never closer than one takes to write.",
              plots_training.goodput_figure(document["goodput"]), "goodput_fraction"),
         Plot("memory", "Memory of the busiest GPU", f"{words(memory['total'], 'B')} of the "
-             f"{words(memory['usable'], 'B')} that a job should fill, the dotted line; the full line is all there is.",
+             f"{words(memory['usable'], 'B')} that a job should fill, the dotted line; the full line is what it is "
+             "sold as.",
              memory_figure(memory), "memory_bytes"),
     )  # fmt: skip
 

@@ -94,8 +94,9 @@ def _timeline_words(drawn: Mapping[str, Any], schedule: str) -> str:
         shades = ", lighter for those that enter at the last stage"
     name = "interleaved 1f1b" if schedule == "1f1b" and drawn["n_pieces"] > 1 else schedule
     return (
-        f"The {name} schedule: each row is a stage of one pipeline, each box a pass of one microbatch{shades}; medians "
-        f"of the model, not a measured trace. What stays empty is the bubble, {idle} of the whole step.{cut}"
+        f"The {name} schedule: each row is a stage (a group of layers), each box one microbatch going forward or "
+        f"backward through it{shades}. What stays empty is the bubble, when a stage waits: {idle} of the whole step. "
+        f"Medians of the model, not a measured trace.{cut}"
     )
 
 

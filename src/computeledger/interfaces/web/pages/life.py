@@ -86,18 +86,18 @@ def _view(answer: Answer) -> View:
     found, dropped = answer.source
     view = ledger_view(answer.document, found.ledger)
     published = published_hours(*_modelled(answer.document))
-    context = view.context
-    if published and "gpu_hours" in found.ledger.plan.sections["pretraining"]:
+    evidence = view.evidence or unmeasured("PlanAnswer")
+    if published and evidence and "gpu_hours" in found.ledger.plan.sections["pretraining"]:
         first = published[0].rows[0]
-        context += f" Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."
-        context += "".join(f" {name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
-                           for name, hours, modelled, *_ in _stated_later(answer.document))  # fmt: skip
+        said = [f"Pretraining took {first[1]} GPU-hours as published; the model gives {first[2]}."]
+        said += [f"{name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
+                 for name, hours, modelled, *_ in _stated_later(answer.document)]  # fmt: skip
+        evidence = dataclasses.replace(evidence, details=" ".join([*said, evidence.details]).strip())
     stated = _stated_later(answer.document) if published else []
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated]) for one in published)
     return dataclasses.replace(
         view,
-        context=context,
-        evidence=view.evidence or unmeasured("PlanAnswer"),
+        evidence=evidence,
         tables=(*published, *view.tables),
         facts=(),  # below the plots, which are what a slider moves
         notes=(
