@@ -59,10 +59,19 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         plots=(Plot("active", "Active parameters, and what each clue does to them", caption, figure, "clues"),),
         tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
-               ("Chip of the run", found["accelerator"])),
+               ("Chip of the run", found["accelerator"]), *_total_by_price(found["clues"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
         sources=tuple(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())),
     )  # fmt: skip
+
+
+def _total_by_price(clues: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Why the price alone has another total, where it is one of the clues."""
+    why = (
+        "this total starts from the sizes that open models have, and the price moves it; Prices (invert) draws the "
+        "line of open models on to the price alone, and has a larger total for a dear model"
+    )
+    return (("Total, here and by price alone", why),) if any(one["clue"] == "price" for one in clues) else ()
 
 
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:

@@ -59,7 +59,6 @@ def view(answer: Answer, working: bool) -> View:
         plots=(*_cost_plot(known), *_even_plot(even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
-            "first costs less: with this chance; errors that offers share do not change their order (fitted to pairs)",
             f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
             "figures are those of `serve` for each offer; --json has them all, --csv a row for each",
         ),
@@ -261,14 +260,19 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
         rows.append([_name(one), each, *month, words(one["usd_per_mtok"], "USD"), *kept, less])
     columns = (
         "offer",
-        "a thousand requests, 90 % interval #",
+        "per thousand requests #",
         *(["a month #"] if has_month else []),
         "a Mtok #",
         *([_kept_heading(known)] if has_kept else []),
         "first costs less #",
     )
     strong = (known.index(better_choice(known)),)
-    return Table("What each costs", columns, rows, "usd_per_request", strong=strong, is_stacked=True, drops=("a Mtok",))
+    kept = [f"{_kept_heading(known).removesuffix(' #')}: the chance that this holds"] if has_kept else []
+    order = ["first costs less: the chance that the first offer is in truth cheaper than this one"] * (len(known) > 1)
+    note = "; ".join([*kept, *order])
+    return Table(
+        "What each costs", columns, rows, "usd_per_request", note, strong=strong, is_stacked=True, drops=("a Mtok",)
+    )  # fmt: skip
 
 
 def _kept_heading(known: Sequence[Mapping[str, Any]]) -> str:

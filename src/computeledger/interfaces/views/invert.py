@@ -28,6 +28,14 @@ _MAIN = "n_params_active"
 #: Ways of serving that are drawn; of questions, all answers stand in the table. None of them stands out where the first
 #: has less than so many times the weight of the last.
 _LIKELIEST, _STANDS_OUT = 6, 2.0
+#: Why the same price has another total among other clues.
+_TOTAL = (
+    "Total, here and on Sheet",
+    (
+        "this total draws the line of open models on to the price alone; Sheet (sheet) starts from the sizes of open "
+        "models, and the price moves it, so that a dear model's total is smaller there"
+    ),
+)
 _WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
 
 
@@ -59,7 +67,7 @@ def view(answer: InvertAnswer, working: bool) -> View:
             _margins(document),
             *_rejected(document),
         ),
-        facts=tuple(_facts(document["readings"])),
+        facts=(*_facts(document["readings"]), _TOTAL),
         notes=tuple(document["not_identified"]),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),

@@ -148,7 +148,7 @@ def _view(answer: Answer) -> View:
     if found.offers:
         links = [_on_serve(one.offer) for one in found.offers]
         rows = [[_linked(row[0], link), *row[1:]] for row, link in zip(first.rows, links, strict=True)]
-        note = "the name of an offer opens it on Serve, with its working, layouts and curves"
+        note = f"{first.note}; the name of an offer opens it on Serve".removeprefix("; ")
         first = dataclasses.replace(first, rows=rows, note=note)
     blocks = (("OFFERS.toml", answer.plan or ""),)
     return dataclasses.replace(view, tables=(first, *others), blocks=blocks, grounds=view.grounds[:1])
