@@ -106,7 +106,7 @@ class SectionedOption(click.Option):
 
 #: The section of what must be given, that of options without one, and sections that stand first and last.
 NEEDED, _REST = "Needed", "Options"
-_ORDER = {name: place for place, name in enumerate((NEEDED, "What", "How", "Load", "", "More", _REST))}
+_ORDER = {name: place for place, name in enumerate((NEEDED, "What", "How", "Load", "Promise", "Engine", "", _REST))}
 
 
 class SectionedCommand(click.Command):

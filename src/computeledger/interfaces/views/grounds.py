@@ -53,4 +53,4 @@ def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tup
     key = "usable" if "usable" in memory else "capacity"
     whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')}{'' if key == 'capacity' else ' usable'}"
     held = ", ".join(f"{name.replace('_', ' ').replace('kv ', 'KV ')} {words(memory[name], 'B')}" for name in parts)
-    return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{held} = {whole}; {remark}"
+    return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{whole}: {held}; {remark}"

@@ -278,14 +278,13 @@ def _speed(document: Mapping[str, Any]) -> str:
     floor = words(speed["latency_floor_s"], "s")
     plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
     share = percent(speed["slow_mode_saves_fraction"])
-    times = f", {format_times(speed['fast_mode_costs_ratio'])} the cost of batch {_batch(full)}"
-    times = times if point(full["batch"]) > 1 else ""
-    saves = f"going slower saves at most {share}" if speed["slow_mode_saves_fraction"] else "nothing is cheaper"
+    times = f", at {format_times(speed['fast_mode_costs_ratio'])} the cost" if point(full["batch"]) > 1 else ""
+    less = f", {share} less" if speed["slow_mode_saves_fraction"] else ": nothing is cheaper"
     if "promise" in document and speed["slow_mode_saves_fraction"]:  # the price above is of a fleet with headroom
-        saves += f" of the {words(full['usd_per_mtok_output'], 'USD/Mtok')} of a replica that is always full"
+        less += f" than the {words(full['usd_per_mtok_output'], 'USD/Mtok')} of a replica that is always full"
     alone = "; the engine was measured one request at a time: other batches are extrapolated"
     beyond = alone if document["backend"] in local_engines() else ""
-    return f"floor {floor} per token at batch 1{times}; plateau {plateau} at the largest batch: {saves}{beyond}"
+    return f"{floor} per token at batch 1{times}; {plateau} at the largest batch{less}{beyond}"
 
 
 def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:

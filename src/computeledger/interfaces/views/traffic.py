@@ -26,13 +26,12 @@ def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _traffic(one: Mapping[str, Any]) -> str:
     kinds = [kind for kind in ("input", "cached", "output") if point(one[f"{kind}_tokens_per_s"])]
     rates = ", ".join(f"{figure_words(one[f'{kind}_tokens_per_s'], '')} {kind}" for kind in kinds)
-    each = ", ".join(f"{figure_words(one[f'{kind}_tokens_per_user_per_day'], '')} {kind}" for kind in kinds)
     rate = figure_words(one["requests_per_s"], "requests/s")
     usage = one.get("usage")
     whose = "" if usage is None else f" like {usage['name']}"
     asks = f"{words(one['requests_per_user_per_day'], '')} requests a day{whose}"
     users = figure_words(one["users"], "")
-    return f"{rate} day and night ({rates} tokens/s): {users} users, each with {asks} ({each} tokens)"
+    return f"{rate} ({rates} tokens/s): {users} users with {asks}"
 
 
 def _crossover(one: Mapping[str, Any]) -> str:
@@ -40,13 +39,9 @@ def _crossover(one: Mapping[str, Any]) -> str:
     copies = ""
     if here != single:
         alone = "at no context" if single is None else f"from {words(single, 'tokens')} on"
-        copies = f"; tensor parallelism copies the cache: with one copy {alone}"
-    if here is None:
-        return f"at no context is a token's cache read for longer than the token is computed{copies}"
-    return (
-        f"from {words(here, 'tokens')} of context on a token's cache is read for longer than the token is computed, "
-        f"attention's own products included, at the data sheet's rates{copies}"
-    )
+        copies = f"; with one copy of the cache {alone}"
+    where = "at no context" if here is None else f"from {words(here, 'tokens')} of context on"
+    return f"reading a token's cache takes longer than computing the token {where}{copies}"
 
 
 def design_table(document: Mapping[str, Any]) -> list[Table]:

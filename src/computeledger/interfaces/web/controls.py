@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from computeledger.validation.published.real_systems import real_systems
 
 #: The look of a box for a time per token: milliseconds, as people say it.
 TIME_PER_TOKEN: Mapping[str, Any] = {"unit": "ms", "low": 5.0, "high": 500.0}
+#: An option in a sentence, and an aside in brackets that has one.
+_OPTION, _ASIDE = re.compile(r"--([a-z0-9]+(?:-[a-z0-9]+)*)"), re.compile(r" ?\(([^()]*--[^()]*)\)")
 _KINDS = {SWITCH: "switch", TEXT: "text"}
 
 
@@ -25,13 +28,14 @@ def controls_of(question: type[Record], looks: Mapping[str, Mapping[str, Any]]) 
     """
     known = fields_of(question)
     names = [*looks, *(name for name in known if name not in looks)]
-    made = [control_of(known[name], looks.get(name, {})) for name in names if known[name].label]
+    labels = {_hyphened(name): one.label for name, one in known.items() if one.label}
+    made = [control_of(known[name], looks.get(name, {}), labels) for name in names if known[name].label]
     groups = list(dict.fromkeys(one.group for one in made))
     return tuple(sorted(made, key=lambda one: groups.index(one.group)))
 
 
-def control_of(one: Field, look: Mapping[str, Any]) -> Control:
-    """The control of a field; ``look`` comes before what the field says."""
+def control_of(one: Field, look: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Control:
+    """The control of a field; ``look`` comes before what the field says, and ``labels`` are those of all boxes."""
     low, high = one.slider or (1.0, 1.0)
     default = f"{one.default:g}" if isinstance(one.default, float) else str(one.default or "")
     made: dict[str, Any] = {
@@ -46,8 +50,28 @@ def control_of(one: Field, look: Mapping[str, Any]) -> Control:
         "help": one.help,
         "group": one.group,
     }
-    name = one.name.replace("_", "-")
-    return Control(**{"name": name, "label": one.label, **made, **look, "option": name})
+    name = _hyphened(one.name)
+    said = {"name": name, "label": one.label, **made, **look, "option": name}
+    return Control(**{**said, **{key: in_boxes(said[key], labels or {}) for key in ("help", "blank")}})
+
+
+def in_boxes(text: str, labels: Mapping[str, str]) -> str:
+    """A hint as a page says it: an option by the label of its box, and no flag of an engine.
+
+    Examples
+    --------
+    >>> in_boxes("Requests at once (--max-num-seqs); with --turns: each.", {"turns": "Turns"})
+    'Requests at once; with “Turns”: each.'
+    >>> in_boxes("The matrices, or the images (data; vLLM: --mm-encoder-tp-mode data).", {})
+    'The matrices, or the images (data).'
+    """
+    named = _OPTION.sub(lambda found: f"\u201c{labels[found[1]]}\u201d" if found[1] in labels else found[0], text)
+    return _ASIDE.sub(_without_flags, named)
+
+
+def _without_flags(aside: re.Match[str]) -> str:
+    kept = "; ".join(part for part in aside[1].split("; ") if "--" not in part)
+    return f" ({kept})" if kept else ""
 
 
 def real_presets(command: str, renamed: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -23,6 +23,10 @@ _TEMPLATES = Environment(
     loader=PackageLoader("computeledger.interfaces.web", "templates"), autoescape=True, undefined=StrictUndefined,
     trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
+
+#: A page with more boxes than these has a search for them; its first groups are open as long as they hold no more than
+#: so many together.
+_FEW, _OPEN = 20, 16
 
 
 def sections_of(pages: Sequence[Page]) -> dict[str, list[Page]]:
@@ -53,7 +57,8 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
     return _TEMPLATES.get_template("page.html").render(
         page=page,
         pages=pages,
-        groups=_groups(page.controls),
+        groups=_groups(page),
+        has_finder=len(page.controls) > _FEW,
         version=version(),
         data=script_json(_data(page)),
         terms=script_json(glossary()),
@@ -113,9 +118,33 @@ def absent_html(message: str, pages: Sequence[Page]) -> str:
     return _TEMPLATES.get_template("absent.html").render(message=message, pages=pages)
 
 
-def _groups(controls: Sequence[Control]) -> list[tuple[str, list[Control]]]:
-    names = dict.fromkeys(one.group for one in controls)
-    return [(name, [one for one in controls if one.group == name]) for name in names]
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Boxes that stand together under a name; a slot's are added and removed by the reader."""
+
+    name: str
+    controls: tuple[Control, ...]
+    is_slot: bool = False
+    is_open: bool = True
+
+
+def _groups(page: Page) -> list[Group]:
+    """The boxes of a page by group; of a page with many boxes the first groups are open, and the others closed.
+
+    Examples
+    --------
+    >>> from computeledger.interfaces.web.pages import page_named
+    >>> [one.name for one in _groups(page_named("serve")) if one.is_open]
+    ['What', 'Load', 'Promise']
+    """
+    shown = [one for one in page.controls if one.name != page.search]
+    out, count = [], 0
+    for name in dict.fromkeys(one.group for one in shown):
+        own = tuple(one for one in shown if one.group == name)
+        is_slot = bool(page.slot) and own[0].name[0].isdigit()
+        count += 0 if is_slot else len(own)
+        out.append(Group(name, own, is_slot, is_slot or len(shown) <= _FEW or count <= _OPEN))
+    return out
 
 
 def _data(page: Page) -> dict[str, Any]:

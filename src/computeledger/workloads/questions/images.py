@@ -17,17 +17,17 @@ class WithImages(Asked):
     """A load whose prompts may hold images."""
 
     images: int = asked(
-        "whole", "Images of a request, beside its --input-tokens of text.", 0, least=0, most=MOST_IMAGES, metavar="N",
-        label="Images", group="Load", blank="none",
+        "whole", "Images of a request, beside its tokens of text.", 0, least=0, most=MOST_IMAGES, metavar="N",
+        label="Images", group="Images", blank="none",
     )  # fmt: skip
     image_size: str | None = asked(
         "text", "Width and height of an image in pixels, which say how many tokens it becomes.", metavar="1024x768",
-        label="Size of an image", group="Load", blank="none; one size for all in some models",
+        label="Size of an image", group="Images", blank="none; one size for all in some models",
     )  # fmt: skip
     image_encoder: str | None = asked(
         "text", "Over the ranks of tensor parallelism an engine spreads the encoder's matrices (tensor), or the images "
         "(data; vLLM: --mm-encoder-tp-mode data, SGLang: --mm-enable-dp-encoder).", choices=(TENSOR, DATA),
-        label="Image encoder", group="Engine", blank="tensor, as engines do",
+        label="Image encoder", group="Images", blank="tensor, as engines do",
     )  # fmt: skip
 
     def check(self) -> None:

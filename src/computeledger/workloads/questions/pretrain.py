@@ -87,7 +87,7 @@ class PretrainQuestion(MayAdapt, OnSystem):
     recompute: str | None = asked(
         "text", "none, selective, full, selective-op (PyTorch's, by operation), reversible (layers made for it), or "
         "operations: core_attn, layernorm, mla_up_proj, moe_act.", metavar="WHAT",
-        label="Recompute", group="How", blank="searched",
+        label="Recompute", group="Memory", blank="searched",
     )  # fmt: skip
     virtual_stages: int | None = asked(
         "whole", "Interleaved chunks of the model per pipeline stage.", least=1, metavar="V", blank="searched"
@@ -102,20 +102,20 @@ class PretrainQuestion(MayAdapt, OnSystem):
     )  # fmt: skip
     activation_precision: str = asked(
         "text", "Precision of activations kept for the backward pass and dispatched to experts.", "bf16",
-        choices=("bf16", "fp8"), label="Kept activations", group="How",
+        choices=("bf16", "fp8"), label="Kept activations", group="Memory",
     )  # fmt: skip
     moment_precision: str = asked(
         "text", "Precision of the optimizer's two moments.", "fp32", choices=("fp32", "bf16"),
         label="Optimizer's moments",
-        group="How",
+        group="Memory",
     )  # fmt: skip
     optimizer: str = asked(
         "text", "What updates the weights: its memory, arithmetic and traffic.", "adamw", choices=OPTIMIZERS,
-        label="Optimizer", group="How",
+        label="Optimizer", group="Memory",
     )  # fmt: skip
     offload: str | None = asked(
         "text", "What stays in the host's memory: activations, optimizer, weights.", metavar="WHAT,...",
-        label="In host memory", group="How", blank="nothing",
+        label="In host memory", group="Memory", blank="nothing",
     )  # fmt: skip
     recipe: str | None = asked(
         "text", "Scales of 8- and 4-bit products: one per tensor, row or block.", choices=("tensor", "row", "block"),
@@ -165,19 +165,19 @@ class PretrainQuestion(MayAdapt, OnSystem):
         metavar="F", blank="as --stragglers says",
     )  # fmt: skip
     sites: int | None = asked(
-        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", label="Sites", group="How",
+        "whole", "Sites that share the data-parallel ranks.", least=2, metavar="N", label="Sites", group="Sites",
         blank="one",
     )  # fmt: skip
     site_bandwidth: float | None = asked(
         "bytes_per_s", "What leaves one site for the others, per direction.", unit=None, is_open=True, is_single=True,
-        metavar="800Gb/s", label="Between sites", group="How", blank="none: --sites needs it",
+        metavar="800Gb/s", label="Between sites", group="Sites", blank="none: --sites needs it",
     )  # fmt: skip
     site_latency: float | None = asked(
         "s", "One way between two sites.", unit=None, is_single=True, metavar="T", blank="20 ms, with --sites",
     )  # fmt: skip
     local_steps: int | None = asked(
         "whole", "Steps between two exchanges of sites (DiLoCo).", least=1, metavar="H", label="Local steps",
-        group="How", blank="1, with --sites",
+        group="Sites", blank="1, with --sites",
     )  # fmt: skip
     objective: str = asked("text", "What the search minimises.", "time", choices=OBJECTIVES)
     top: int = asked("whole", "Layouts to list.", 10, least=1, metavar="K")

@@ -44,7 +44,7 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     workload: str | None = asked(
         "text", "Lengths and arrivals of the requests: a named workload, such as azure-conv-2023, a trace, or a TOML "
         "file of lengths and arrivals.", metavar="NAME|FILE", label="Workload", group="Load",
-        blank="the lengths below",
+        blank="the lengths given",
     )  # fmt: skip
     input_tokens: Uncertain | Spread = asked(
         "tokens", "New input tokens of a request: a number, or how they differ, such as lognormal:P50:P95 or "
@@ -63,62 +63,62 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     )  # fmt: skip
     cached_images: int = asked(
         "whole", "Of the images, those in the cached prefix: neither encoded nor read again.", 0, least=0, metavar="N",
-        label="Cached images", group="Load", blank="none",
+        label="Cached images", group="Images", blank="none",
     )  # fmt: skip
     context_tokens: int | None = asked(
         "whole", "Longest context served (--max-model-len); beyond the configuration, as with YaRN: an assumption.",
-        least=1, metavar="N", label="Longest context", group="More", blank="as configured",
+        least=1, metavar="N", label="Longest context", group="Engine", blank="as configured",
     )  # fmt: skip
     kv_precision: str = asked("text", "Precision of the KV cache.", "bf16", metavar="P", label="KV cache", group="How")
     backend: str | None = asked(
-        "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="How",
+        "text", f"Engine: {', '.join(BACKENDS)}.", metavar="E", label="Engine", group="Engine",
         blank="vllm; llama.cpp on Macs, CPUs",
     )  # fmt: skip
     profile: str | None = asked("text", "Profile of a machine, from calibrate; in place of --backend.", metavar="FILE")
     host_weights: float = asked(
         "fraction", "Share of the layers' weights in host memory: layers that are not on the GPU.", 0.0, most=1.0,
-        metavar="F", label="Weights in host memory", group="More", slider=(0, 1), is_single=True,
+        metavar="F", label="Weights in host memory", group="Host memory", slider=(0, 1), is_single=True,
     )  # fmt: skip
     host_experts: float = asked(
         "fraction", "Share of the routed experts' weights in host memory.", 0.0, most=1.0, metavar="F",
-        label="Experts in host memory", group="More", slider=(0, 1), is_single=True,
+        label="Experts in host memory", group="Host memory", slider=(0, 1), is_single=True,
     )  # fmt: skip
     host_kv: float = asked(
         "fraction", "Share of the KV cache in host memory.", 0.0, most=1.0, metavar="F",
-        label="Cache in host memory", group="More", slider=(0, 1), is_single=True,
+        label="Cache in host memory", group="Host memory", slider=(0, 1), is_single=True,
     )  # fmt: skip
     host_bandwidth: float | None = asked(
         "bytes_per_s", "Bandwidth of the host's memory per accelerator: an assumption.", unit="GB/s", is_open=True,
-        is_single=True, metavar="B/s", label="Host memory", group="More", blank="80 GB/s",
+        is_single=True, metavar="B/s", label="Host memory", group="Host memory", blank="80 GB/s",
     )  # fmt: skip
     host_link: float | None = asked(
         "bytes_per_s", "Bandwidth from host memory to an accelerator: an assumption.", unit="GB/s", is_open=True,
-        is_single=True, metavar="B/s", label="Host link", group="More", blank="25 GB/s",
+        is_single=True, metavar="B/s", label="Host link", group="Host memory", blank="25 GB/s",
     )  # fmt: skip
     draft_tokens: float = asked(
         "count", "Speculative decoding: tokens drafted per step.", 0.0, most=MOST_RATIO, metavar="D",
-        label="Drafted tokens", group="More", slider=(0, 16), is_single=True,
+        label="Drafted tokens", group="Speculative decoding", slider=(0, 16), is_single=True,
     )  # fmt: skip
     speculation: str | None = asked(
         "text", "What drafts: mtp, eagle, eagle3, ngram, draft:MODEL, auto or none; the length is searched up to "
         "8 unless --draft-tokens states it, acceptance is published unless --tokens-per-step states it.",
-        metavar="METHOD", label="Speculation", group="More", blank="none",
+        metavar="METHOD", label="Speculation", group="Speculative decoding", blank="none",
     )  # fmt: skip
     tokens_per_step: float | None = asked(
         "count", "Tokens that a step yields, its own token included.", is_open=True, metavar="A",
-        label="Tokens per step", group="More", slider=(1, 17), is_single=True, blank="1",
+        label="Tokens per step", group="Speculative decoding", slider=(1, 17), is_single=True, blank="1",
     )  # fmt: skip
     rounds: int | None = asked(
         "whole", "Requests per client when all clients start at once, as benchmarks do.", least=1, metavar="N",
-        label="Requests per client", group="More", blank="steady state",
+        label="Requests per client", group="Benchmark runs", blank="steady state",
     )  # fmt: skip
     equal_lengths: bool = asked(
         "switch", "With --rounds: all requests alike; on sglang, which reads prompts first, every round is a burst.",
-        False, label="Equal lengths", group="More",
+        False, label="Equal lengths", group="Benchmark runs",
     )  # fmt: skip
     statistic: str = asked(
         "text", "With --rounds: which time to first token of the requests.", "mean",
-        choices=("mean", "median", "p90", "last"), label="Time to first token as", group="More",
+        choices=("mean", "median", "p90", "last"), label="Time to first token as", group="Benchmark runs",
     )  # fmt: skip
     anchor: tuple[str, ...] = asked(
         "texts", "Your own measurement: batch=32,isl=1024,osl=1024,tpot=21ms, or the result of a benchmark of vLLM, "
@@ -133,57 +133,57 @@ class ServeQuestion(EngineRun, OnSystem, Conversing, Adapting, WithImages, Struc
     arrival_spread: float | None = asked(
         "ratio", "With percentiles promised: standard deviation of the gaps between arrivals over their mean: 1 is "
         "Poisson, 0 even, above 1 bursty.", most=20.0, metavar="CV", is_single=True, label="Spread of arrivals",
-        group="More", blank="1, or as the workload's file says",
+        group="Load", blank="1, or the workload's",
     )  # fmt: skip
     ttft: Uncertain | Promise | None = asked(
         "s", "Longest acceptable time to first token, such as 2s; or, with --requests-per-s, that of a share of "
         "requests, such as p95:2s.", unit=None, is_open=True, metavar="T", takes_quantile=True,
-        label="Slowest first token", group="Load", slider=(0.05, 20), blank="none",
+        label="Slowest first token", group="Promise", slider=(0.05, 20), blank="none",
     )  # fmt: skip
     tpot: Uncertain | Promise | None = asked(
         "s", "Longest acceptable time per output token, such as 50ms, p95:50ms, or as a speed for each user: "
         "20tokens/s.", unit=None, is_open=True, metavar="T", takes_quantile=True, inverse="tokens_per_s",
-        label="Slowest time per token", group="Load", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
+        label="Slowest time per token", group="Promise", slider=(0.005, 0.5), blank="none, or 50 ms to search batches",
     )  # fmt: skip
     e2e: Uncertain | Promise | None = asked(
         "s", "Longest time of a whole request that a share of requests may take, such as p99:30s.", unit=None,
-        is_open=True, metavar="T", takes_quantile=True, is_single=True, label="Slowest request", group="More",
+        is_open=True, metavar="T", takes_quantile=True, is_single=True, label="Slowest request", group="Promise",
         blank="none",
     )  # fmt: skip
     goodput: float | None = asked(
         "fraction", "Share of requests that keep all limits (--ttft, --tpot, --e2e) at once; a limit without a "
         "percentile is then one of each request.", least=0.5, most=0.999, is_single=True, metavar="F",
-        label="Goodput", group="More", blank="none",
+        label="Goodput", group="Promise", blank="none",
     )  # fmt: skip
     mode: str | None = asked(
         "text", "One pool of replicas, prefill and decode apart, or whichever takes fewer GPUs for a load.",
-        choices=(ONE_POOL, TWO_POOLS, BOTH), label="Pools", group="More",
+        choices=(ONE_POOL, TWO_POOLS, BOTH), label="Pools", group="Two pools",
         blank="aggregated; both where percentiles are promised",
     )  # fmt: skip
     prefill_layout: str | None = asked(
         "text", "Layout of the workers that read prompts, where those that decode have one of their own.",
-        metavar="tp1-pp1-dp32-ep32", label="Prefill layout", group="More", blank="searched, or one pool for both",
+        metavar="tp1-pp1-dp32-ep32", label="Prefill layout", group="Two pools", blank="searched, or one pool for both",
     )  # fmt: skip
     prefill_system: str | None = asked(
         "text", "System of the workers that read prompts, where those that decode run on another.", metavar="ID",
-        label="Prefill system", group="More", blank="that of the other workers",
+        label="Prefill system", group="Two pools", blank="that of the other workers",
     )  # fmt: skip
     prefill_price: Uncertain | None = asked(
         "usd_per_hour", "Price of a GPU-hour of --prefill-system.", unit="$/h", metavar="$/h", blank="rent",
-        label="Prefill price", group="More",
+        label="Prefill price", group="Two pools",
     )  # fmt: skip
     transfer_bytes_per_s: Uncertain | None = asked(
         "bytes_per_s", "Rate at which a KV cache moves from a prefill worker to one that decodes.", unit="GB/s",
-        is_open=True, is_single=True, metavar="B/s", label="Cache transfer", group="More",
+        is_open=True, is_single=True, metavar="B/s", label="Cache transfer", group="Two pools",
         blank="one replica's NICs", aliases=("transfer",),
     )  # fmt: skip
     two_batches: bool = asked(
         "switch", "Run every pass as two batches in turn: one computes while the other's tokens travel to their "
-        "experts.", False, label="Two batches in turn", group="More",
+        "experts.", False, label="Two batches in turn", group="Engine",
     )  # fmt: skip
     redundant_experts: int = asked(
         "whole", "Copies of busy experts in every layer, beside the model's own.", 0, least=0, most=4096.0, metavar="N",
-        label="Redundant experts", group="More",
+        label="Redundant experts", group="Engine",
     )  # fmt: skip
     kv_tiers: bool = asked(
         "switch",

@@ -83,7 +83,7 @@ class EngineMemory(Asked):
 
     backend_version: str | None = asked(
         "text", "Release of the engine, such as 0.12.0, or its month, such as 2025-12.", metavar="V",
-        label="Engine's release", group="More", blank="the newest measured",
+        label="Engine's release", group="Engine", blank="the newest measured",
     )  # fmt: skip
     memory_fraction: float | None = asked(
         "fraction", "Share of the memory, as the engine means it (--gpu-memory-utilization, --mem-fraction-static, "
@@ -123,7 +123,7 @@ class EngineRun(EngineMemory):
     tuning: str = asked(
         "text", "Whose deployment: as other people's measurements show it, launched as the engine's or the chip's "
         "makers publish for this model and chip, or tuned like the public InferenceX recipes.", DEFAULT_TUNING,
-        choices=ENGINE_TUNINGS, label="Tuning", group="How",
+        choices=ENGINE_TUNINGS, label="Tuning", group="Engine",
     )  # fmt: skip
     max_batch: int | None = asked(
         "whole", "Sequences that a replica decodes at once at most; further ones wait (vLLM: --max-num-seqs, SGLang: "

@@ -22,19 +22,19 @@ class Structured(Asked):
 
     structured: str | None = asked(
         "text", "Output follows a JSON schema or grammar: the library that masks tokens, xgrammar or llguidance.",
-        choices=LIBRARIES, metavar="LIBRARY", label="Structured output", group="More", blank="none",
+        choices=LIBRARIES, metavar="LIBRARY", label="Structured output", group="Structured output", blank="none",
     )  # fmt: skip
     structured_fraction: float | None = asked(
         "fraction", "Share of requests whose output is structured.", most=1.0, is_single=True, metavar="F",
-        label="Structured share", group="More", blank="all, with --structured",
+        label="Structured share", group="Structured output", blank="all, with --structured",
     )  # fmt: skip
     new_schemas: float | None = asked(
         "fraction", "Of those, the share whose schema the engine has not compiled yet.", most=1.0, is_single=True,
-        metavar="F", label="New schemas", group="More", blank="0: a few schemas, used over and over",
+        metavar="F", label="New schemas", group="Structured output", blank="0: a few schemas, used over and over",
     )  # fmt: skip
     mask_time: Uncertain | None = asked(
         "s", "Host time of one sequence's mask in a step, as you measured it.", unit=None, is_open=True,
-        is_single=True, metavar="T", label="Time of a mask", group="More",
+        is_single=True, metavar="T", label="Time of a mask", group="Structured output",
         blank="as published",
     )  # fmt: skip
 

@@ -16,6 +16,8 @@ _CONTROLS = controls_of(MemoryQuestion, {
     "precision": {"help": "Such as bf16,int4,gguf-q4_k_m; empty: as stored, and of fp8, int4 and gguf-q4_k_m what is "
                           "narrower.", "blank": "as stored and narrower ones"},
     "gpus": {"is_power": True},
+    "context_tokens": {},
+    "batch": {},
     "kv_precision": {"kind": "choice", "choices": ("bf16", "fp8", "int8", "q8_0", "q4_0")},
 })  # fmt: skip
 

@@ -16,6 +16,7 @@ import { named, picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
 import { foldsOnPhone } from "./folds.js";
+import { groupsOf } from "./groups.js";
 import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
 import { rests, tellState, updating } from "./state.js";
 import { dress } from "./theme.js";
@@ -121,7 +122,10 @@ function keep() {
   buttons();
 }
 
+const groups = groupsOf({ form, controls, typed, usual: () => defaults(typed), placeholder: (name) => latest?.view.resolved[name] ?? "" });
+
 function buttons() {
+  groups.tell();
   byId("undo").disabled = depth === 0 && !isAhead();
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(others.some((one) => !one.name)));
@@ -298,6 +302,7 @@ function complain(error) {
   place.hidden = false;
   if (field) {
     field.setAttribute("aria-invalid", "true");
+    groups.reveal(field);
     byId("e-").replaceChildren(`${label} ${message}${latest ? ". The last good answer stays. " : ". "}`,
       element("a", { href: `#c-${error.control}`, onclick: (event) => { event.preventDefault(); sheet.open(field); field.focus(); } }, `Go to ${label}`));
     byId("e-").hidden = false;
@@ -314,7 +319,9 @@ function otherWays(command) {
   return [element("code", {}, command), element("span", { class: "row" }, anew, taken)];
 }
 
-const plain = (error, label) => error.message.replace(`--${error.control} `, "").replace(label && `${label} `, "");
+// options by the names of their boxes
+const plain = (error, label) => error.message.replace(`--${error.control} `, "").replace(label && `${label} `, "")
+  .replace(/--([a-z0-9-]+[a-z0-9])/g, (option, name) => (controls.has(name) ? `\u201c${controls.get(name).label}\u201d` : option));
 
 // a link that cannot be answered: one line says why, and the default stands in its place
 function startOver(error) {
@@ -352,6 +359,7 @@ async function show(view, compared) {
     if (box(name).placeholder.length > 12) holder(name).classList.add("wide");
     if (!box(name).value.trim()) placeSlider(name);
   }
+  groups.tell();
   if (compared.length > 1) overlay(view, compared.map((one) => ({ ...one, name: one.name || "compared with" })));
   if (other) other.plots.forEach((one, index) => alike(one.figure.layout, view.plots[index]?.name === one.name ? view.plots[index].figure.layout : {}));
   draw(byId("now"), view, other, other ? "This scenario" : "");
