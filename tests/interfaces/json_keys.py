@@ -10,6 +10,7 @@ import shlex
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,16 @@ def paths(value: Any, at: str = "") -> Iterator[str]:
 
 
 def document_of(arguments: list[str], folder: Path) -> dict[str, Any]:
-    """The document that a command prints; what it writes lands in the folder given, out of the tree."""
+    """The document of the last of the commands between ``&&``; what they write lands in the folder, out of the tree."""
     if not (folder / "examples").exists():
         (folder / "examples").symlink_to(ROOT / "examples")
         (folder / FEW_OFFERS.name).symlink_to(FEW_OFFERS)
-    done = call(main, [*arguments, "--json"], folder)
-    if done.returncode:
-        raise RuntimeError(f"{arguments}: {done.stderr}")
+    lines = [list(line) for is_end, line in groupby(arguments, "&&".__eq__) if not is_end]
+    lines[-1].append("--json")
+    for line in lines:
+        done = call(main, line, folder)
+        if done.returncode:
+            raise RuntimeError(f"{line}: {done.stderr}")
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 

@@ -45,6 +45,21 @@ def test_a_command_answers_with_its_keys(
     assert [error.message for error in published.iter_errors(document)] == []
 
 
+#: Fits, by the options that make them answer soonest.
+_FITS = {"anchors": "--quick", "local": "", "neighbours": "--quick", "rl": "", "serving": "--quick", "training": ""}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(one, marks=[] if one == "anchors" else [pytest.mark.stress]) for one in _FITS]
+)
+def test_a_fit_answers_with_its_keys(
+    what: str, kept: dict[str, Any], published: jsonschema.Draft202012Validator, shared_data: Path, tmp_path: Path
+) -> None:
+    document = document_of(["fit", what, *_FITS[what].split(), "--data", str(shared_data)], tmp_path)
+    assert folded(keys_of(document)) == kept[f"fit-{what}"]
+    assert [error.message for error in published.iter_errors(document)] == []
+
+
 @pytest.mark.parametrize(
     ("document", "said"),
     [

@@ -37,6 +37,7 @@ from computeledger.questions.answers.watch.session import Session, new_session
 from computeledger.questions.watch import WatchQuestion
 from tests.commands import call
 from tests.gates import ROOT
+from tests.interfaces.json_keys import KEPT, folded, keys_of
 from tests.interfaces.metrics_server import Answer, drip, metrics_server, silence, text
 
 MODEL: dict[str, Any] = {"model": "llama-3.1-8b", "system": "h100-nvl8", "layout": "tp1", "samples": 64}
@@ -471,6 +472,7 @@ def test_once_prints_one_document_one_line_or_a_report(tmp_path: Path) -> None:
         page = call(main, ["watch", "--once", "--html", "now.html", server.url, *asked], tmp_path)
     jsonschema.validate(document, json.loads((ROOT / "docs/answers.schema.json").read_text("utf-8")))
     assert document["schema"] == "computeledger/watch/1"
+    assert folded(keys_of(document)) == json.loads(KEPT.read_text("utf-8"))["watch"]
     assert document["engine"] == "vllm" and quantity(document, "tpot_s")["actual"] == pytest.approx(0.01)
     assert document["endpoints"] == [
         {"address": server.url, "engine": "vllm", "scrapes": 2, "failures": 0, "damaged_lines": 0, "is_down": False}
