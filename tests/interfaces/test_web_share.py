@@ -41,6 +41,7 @@ def test_share_copies_every_box_and_warns_of_an_address_of_this_computer(visit: 
     }
     assert switches <= asked.keys()
     assert "works only on this computer" in page.locator("#shared").inner_text()
+    assert page.locator("#shared button").bounding_box()["height"] >= 44
     with page.expect_download() as report:
         page.locator("#shared button").click()
     assert report.value.suggested_filename == "computeledger-serve-meta-llama-3.1-8b-h100-nvl8.html"

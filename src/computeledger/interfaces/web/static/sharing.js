@@ -25,9 +25,9 @@ export function editionNotice(query, { edition }) {
 // address() is what is given away, report(button) saves the report
 export function sharing({ given, address, report }) {
   const button = byId("share"), place = byId("shared");
+  const held = `all ${given.controls.length} boxes and the edition of prices (${given.edition})`;
 
-  function tell(what, url) {
-    const words = `${what}: all ${given.controls.length} boxes, prices of ${given.edition}.`;
+  function tell(words, url) {
     const own = isOwnHost(location.hostname) ? [" It works only on this computer. To send the answer: ",
       element("button", { type: "button", class: "quiet", onclick: (event) => report(event.currentTarget) }, "Download report")] : [];
     const field = url && element("input", { type: "text", readonly: true, value: url, "aria-label": "address of this answer" });
@@ -39,11 +39,17 @@ export function sharing({ given, address, report }) {
   button.addEventListener("click", async () => {
     const url = address();
     if (coarse.matches && navigator.share && !isOwnHost(location.hostname)) {
-      try { await navigator.share({ title: `${byId("headline").textContent} · Compute Ledger`, url }); } catch { return; } // put away by the reader
-      return tell("Shared the address of this answer");
+      try {
+        await navigator.share({ title: `${byId("headline").textContent} · Compute Ledger`, url });
+        tell(`Shared the address of this answer, with ${held}.`);
+        return;
+      } catch (error) { if (error.name === "AbortError") return; } // the reader's choice; where it may not be, it is copied
     }
-    try { await navigator.clipboard.writeText(url); } catch { return tell("This browser lets no page copy; the address of this answer", url); }
-    return tell("Copied the address of this answer");
+    try { await navigator.clipboard.writeText(url); } catch {
+      tell(`Not copied, as the browser did not allow it. The address below has ${held}.`, url);
+      return;
+    }
+    tell(`Copied the address of this answer, with ${held}.`);
   });
   return { forget: () => { place.hidden = true; } };
 }
