@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from computeledger.questions.answers.claims import claims
     from computeledger.questions.answers.compare import compare
     from computeledger.questions.answers.cost import cost
-    from computeledger.questions.answers.facts import diff_facts, search_facts
+    from computeledger.questions.answers.facts import diff_facts
+    from computeledger.questions.answers.facts_search import search_facts
     from computeledger.questions.answers.fit import fit
     from computeledger.questions.answers.frontier.closed import sheet
     from computeledger.questions.answers.frontier.forecast import backtest, forecast, growth
@@ -134,7 +135,8 @@ _HOMES = {
     "questions.answers.think": ("think",),
     "questions.answers.allocate": ("allocate",),
     "questions.answers.fit": ("fit",),
-    "questions.answers.facts": ("diff_facts", "search_facts"),
+    "questions.answers.facts": ("diff_facts",),
+    "questions.answers.facts_search": ("search_facts",),
     "questions.answers.guide": ("guide",),
     "questions.fit": ("FitQuestion",),
     "questions.answers.frontier.forecast": ("backtest", "forecast", "growth"),

@@ -65,7 +65,7 @@ def facts_list(query: tuple[str, ...], **options: Any) -> None:
 @answer_options
 def facts_search(query: tuple[str, ...], **options: Any) -> None:
     """Facts that every word is about: their value, range, source and date; then those that mention it."""
-    from computeledger.questions.answers.facts import search_facts
+    from computeledger.questions.answers.facts_search import search_facts
 
     show_answer(search_facts(" ".join(query)), options)
 

@@ -19,7 +19,8 @@ from computeledger.questions.answers.facts import (
     SourceAnswer,
     Stated,
 )
-from computeledger.questions.wording import fact_words, headline_words, short_model, span
+from computeledger.questions.fact_names import fact_words
+from computeledger.questions.wording import headline_words, short_model, span
 from computeledger.sources import Source, load_sources
 from computeledger.units import format_count, format_percent, format_si
 

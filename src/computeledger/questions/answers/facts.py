@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from computeledger.errors import InputError, UnknownIdError, check_kind, close_choices, nearest, shown, unknown_id
+from computeledger.errors import InputError, UnknownIdError, close_choices, nearest, shown, unknown_id
 from computeledger.facts.architecture import Model
 from computeledger.facts.catalog import (
     node_ids,
@@ -34,7 +33,7 @@ from computeledger.facts.load import (
     model_ids,
     system_ids,
 )
-from computeledger.facts.reading import ASSUMPTION, read_file
+from computeledger.facts.reading import read_file
 from computeledger.facts.reliability import load_reliability
 from computeledger.facts.schema import PRECISION_BYTES, Accelerator, Fact
 from computeledger.frontier.epoch_files import COPY_DATE, SiteDate, shipped_sites
@@ -371,96 +370,6 @@ def _model(given: str) -> Model:
         raise unknown_id("id", given, every) from None
 
 
-#: Words people search with, by a pattern of the fact's name.
-_WORDS = {
-    "bytes_per_s": "bandwidth speed",
-    "hbm_bytes$": "memory capacity",
-    "capacity_bytes": "memory storage capacity",
-    "peak_flop_per_s": "compute peak throughput",
-    "_w$": "power watt",
-    "usd": "price cost dollar",
-    "capex": "purchase capital",
-    "carbon": "emissions co2 grid",
-    "latency": "delay",
-    "tokens": "training data",
-    "n_params": "parameters size",
-}
-#: How near a word of a query is to a fact: a word of its record's or its own name, the beginning of one, or only in its
-#: note, value or source; and what is in neither.
-_EXACT, _BEGINS, _MENTIONED, _FAR = 0, 1, 2, 9
-
-
-def search_facts(query: str) -> SearchAnswer:
-    """Facts that every word of a query is about, then those that only mention it.
-
-    Parameters
-    ----------
-    query : str
-        Words, or their beginnings. Whole words of the record's and the fact's names come first, then beginnings, then
-        words of the note, the value and the source.
-
-    Returns
-    -------
-    SearchAnswer
-        Each fact with the record that it belongs to.
-
-    Raises
-    ------
-    InputError
-        For an empty query.
-
-    Examples
-    --------
-    >>> first = search_facts("h200 bandwidth").found[0]
-    >>> first.id, first.fact.given, first.fact.source
-    ('h200-sxm5-141gb', '4.8 TB/s', 'epoch-ml-hardware')
-    """
-    check_kind(query, str, "words, such as 'h200 bandwidth'")
-    words = _tokens(query)
-    if not words:
-        raise InputError("the query is empty: give a word such as bandwidth")
-    every = (_held(words, record, name, fact) for record in searched_records() for name, fact in record.facts.items())
-    found = [one for one in every if one is not None]
-    return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))))
-
-
-def _held(words: Sequence[str], record: FactsAnswer, name: str, fact: Fact) -> FoundFact | None:
-    """A fact with how near it is to the words; None where one of them is nowhere in it."""
-    of, what = (_tokens(text) for text in (f"{record.id} {record.name}", f"{name} {_meant(name)}"))
-    near = [min(_nearness(word, of), _nearness(word, what)) for word in words]
-    if max(near) == _FAR:
-        noted = _tokens(_noted(fact))
-        near = [one if one < _FAR else min(_FAR, _MENTIONED + _nearness(word, noted))
-                for word, one in zip(words, near, strict=True)]  # fmt: skip
-    if max(near) == _FAR:
-        return None
-    both = all(any(_nearness(word, tokens) < _FAR for word in words) for tokens in (of, what))
-    return FoundFact(record.id, record.kind, name, fact, record.name, min(max(near), _MENTIONED), both)
-
-
-def _tokens(text: str) -> list[str]:
-    """Words of a text, as a search compares them."""
-    return re.findall(r"[a-z0-9]+", text.lower())
-
-
-def _nearness(word: str, tokens: Sequence[str]) -> int:
-    """Whether a word is one of these, begins one, or neither."""
-    if word in tokens:
-        return _EXACT
-    return _BEGINS if any(token.startswith(word) for token in tokens) else _FAR
-
-
-def _meant(name: str) -> str:
-    """What people call a fact of this name."""
-    return " ".join(more for part, more in _WORDS.items() if re.search(part, name))
-
-
-def _noted(fact: Fact) -> str:
-    """What is said of a fact beside its name."""
-    source = load_sources().get(fact.source)
-    return f"{fact.given} {fact.note} {fact.source} {source.title if source else ''}"
-
-
 def list_chips(query: str = "") -> ChipsAnswer:
     """Answer ``computeledger facts list``: by maker, the newest of an id's family first."""
     chips = [load_accelerator(one) for one in accelerator_ids()]
@@ -479,20 +388,6 @@ def _called(chip: Accelerator) -> str:
     """All that a chip goes by and stands in, without spaces and dashes."""
     said = (chip.id, chip.name, chip.vendor, chip.family, *chip.aliases, chip.scope)
     return " ".join(compact(one) for one in said)
-
-
-def _rank(words: Sequence[str], found: FoundFact) -> tuple[int, int, bool, bool]:
-    """The nearest first; of those as near, records that the words name, chips of shipped systems, assumptions last."""
-    own = _tokens(found.id)
-    named = min(_nearness(word, own) for word in words)
-    is_rare = found.kind == "accelerator" and found.id not in _chips_of_systems()
-    return found.nearness, named, is_rare, found.fact.source == ASSUMPTION
-
-
-@functools.cache
-def _chips_of_systems() -> frozenset[str]:
-    """Forms of a chip that the shipped systems are made of."""
-    return frozenset(load_system(one).accelerator.id for one in system_ids())
 
 
 def searched_records() -> Iterator[FactsAnswer]:

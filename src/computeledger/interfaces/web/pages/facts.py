@@ -6,7 +6,8 @@ import functools
 import shlex
 
 from computeledger.interfaces.web.spec import EVIDENCE, Answer, Control, Page, Values
-from computeledger.questions.answers.facts import search_facts, searched_facts
+from computeledger.questions.answers.facts import searched_facts
+from computeledger.questions.answers.facts_search import search_facts
 
 _PRESETS = {"All of the H200": "h200", "Bandwidth of the H200": "h200 memory bandwidth", "Power of a chip": "tdp",
             "Rent of a GPU-hour": "rent", "Electricity": "electricity"}  # fmt: skip
