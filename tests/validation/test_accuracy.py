@@ -127,7 +127,7 @@ def test_an_answer_counts_the_figures_that_its_slice_lists(backend: str, tmp_pat
     answer = cl.serve(**asked, backend=backend)
     alike = answer.to_dict()["measured_alike"]
     evidence = answer.view().evidence
-    assert evidence is not None and f"{alike['n']:,} measurements like this one" in evidence.text
+    assert evidence is not None and f"in half of {alike['n']:,} cases like this one" in evidence.text
     done = call(main, [*shlex.split(evidence.command)[1:], "--json"], tmp_path)
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)
