@@ -86,6 +86,16 @@ def test_an_answer_that_is_not_that_of_the_boxes_fades_and_nothing_moves(visit: 
     page.unroute(re.compile("/view/serve"))
 
 
+def test_who_takes_back_what_was_typed_sees_the_answer_at_full_strength(visit: Any) -> None:
+    page = visit(f"/serve?{_SMALL}&batch=4")
+    page.locator("#c-batch").fill("{")
+    page.wait_for_selector("#answer.stale")
+    assert page.locator("#state").inner_text() == "Not updated yet"
+    page.locator("#c-batch").fill("4")
+    page.wait_for_selector("#answer:not(.stale)")
+    assert not page.locator("#state").is_visible()
+
+
 def test_a_picture_names_its_sources_and_its_file_the_model_and_the_system(visit: Any) -> None:
     page = visit(f"/serve?{_SMALL}&batch=4")
     with page.expect_download() as picture:

@@ -214,7 +214,7 @@ async function ask(isSettled = false, before = 0) {
     if (again && isSettled && performance.now() - asking.since > SLOW_MS) asking.stop.abort();
     return;
   }
-  if (question === answered) { if (isSettling) keep(); return; }
+  if (question === answered) { rests(true); if (isSettling) keep(); return; }
   if (question === refused) { isSettling = false; buttons(); return; } // what was wrong with it is still on the page
   const own = { question, since: performance.now(), stop: new AbortController() };
   asking = own;
