@@ -115,6 +115,10 @@ def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
     }  # fmt: skip
 
 
+#: Height of a phase's row on paper, where the answer shares the sheet.
+_PAPER_ROW_PX = 66
+
+
 def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
     """GPU-hours or cost of each ledger as a distribution with its 90 % interval and median."""
     unit, title = {"gpu_hours": ("GPU-hours", "GPU-hours"), "usd": ("USD", "cost, USD")}[measure]
@@ -139,6 +143,7 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
         barmode="overlay",
         xaxis=parts.log_axis(ends, format_usd if measure == "usd" else format_si, 0.1) | {"title": {"text": title}},
         yaxis={"range": [-0.35, len(rows) - 0.25], **parts.ROWS},
+        meta={"paper": _PAPER_ROW_PX * len(rows) + 56},
     )
     data += parts.interval_marks(marks, unit, row_px)
     return {"data": data, "layout": layout}
