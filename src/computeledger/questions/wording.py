@@ -533,8 +533,8 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     answer = f"Use {_policy_words(best)}; the cheapest that completes at least {floor}"
     if free["policy"] == best["policy"]:
         return answer, ""
-    failing = percent(1 - free["success_fraction"])
-    return answer, f"without that floor the cheapest is {_policy_words(free)}, {failing} not"
+    cost, failing = words(free["usd_per_completed_task"], "USD"), percent(1 - free["success_fraction"])
+    return answer, f"without that floor {policy_said(free['policy'])} is cheaper, {cost}, and leaves {failing} undone"
 
 
 def policy_said(policy: str) -> str:

@@ -45,9 +45,9 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
     answer, without = route_words(document)
     policy, _, said = answer.partition(": ")
     return View(
-        title=f"Cheapest policy for a task, of {document['policies_compared']:,} compared",
+        title=f"{_name(best)}, of {document['policies_compared']:,} policies compared",
         headline=headline_words(policy, said, best["interval"]["usd_per_completed_task"], "USD"),
-        context=" ".join(filter(None, (_sentence(text) for text in (without, document["remark"])))),
+        context=_sentence(without),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         facts=(("A task not completed", _failing(document)),),
         plots=_plots(document),
@@ -92,10 +92,10 @@ def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
 
 
 def _front(document: Mapping[str, Any]) -> Table:
-    """Policies that none beats, and single models; the answer stands out."""
+    """The answer, then policies that none beats, and single models."""
     on_it = [row for row in document["options"] if row["on_front"] or row["single"]]
     best = document["best"]["policy"]
-    shown = _spread(on_it, best)
+    shown = sorted(_spread(on_it, best), key=lambda row: bool(row["policy"] != best))
     rows: list[list[str | Cell]] = [
         [f"\u2192 {_name(row)}" if row["policy"] == best else _name(row),
          _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
@@ -106,7 +106,7 @@ def _front(document: Mapping[str, Any]) -> Table:
     columns = ("policy", "a completed task #", "completes #", "if independent, at most #", "delivered wrong #",
                "takes #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == best)
-    title = "Pareto-optimal policies and single models, by cost per completed task"
+    title = "The answer, then what no other policy beats and single models, by cost per completed task"
     note = "\u2192: the answer; \u00d72: two tries, each checked; best of 2: two tries at once, the check chooses. "
     note += "If failures were independent more would complete: an upper bound, no forecast."
     drops = ("takes", "delivered wrong", "if independent, at most")
@@ -159,7 +159,7 @@ def _by_difficulty(document: Mapping[str, Any]) -> list[Table]:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    out = []
+    out = [document["remark"]] if document["remark"] else []
     for row in document.get("attempts", ()):
         text = f"{row['model']}: {row['successes']} of {row['attempts']} attempts at {row['tasks']} tasks"
         broke = row.get("tool_failure_fraction")

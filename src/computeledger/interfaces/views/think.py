@@ -10,7 +10,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.think import ThinkAnswer
 from computeledger.questions.wording import headline_words, interval_words, percent, words
 from computeledger.sources import load_sources
-from computeledger.units import PERCENT, format_count, format_si
+from computeledger.units import PERCENT, format_count, format_si, format_times
 
 #: Rows of the front that are shown, about.
 _ROWS = 12
@@ -21,6 +21,7 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     document = answer.to_dict()
     target, tasks = percent(document["success_fraction"]), document["benchmark"]
     best, fast = document["cheapest"], document["fastest"]
+    compared = format_count(document["ways_compared"], "way")
     if best is None:
         top = document["front"][-1]
         headline = headline_words(
@@ -31,12 +32,11 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     else:
         soon = fast["where_fastest"]
         ranges = document["cheapest_ranges"]
-        said = f"{words(best['usd_per_task'], 'USD')} a task by {_way(best)}, the cheapest way"
-        headline = headline_words(f"{target} of {tasks}", said, ranges.get("usd_per_task"), "USD")
-        context = (
-            f"It solves {percent(best['success'])} ({interval_words(best['success'], 'fraction')}). With the least "
-            f"wait {_way(fast)}: {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}."
-        )
+        said = f"{target} of {tasks} for {words(best['usd_per_task'], 'USD')} a task"
+        headline = headline_words(f"Use {_way(best)}", said, ranges.get("usd_per_task"), "USD")
+        least = f"least wait is {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}"
+        wait = f"Its {least}." if _way(fast) == _way(best) else f"The {least}, by {_way(fast)}."
+        context = " ".join((wait, *_next_model(document)))
         tiles = (
             Tile(
                 "A task costs", words(best["usd_per_task"], "USD"), _range(ranges, "usd_per_task"), key="usd_per_task"
@@ -50,13 +50,13 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
             ),
             Tile("Takes", words(best["seconds"], "s"), _range(ranges, "seconds"), key="seconds"),
         )
-    tables = [_by_model(list(document["by_model"].values()))] if best else []
+    tables = [_by_model(_cheapest_first(document))] if best else []
     if document["proposals"]:
         tables.append(_proposals(document["proposals"]))
-    tables.append(_front(_spread(document["front"])))
+    tables.append(_front(_spread(document["front"], best), best))
     tables.append(_left_out(document["left_out"]))
     return View(
-        title=f"{target} of {tasks}: {format_count(document['ways_compared'], 'way')} compared",
+        title=f"{f'{_way(best)}: ' if best else ''}{target} of {tasks}, {compared} compared",
         headline=headline,
         context=context,
         tiles=tiles,
@@ -71,6 +71,21 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         overline="think",
         main="usd_per_task",
     )
+
+
+def _cheapest_first(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The cheapest way of each model, the answer first."""
+    return sorted(document["by_model"].values(), key=lambda row: float(row["usd_per_task"]))
+
+
+def _next_model(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the next model would cost for the same success, where there is one."""
+    first, *others = _cheapest_first(document)
+    if not others:
+        return ()
+    times = others[0]["usd_per_task"] / first["usd_per_task"]
+    cost = words(others[0]["usd_per_task"], "USD")
+    return (f"The next model costs {cost}, {format_times(times)} as much: {_way(others[0])}.",)
 
 
 def _range(ranges: Mapping[str, Mapping[str, Any]], name: str) -> str:
@@ -112,7 +127,7 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     note = "error: points of success, median; held: share inside 90 % intervals that the others' errors set"
     columns = ("figures", "left out", "known", "of #", "error #", "held #")
-    return Table("Success predicted without what is left out", columns, cells, "left_out", note)
+    return Table("Success predicted without what is left out", columns, cells, "left_out", note, is_detail=True)
 
 
 def _way(row: Mapping[str, Any]) -> str:
@@ -127,10 +142,10 @@ def _way(row: Mapping[str, Any]) -> str:
     return f"{name}{thought}{limit}{many}"
 
 
-def _spread(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows evenly over all, the last one kept."""
-    step = max(len(rows) / _ROWS, 1.0)
-    places = sorted({min(round(k * step), len(rows) - 1) for k in range(_ROWS)} | {len(rows) - 1})
+def _spread(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Rows evenly over all, the last one and the answer kept."""
+    step, kept = max(len(rows) / _ROWS, 1.0), {place for place, row in enumerate(rows) if row == best}
+    places = sorted({min(round(k * step), len(rows) - 1) for k in range(_ROWS)} | {len(rows) - 1} | kept)
     return [rows[place] for place in places]
 
 
@@ -160,7 +175,9 @@ def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
     ]  # fmt: skip
     columns = ("", "a task #", "thinks", "answers", "solved #", "takes #", "fastest #", "fastest costs #")
     note = "fastest: least time per token; answers side by side share one batch, paid until the longest one ends"
-    return Table("The cheapest of each model", columns, cells, "usd_per_task", note, drops=("fastest costs",))
+    cells[0][0] = f"\u2192 {cells[0][0]}"
+    title = "The cheapest of each model (\u2192 the answer)"
+    return Table(title, columns, cells, "usd_per_task", note, strong=(0,), drops=("fastest costs",))
 
 
 def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -176,11 +193,20 @@ def _effort(row: Mapping[str, Any]) -> list[str]:
     return [format_si(row["tokens_per_task"]), words(row["seconds"], "s")]
 
 
-def _front(rows: Sequence[Mapping[str, Any]]) -> Table:
-    cells: list[list[str | Cell]] = [[*_cells(row), *_effort(row)] for row in rows]
-    columns = ("", "a task #", "thinks", "answers", "solved #", "tokens #", "takes #")
+def _front(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> Table:
+    """What each success costs at least; the answer stands out."""
+    here = tuple(place for place, row in enumerate(rows) if row == best)
+    cells: list[list[str | Cell]] = [
+        [
+            f"\u2192 {_way(row)}" if place in here else _way(row),
+            *(_cells(row)[column] for column in (1, 4)),
+            *_effort(row),
+        ]
+        for place, row in enumerate(rows)
+    ]
+    columns = ("way", "a task #", "solved #", "tokens #", "takes #")
     note = (
         "a vote takes as long as its longest answer: once that one runs into the limit of thinking, more answers take "
         "no longer"
     )
-    return Table("Cheapest ways to each success", columns, cells, "usd_per_task", note)
+    return Table("Cheapest ways to each success", columns, cells, "usd_per_task", note, strong=here, drops=("tokens",))
