@@ -13,7 +13,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
-from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, percent
+from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
@@ -158,14 +158,15 @@ def _within(one: Document) -> str:
 
 
 def _context(document: Document, quantities: list[str], left: str) -> str:
-    """Of how many figures that is told, median errors, and what intervals hold."""
-    said = [f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."]
-    for name in _told(quantities):
-        held, width = _interval(document[name])
-        wide = f"; its 90\u00a0% interval, {width}-fold wide, holds {held}" if width else ""
-        error = percent(document[name]["median_abs_error"])
-        said.append(f"The median error of the {quantity_words(name)} is {error}{wide}.")
-    return " ".join(said)
+    """Of how many figures that is told, and what intervals hold."""
+    said = f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."
+    held = [
+        f"{held} of the figures for {quantity_words(name)} ({width}-fold wide)"
+        for name in _told(quantities)
+        for held, width in [_interval(document[name])]
+        if width
+    ]
+    return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}." if held else said
 
 
 def _tile(document: Document, name: str) -> Tile:
