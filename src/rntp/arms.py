@@ -67,11 +67,11 @@ class Arm:
         Distinct verified problems; 0 for more than are drawn [-].
     """
 
-    device_s: float = field(default=0.0, metadata={"low": 0, "high": float("inf")})
+    device_s: float = field(default=0.0, metadata={"low": 0, "high": 1e10})
     ntp_fraction: float = field(default=0.0, metadata={"low": 0, "high": 1})
-    ntp_learning_rate: float = field(default=3e-4, metadata={"low": 0, "high": float("inf")})
+    ntp_learning_rate: float = field(default=3e-4, metadata={"low": 0, "high": 1e3})
     rlvr_fraction: float = field(default=0.0, metadata={"low": 0, "high": 1})
-    problems: int = field(default=0, metadata={"low": 0, "high": float("inf")})
+    problems: int = field(default=0, metadata={"low": 0, "high": 10**8})
 
 
 def carry_out_arm(recipe: Recipe, base: Path, arm: Arm, plan: Plan) -> dict[str, Any]:

@@ -98,15 +98,15 @@ class Search:
     recipe: str = "config.toml"
     output: str = ""
     pretrained: str = ""
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = field(default=(0,), metadata={"low": 0, "high": 2**31 - 1})
     set: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     grid: int = field(default=3, metadata={"low": 0, "high": 20})
     draws: int = field(default=0, metadata={"low": 0, "high": 1000})
     draw_seed: int = field(default=0, metadata={"low": 0, "high": 2**31 - 1})
-    rungs_s: tuple[float, ...] = field(default=(10.0, 30.0), metadata={"low": 0.01, "high": float("inf")})
+    rungs_s: tuple[float, ...] = field(default=(10.0, 30.0), metadata={"low": 0.01, "high": 1e10})
     eta: float = field(default=3.0, metadata={"low": 1.01, "high": 100})
-    places: int = field(default=192, metadata={"low": 8, "high": float("inf")})
+    places: int = field(default=192, metadata={"low": 8, "high": 10**6})
     measure: str = field(default="right", metadata={"choices": MEASURES})
     matters: Mapping[str, float] = field(default_factory=dict)
     soup_trials: int = field(default=8, metadata={"low": 0, "high": 100})

@@ -45,7 +45,14 @@ def _open(group: str, *choices: str) -> dict[str, Any]:
     return {"choices": choices, "group": group}
 
 
-def _within(low: float, high: float = float("inf")) -> dict[str, Any]:
+#: Upper bounds beyond what any laboratory has trained with: tokens of a sequence, steps or documents, and weights of a
+#: term. What is larger is a slip of the keyboard, and would begin without ever ending.
+_TOKENS, _MANY, _WEIGHT = 2**24, 10**7, 1e6
+#: Most prompts of a run: their order is drawn before the first.
+MOST_PROMPTS = 10**8
+
+
+def _within(low: float, high: float) -> dict[str, Any]:
     return {"low": low, "high": high}
 
 
@@ -55,32 +62,32 @@ class ModelSpec:
 
     path: str = ""
     architecture: str = field(default="qwen3", metadata=_among("qwen3", SMEAR))
-    hidden_size: int = field(default=128, metadata=_within(4))
-    layers: int = field(default=2, metadata=_within(1))
-    heads: int = field(default=4, metadata=_within(1))
-    kv_heads: int = field(default=4, metadata=_within(1))
-    intermediate_size: int = field(default=512, metadata=_within(1))
-    context_tokens: int = field(default=1024, metadata=_within(8))
-    rope_base: float = field(default=10000.0, metadata=_within(1))
+    hidden_size: int = field(default=128, metadata=_within(4, 2**16))
+    layers: int = field(default=2, metadata=_within(1, 2**10))
+    heads: int = field(default=4, metadata=_within(1, 2**12))
+    kv_heads: int = field(default=4, metadata=_within(1, 2**12))
+    intermediate_size: int = field(default=512, metadata=_within(1, 2**21))
+    context_tokens: int = field(default=1024, metadata=_within(8, _TOKENS))
+    rope_base: float = field(default=10000.0, metadata=_within(1, 1e10))
     tie_embeddings: bool = False
     tokenizer: str = field(default="bpe", metadata=_among("bpe", "word"))
-    vocabulary: int = field(default=1024, metadata=_within(16))
-    tokenizer_documents: int = field(default=2000, metadata=_within(1))
+    vocabulary: int = field(default=1024, metadata=_within(16, 2**22))
+    tokenizer_documents: int = field(default=2000, metadata=_within(1, _MANY))
 
 
 @dataclass(frozen=True, slots=True)
 class PretrainSpec:
     """Plain next-token training before RL."""
 
-    steps: int = field(default=300, metadata=_within(1))
-    batch_sequences: int = field(default=16, metadata=_within(1))
-    sequence_tokens: int = field(default=128, metadata=_within(2))
-    learning_rate: float = field(default=2e-3, metadata=_within(0))
+    steps: int = field(default=300, metadata=_within(1, _MANY))
+    batch_sequences: int = field(default=16, metadata=_within(1, 2**19))
+    sequence_tokens: int = field(default=128, metadata=_within(2, _TOKENS))
+    learning_rate: float = field(default=2e-3, metadata=_within(0, 1e3))
     warmup_fraction: float = field(default=0.03, metadata=_within(0, 1))
     final_fraction: float = field(default=0.03, metadata=_within(0, 1))
-    weight_decay: float = field(default=0.05, metadata=_within(0))
-    max_grad_norm: float = field(default=1.0, metadata=_within(0))
-    save_steps: int = field(default=500, metadata=_within(1))
+    weight_decay: float = field(default=0.05, metadata=_within(0, 1e3))
+    max_grad_norm: float = field(default=1.0, metadata=_within(0, 1e10))
+    save_steps: int = field(default=500, metadata=_within(1, _MANY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +100,9 @@ class CorpusSpec:
     split: str = "train"
     subset: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    documents: int = field(default=0, metadata=_within(0))
+    documents: int = field(default=0, metadata=_within(0, 10**10))
     held_out_fraction: float = field(default=0.05, metadata=_within(0, 0.9))
-    weight: float = field(default=1.0, metadata=_within(0))
+    weight: float = field(default=1.0, metadata=_within(0, _WEIGHT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +140,19 @@ class EnvironmentSpec:
     """Verifiable tasks mixed into RL."""
 
     name: str = ""
-    weight: float = field(default=1.0, metadata=_within(0))
+    weight: float = field(default=1.0, metadata=_within(0, _WEIGHT))
     tasks: str = ""
     puzzle: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
-    answer_tokens: int = field(default=16, metadata=_within(1))
+    answer_tokens: int = field(default=16, metadata=_within(1, _TOKENS))
     held_out_fraction: float = field(default=0.1, metadata=_within(0, 0.9))
     judge: str | JudgeSpec = field(default="", metadata=_open(plugins.JUDGES, "", *SCORERS))
     audit: str = field(default="", metadata=_open(plugins.JUDGES, "", DOMAIN, *SCORERS), compare=False)
     source: str = field(default="", metadata=_open(plugins.ENVIRONMENTS, ""))
-    turns: int = field(default=8, metadata=_within(1))
-    episode_tokens: int = field(default=0, metadata=_within(0))
+    turns: int = field(default=8, metadata=_within(1, 10**5))
+    episode_tokens: int = field(default=0, metadata=_within(0, _TOKENS))
     stop: tuple[str, ...] = ()
-    timeout_s: float = field(default=300.0, metadata=_within(0.01))
+    timeout_s: float = field(default=300.0, metadata=_within(0.01, 1e6))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +161,10 @@ class ThoughtSpec:
 
     start: str = "<think>"
     end: str = "</think>"
-    budget: int = field(default=64, metadata=_within(1))
+    budget: int = field(default=64, metadata=_within(1, _TOKENS))
     truncation: str = field(default="worst", metadata=_among("worst", "drop", "keep"))
-    length_weight: float = field(default=0.0, metadata=_within(0))
-    kl_weight: float = field(default=0.0, metadata=_within(0))
+    length_weight: float = field(default=0.0, metadata=_within(0, _WEIGHT))
+    kl_weight: float = field(default=0.0, metadata=_within(0, _WEIGHT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,21 +172,21 @@ class PositionSpec:
     """Where in a text the model thinks."""
 
     rule: str = field(default="random", metadata=_open(plugins.POSITIONS, *RULES))
-    per_chunk: int = field(default=1, metadata=_within(1))
-    stride: int = field(default=64, metadata=_within(1))
-    context_tokens: int = field(default=512, metadata=_within(1))
-    gold_tokens: int = field(default=32, metadata=_within(1))
-    min_context_tokens: int = field(default=8, metadata=_within(1))
-    min_gold_tokens: int = field(default=2, metadata=_within(1))
-    low: float = field(default=0.0, metadata=_within(0))
-    high: float = field(default=1.0, metadata=_within(0))
-    candidates: int = field(default=4, metadata=_within(1))
+    per_chunk: int = field(default=1, metadata=_within(1, _TOKENS))
+    stride: int = field(default=64, metadata=_within(1, _TOKENS))
+    context_tokens: int = field(default=512, metadata=_within(1, _TOKENS))
+    gold_tokens: int = field(default=32, metadata=_within(1, _TOKENS))
+    min_context_tokens: int = field(default=8, metadata=_within(1, _TOKENS))
+    min_gold_tokens: int = field(default=2, metadata=_within(1, _TOKENS))
+    low: float = field(default=0.0, metadata=_within(0, 1e6))
+    high: float = field(default=1.0, metadata=_within(0, 1e6))
+    candidates: int = field(default=4, metadata=_within(1, 2**16))
     proxy: str = ""
     measure: str = field(default="", metadata=_among("", *MEASURED.values()))
     options: Mapping[str, Any] = field(default_factory=dict)
-    skip_first_gold: int = field(default=1, metadata=_within(0))
+    skip_first_gold: int = field(default=1, metadata=_within(0, _TOKENS))
     kinds: tuple[str, ...] = ()
-    distinct: int = field(default=0, metadata=_within(0))
+    distinct: int = field(default=0, metadata=_within(0, 10**8))
     folder: Path = field(default=Path(), compare=False)
 
     @property
@@ -193,14 +200,14 @@ class RewardSpec:
     """What a thought is rewarded for."""
 
     name: str = field(default="log-likelihood-gain", metadata=_open(plugins.REWARDS, *REWARDS))
-    nll_weight: float = field(default=0.0, metadata=_within(0))
+    nll_weight: float = field(default=0.0, metadata=_within(0, _WEIGHT))
     scorer: str = field(default="policy", metadata=_among("policy", "ema", "frozen"))
     ema_decay: float = field(default=0.999, metadata=_within(0, 1))
     baseline: str = field(default="scorer", metadata=_among("scorer", "policy", "ema", "frozen"))
     credit: str = field(default="thought", metadata=_among("thought", "token"))
-    k: int = field(default=0, metadata=_within(0))
+    k: int = field(default=0, metadata=_within(0, _TOKENS))
     per_token: bool = False
-    entropy_power: float = field(default=1.0, metadata=_within(0))
+    entropy_power: float = field(default=1.0, metadata=_within(0, 100))
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -213,34 +220,34 @@ class RewardSpec:
 class RlSpec:
     """The updates of RL."""
 
-    steps: int = field(default=100, metadata=_within(1))
-    device_s: float = field(default=0.0, metadata=_within(0))
-    prompts_per_step: int = field(default=8, metadata=_within(1))
-    group_size: int = field(default=8, metadata=_within(2))
-    micro_batch: int = field(default=0, metadata=_within(0))
+    steps: int = field(default=100, metadata=_within(1, _MANY))
+    device_s: float = field(default=0.0, metadata=_within(0, 1e10))
+    prompts_per_step: int = field(default=8, metadata=_within(1, 2**19))
+    group_size: int = field(default=8, metadata=_within(2, 2**16))
+    micro_batch: int = field(default=0, metadata=_within(0, 2**24))
     gradient_checkpointing: bool = False
-    learning_rate: float = field(default=1e-5, metadata=_within(0))
+    learning_rate: float = field(default=1e-5, metadata=_within(0, 1e3))
     schedule: str = field(default="constant", metadata=_among(*SCHEDULES))
-    warmup_steps: int = field(default=0, metadata=_within(0))
-    decay_steps: int = field(default=0, metadata=_within(0))
+    warmup_steps: int = field(default=0, metadata=_within(0, _MANY))
+    decay_steps: int = field(default=0, metadata=_within(0, _MANY))
     final_fraction: float = field(default=0.0, metadata=_within(0, 0.99))
     ema_decay: float = field(default=0.0, metadata=_within(0, 1))
-    temperature: float = field(default=1.0, metadata=_within(1e-3))
+    temperature: float = field(default=1.0, metadata=_within(1e-3, 1e3))
     advantage: str = field(default="group-mean", metadata=_among("group-mean", "leave-one-out"))
     scale: str = field(default="batch-std", metadata=_among("batch-std", "group-std", "none"))
-    min_spread: float = field(default=0.0, metadata=_within(0))
-    min_gain: float = field(default=float("-inf"), metadata=_within(float("-inf")))
-    clip: float = field(default=0.2, metadata=_within(0))
-    clip_high: float = field(default=0.0, metadata=_within(0))
+    min_spread: float = field(default=0.0, metadata=_within(0, 1e6))
+    min_gain: float = field(default=float("-inf"), metadata=_within(float("-inf"), 1e6))
+    clip: float = field(default=0.2, metadata=_within(0, 1e6))
+    clip_high: float = field(default=0.0, metadata=_within(0, 1e6))
     average: str = field(default="tokens", metadata=_among("tokens", "thoughts"))
-    updates_per_batch: int = field(default=1, metadata=_within(1))
+    updates_per_batch: int = field(default=1, metadata=_within(1, 2**10))
     ahead: int = field(default=0, metadata=_within(0, 1))
-    ntp_weight: float = field(default=0.0, metadata=_within(0))
-    ntp_sequences: int = field(default=8, metadata=_within(1))
-    ntp_tokens: int = field(default=128, metadata=_within(2))
-    max_grad_norm: float = field(default=1.0, metadata=_within(0))
-    weight_decay: float = field(default=0.0, metadata=_within(0))
-    save_steps: int = field(default=50, metadata=_within(0))
+    ntp_weight: float = field(default=0.0, metadata=_within(0, _WEIGHT))
+    ntp_sequences: int = field(default=8, metadata=_within(1, 2**19))
+    ntp_tokens: int = field(default=128, metadata=_within(2, _TOKENS))
+    max_grad_norm: float = field(default=1.0, metadata=_within(0, 1e10))
+    weight_decay: float = field(default=0.0, metadata=_within(0, 1e3))
+    save_steps: int = field(default=50, metadata=_within(0, _MANY))
     device: str = field(default="auto", metadata=_among("auto", "cpu", "cuda"))
     precision: str = field(default="float32", metadata=_among("float32", "bfloat16"))
     engine: str = field(default="transformers", metadata=_among("transformers", "vllm-colocate", "vllm-server"))
@@ -261,8 +268,8 @@ def decay_steps(rl: RlSpec) -> int:
 class LoraSpec:
     """An adapter of low rank that RL trains in place of the weights."""
 
-    rank: int = field(default=16, metadata=_within(1))
-    alpha: float = field(default=32.0, metadata=_within(1e-3))
+    rank: int = field(default=16, metadata=_within(1, 2**16))
+    alpha: float = field(default=32.0, metadata=_within(1e-3, 1e6))
     dropout: float = field(default=0.0, metadata=_within(0, 0.9))
     target_modules: tuple[str, ...] = ()
 
@@ -273,8 +280,8 @@ class VllmSpec:
 
     address: str = ""
     memory_fraction: float = field(default=0.3, metadata=_within(0.01, 1))
-    tensor_parallel: int = field(default=1, metadata=_within(1))
-    context_tokens: int = field(default=0, metadata=_within(0))
+    tensor_parallel: int = field(default=1, metadata=_within(1, 2**12))
+    context_tokens: int = field(default=0, metadata=_within(0, _TOKENS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +296,7 @@ class ControlSpec:
 class ReportSpec:
     """What is reported at the end, and to whom."""
 
-    places: int = field(default=64, metadata=_within(0))
+    places: int = field(default=64, metadata=_within(0, 10**6))
     trackers: tuple[str, ...] = ()
 
 

@@ -17,6 +17,7 @@ from computeledger.files import parse_toml, read_toml
 from rntp.plugins import choices_like, is_known, resolve, source_hash
 from rntp.recipe import (
     MEASURED,
+    MOST_PROMPTS,
     REWARDS,
     RULES,
     TOKEN_REWARDS,
@@ -33,9 +34,6 @@ _BESIDE = ("vllm", "controls", "report")
 
 #: Tables that a text may stand for, and the setting that it then is.
 _SHORT = {one.name: one.metadata["short"] for one in dataclasses.fields(Recipe) if "short" in one.metadata}
-
-#: Largest count of a recipe: no run has more of anything.
-_MOST = 2.0**63
 
 
 def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
@@ -305,12 +303,15 @@ def _plain(hint: Any, given: Any, bounds: Mapping[str, Any], label: str) -> Any:
     low, high = bounds.get("low"), bounds.get("high")
     if isinstance(given, float) and not math.isfinite(given) and given != low:  # a bound of minus infinity may be said
         raise InputError(f"{label} {shown(given)}: a finite number is needed")
-    if hint is int and abs(given) > _MOST:
-        raise InputError(f"{label} {shown(given)}: {words[hint]} up to {_MOST:g} is needed")
     if low is not None and high is not None and not low <= given <= high:
-        upper = f" to {high:g}" if high < float("inf") else ""
-        raise InputError(f"{label} {shown(given)}: {words[hint]} from {low:g}{upper} is needed")
+        allowed = f"from {_end(low)} to {_end(high)}" if low > -math.inf else f"up to {_end(high)}"
+        raise InputError(f"{label} {shown(given)}: {words[hint]} {allowed} is needed")
     return float(given) if hint is float else given
+
+
+def _end(bound: float) -> str:
+    """A bound as it is read: 65,536, not 65536 or 6.5536e+04."""
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
 
 
 def _contradictions(recipe: Recipe) -> Iterator[str]:
@@ -372,6 +373,12 @@ def _positions(positions: PositionSpec) -> Iterator[str]:
 def _budget(recipe: Recipe) -> Iterator[str]:
     """A schedule that would need to know the last step, or is given what it does not take."""
     rl = recipe.rl
+    prompts = math.ceil(rl.steps / rl.updates_per_batch) * rl.prompts_per_step
+    if prompts > MOST_PROMPTS:
+        yield (
+            f"[rl] steps {rl.steps:,} x prompts_per_step {rl.prompts_per_step:,}: at most {MOST_PROMPTS:,} prompts are "
+            "possible in a run"
+        )
     if rl.final_fraction and rl.schedule in ("constant", "inverse_sqrt"):
         yield f"[rl] final_fraction {rl.final_fraction:g}: schedule {shown(rl.schedule)} falls to no fraction"
     if rl.decay_steps and rl.schedule != "warmup_stable_decay":

@@ -51,11 +51,11 @@ class Variant:
     set: tuple[str, ...] = ()
     measure: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
-    places: int = field(default=0, metadata={"low": 0, "high": float("inf")})
+    places: int = field(default=0, metadata={"low": 0, "high": 10**6})
     rival: bool = False
-    samples: int = field(default=0, metadata={"low": 0, "high": float("inf")})
+    samples: int = field(default=0, metadata={"low": 0, "high": 10**4})
     soup: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = field(default=(), metadata={"low": 0, "high": 2**31 - 1})
     arm: Arm | None = None
 
     @property
@@ -72,8 +72,8 @@ class Study:
     recipe: str = "config.toml"
     output: str = ""
     pretrained: str = ""
-    seeds: tuple[int, ...] = (0, 1)
-    places: int = field(default=384, metadata={"low": 2, "high": float("inf")})
+    seeds: tuple[int, ...] = field(default=(0, 1), metadata={"low": 0, "high": 2**31 - 1})
+    places: int = field(default=384, metadata={"low": 2, "high": 10**6})
     set: tuple[str, ...] = ()
     fit: str = field(default="", metadata={"choices": FITS})
     variants: tuple[Variant, ...] = ()

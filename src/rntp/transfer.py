@@ -90,8 +90,8 @@ class CommonStage:
     """What every arm is given in the end; a part of no seconds is left out."""
 
     texts: tuple[str, ...] = tuple(FAMILIES)
-    supervised_s: float = field(default=10.0, metadata={"low": 0, "high": float("inf")})
-    verified_s: float = field(default=15.0, metadata={"low": 0, "high": float("inf")})
+    supervised_s: float = field(default=10.0, metadata={"low": 0, "high": 1e10})
+    verified_s: float = field(default=15.0, metadata={"low": 0, "high": 1e10})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ class Transfer:
     name: str = ""
     recipe: str = "families.toml"
     output: str = ""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    places: int = field(default=192, metadata={"low": 8, "high": float("inf")})
-    device_s: float = field(default=60.0, metadata={"low": 0.1, "high": float("inf")})
-    next_token_rate: float = field(default=3e-4, metadata={"low": 0, "high": float("inf")})
+    seeds: tuple[int, ...] = field(default=(0, 1, 2), metadata={"low": 0, "high": 2**31 - 1})
+    places: int = field(default=192, metadata={"low": 8, "high": 10**6})
+    device_s: float = field(default=60.0, metadata={"low": 0.1, "high": 1e10})
+    next_token_rate: float = field(default=3e-4, metadata={"low": 0, "high": 1e3})
     set: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     arms: tuple[TransferArm, ...] = ()

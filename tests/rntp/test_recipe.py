@@ -39,7 +39,7 @@ def test_shipped_recipes_survive_writing_and_reading(path: Path) -> None:
     [
         ({"rll": {"steps": 1}}, "unknown table 'rll': did you mean 'rl'?"),
         ({"rl": {"steps": "many"}}, "[rl] steps 'many': a whole number is needed"),
-        ({"rl": {"group_size": 1}}, "[rl] group_size 1: a whole number from 2 is needed"),
+        ({"rl": {"group_size": 1}}, "[rl] group_size 1: a whole number from 2 to 65,536 is needed"),
         ({"rl": {"steps": True}}, "[rl] steps true: a whole number is needed"),
         ({"reward": {"name": "likelihood-gain"}}, "'likelihood-gain': did you mean 'log-likelihood-gain'?"),
         ({"positions": {"rule": "entropy"}}, "unknown [positions] rule 'entropy': did you mean 'entropy-band'?"),

@@ -169,7 +169,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_no_number_stops_pretraining(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"the loss is nan at step .* of pretraining; "):
-        run(recipe_at(tmp_path / "run", *SHORT, "pretrain.learning_rate=1e30", "pretrain.max_grad_norm=1e30"))
+        run(recipe_at(tmp_path / "run", *SHORT, "pretrain.learning_rate=1e3", "pretrain.weight_decay=1e3"))
 
 
 @pytest.mark.parametrize(

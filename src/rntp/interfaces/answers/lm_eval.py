@@ -37,7 +37,7 @@ class Settings:
     """How a checkpoint is asked; a budget of 0 and no dtype stand for what the recipe of its run says."""
 
     thoughts: int = field(default=1, metadata={"low": 0, "high": 4096})
-    budget: int = field(default=0, metadata={"low": 0, "high": float("inf")})
+    budget: int = field(default=0, metadata={"low": 0, "high": 2**24})
     seed: int = 0
     dtype: str = field(default="", metadata={"choices": ("float32", "bfloat16")})
 

@@ -37,15 +37,21 @@ def bars(*, shown: bool) -> Iterator[Callable[[str, int, int, Mapping[str, float
         TimeRemainingColumn(), TextColumn("{task.fields[said]}"),
     )  # fmt: skip
     tasks: dict[str, Any] = {}
-    with Progress(*columns, console=Page(stderr=True)) as progress:
+    progress = Progress(*columns, console=Page(stderr=True))
 
-        def report(stage: str, step: int, steps: int, figures: Mapping[str, float]) -> None:
-            if stage not in tasks:
-                tasks[stage] = progress.add_task(stage, total=steps, said="")
-            said = "  ".join(f"{name} {figures[key]:.3f}" for key, name in _SHOWN.items() if key in figures)
-            progress.update(tasks[stage], completed=step, said=said)
+    def report(stage: str, step: int, steps: int, figures: Mapping[str, float]) -> None:
+        if not tasks:
+            progress.start()  # not before: without a bar it ends with an empty line, above whatever was refused
+        if stage not in tasks:
+            tasks[stage] = progress.add_task(stage, total=steps, said="")
+        said = "  ".join(f"{name} {figures[key]:.3f}" for key, name in _SHOWN.items() if key in figures)
+        progress.update(tasks[stage], completed=step, said=said)
 
+    try:
         yield report
+    finally:
+        if tasks:
+            progress.stop()
 
 
 def print_run(summary: Mapping[str, Any]) -> None:
