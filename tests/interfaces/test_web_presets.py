@@ -16,6 +16,7 @@ from computeledger.interfaces.web.pages.pretrain import PAGE as PRETRAIN
 from computeledger.interfaces.web.pages.serve import PAGE as SERVE
 from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
 from computeledger.interfaces.web.spec import checked
+from computeledger.questions.wording import percent
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +98,22 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     assert costs == sorted(costs)
     view = client.get("/view/route", params=query).json()
     headline = f"{view['headline']}. {view['context']}".replace("\u00a0", " ")
-    assert "the cheapest that completes at least 74 % (the best single model's)" in headline
-    assert "without that floor small alone is cheaper" in headline.lower()
-    assert "57.7 % undone" in headline
+    assert f"{percent(document['best']['wrong_fraction'])} delivered though wrong".replace("\u00a0", " ") in headline
+    assert "The cheapest policy that completes at least 74 %, as the best single model does." in headline
+    assert "If fewer will do, small alone costs $0.0996 and leaves 57.7 % undone." in headline
     asked = client.get("/api/route", params={**query, "task.min_success": "0.8"}).json()
     assert asked["best"]["success_fraction"] >= 0.8
     assert asked["least_success_is"] == "stated"
+
+
+def test_a_route_says_what_its_cost_is_made_of_and_that_exact_inputs_have_no_range(client: TestClient) -> None:
+    document, view = (client.get(f"/{kind}/route").json() for kind in ("api", "view"))
+    assert "26 % delivered though wrong (no range: its inputs are exact)" in view["headline"].replace("\u00a0", " ")
+    best = document["best"]
+    assert best["attempts_usd_per_task"] == pytest.approx(0.35)
+    assert best["waiting_usd_per_task"] == pytest.approx(0.05)  # 90 s at $2 an hour
+    parts = dict(view["facts"])["A completed task costs"].replace("\u00a0", " ")
+    assert parts.startswith("$0.35 for the try + $0.05 for 90 s of waiting = $0.4 a task")
 
 
 def test_prices_draw_every_quantity_before_and_after_and_mark_what_they_do_not_identify(client: TestClient) -> None:

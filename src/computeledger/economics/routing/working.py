@@ -10,6 +10,12 @@ from computeledger.economics.routing.model import Step
 from computeledger.economics.routing.task import ModelQuestion, RouteCase
 from computeledger.workloads.result import Figure, Term
 
+#: What a task costs: tries, checks and the person, then what waiting and failing cost besides.
+_PARTS = {
+    "attempts_usd_per_task": "tries, checks and any person",
+    "waiting_usd_per_task": "waiting",
+    "failure_usd_per_task": "tasks not completed",
+}
 _COPULA = "all under one common difficulty of the task, normally distributed"
 
 
@@ -24,6 +30,7 @@ def route_figures(question: RouteCase, policy: tuple[Step, ...], found: Mapping[
     >>> table = {"model": [{"name": "a", "success": 0.5, "usd_per_attempt": 0.1}]}
     >>> question = route_of(Document("T", "", table, shipped=False), Path())
     >>> names = ("usd_per_task", "usd_per_completed_task", "success_fraction", "wrong_fraction", "seconds")
+    >>> names += ("attempts_usd_per_task", "waiting_usd_per_task", "failure_usd_per_task")
     >>> [one.name for one in route_figures(question, (Step(0, 1, "once"),), dict.fromkeys(names, 0.5))][0]
     'usd_per_completed_task'
     """
@@ -70,10 +77,12 @@ def _money(question: RouteCase, policy: tuple[Step, ...], found: Mapping[str, fl
     failing = Term("a task that is not completed", settings.failure_usd, "USD", "plan", "failure_usd")
     waiting = Term("an hour of waiting", settings.usd_per_hour, "USD", "plan", "TASK.toml")
     seconds = Term("time of a task", found["seconds"], "s")
-    whole, share = Term("cost of a task", found["usd_per_task"], "USD"), found["success_fraction"]
+    parts = tuple(Term(name, found[key], "USD") for key, name in _PARTS.items() if found[key])
+    share = Term("share completed", found["success_fraction"], "fraction")
+    added = " + ".join(one.name for one in parts)
+    formula = f"({added}) / {share.name}" if len(parts) > 1 else f"{added or 'cost of a task'} / {share.name}"
     return (
-        Figure("usd_per_completed_task", found["usd_per_completed_task"], "USD", "cost of a task / share completed",
-               (whole, Term("share completed", share, "fraction"))),
+        Figure("usd_per_completed_task", found["usd_per_completed_task"], "USD", formula, (*parts, share)),
         Figure("usd_per_task", found["usd_per_task"], "USD",
                "solved and failed tries + checks + the person on what is left + time x price of waiting / 3600 + "
                "share not completed x what one costs", (*tries, *failed, *paid, seconds, waiting, failing)),

@@ -100,7 +100,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
         rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r[_COST])
         data.append({
             "type": "scatter", "mode": "lines+markers" if chosen else "markers", "name": name,
-            "marker": {"color": color}, "line": {"color": color, "width": 1.5},
+            "marker": {"color": color, "size": 5}, "line": {"color": color, "width": 1.5},
             "x": rounded(r[_COST] for r in rows), "y": rounded(100 * r["success_fraction"] for r in rows),
             "error_y": _whiskers(rows, color), "text": [parts.plain(policy_said(r["policy"])) for r in rows],
             "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
@@ -114,7 +114,8 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
     every = sorted(x for one in data for x in one["x"])
     spec = _axes(400, "cost of a completed task", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis(every, format_usd)
-    named = [best, *(r for r in document["options"] if r["single"] or r["policy"] == _PERSON), *_ends(document)]
+    known = (row for row in document["options"] if row["single"] or row["policy"] == _PERSON)
+    named = [best, *known, *_ends(document), *_turns(document)]
     spec["annotations"] = _labels(named, spec["xaxis"]["range"])
     _floor(spec, least, f"at least {percent(least)}")
     return {"data": data, "layout": spec}
@@ -128,6 +129,12 @@ def _ends(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The cheapest and the surest of the front."""
     front = sorted((row for row in document["options"] if row["on_front"]), key=lambda row: float(row[_COST]))
     return [front[0], front[-1]]
+
+
+def _turns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The cheapest policies as a failure costs more: where the front bends."""
+    rows = {row["policy"]: row for row in document["options"]}
+    return [rows[one["policy"]] for one in document["by_failure_usd"] if one["policy"] in rows]
 
 
 def _floor(spec: Spec, least: float, text: str) -> None:

@@ -43,8 +43,8 @@ _NONE = {
     "PriceSheetAnswer": "Nothing is predicted here: prices are as their sheets state them.",
     "QualityAnswer": "Nothing was measured beside the published scores: ability is fitted to these.",
     "QualityPriceAnswer": "Nothing was measured beside the published scores and prices that are shown.",
-    "RouteAnswer": "No measured run of such a task is shipped: `computeledger route --attempts FILE --check` holds "
-    "policies against your own.",
+    "RouteAnswer": "Not checked against any measured run. With attempts of your own, `computeledger route --attempts "
+    "FILE --check` does that.",
     "ScheduleAnswer": "No measurement exists: the days of each step are those given.",
     "SearchAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
     "SitesAnswer": "No measurement of a site exists beside its data: what is counted here is held against what the "

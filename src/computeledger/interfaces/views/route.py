@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.money import failure_figure, front_figure
@@ -10,6 +11,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_in
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
+    ends_words,
     headline_words,
     interval_words,
     joined,
@@ -42,14 +44,16 @@ def view(answer: Answer, working: bool) -> View:
 
 def _policies(document: Mapping[str, Any], working: bool) -> View:
     best = document["best"]
-    answer, without = route_words(document)
+    answer, reason = route_words(document)
     policy, _, said = answer.partition(": ")
+    ends = best["interval"]["usd_per_completed_task"]
+    exact = "" if ends_words(ends, "USD") else " (no range: its inputs are exact)"
     return View(
         title=f"{_name(best)}, of {document['policies_compared']:,} policies compared",
-        headline=headline_words(policy, said, best["interval"]["usd_per_completed_task"], "USD"),
-        context=_sentence(without),
+        headline=headline_words(policy, f"{said}{exact}", ends, "USD"),
+        context=reason,
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
-        facts=(("A task not completed", _failing(document)),),
+        facts=(("A completed task costs", _parts(best)), ("A task not completed", _failing(document))),
         plots=_plots(document),
         tables=(_front(document), _bests(document), *_by_difficulty(document)),
         notes=tuple(_notes(document)),
@@ -83,12 +87,23 @@ def _failing(document: Mapping[str, Any]) -> str:
     return f"{share} of the tasks; it costs nothing besides its tries unless the cost of a failure is stated"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+def _parts(best: Mapping[str, Any]) -> str:
+    """What a completed task is made of, with what waiting and failing cost."""
+    paid = "the try" if best["single"] else "tries, checks and any person"
+    parts = [f"{words(best['attempts_usd_per_task'], 'USD')} for {paid}"]
+    if best["waiting_usd_per_task"]:
+        waiting = words(best["waiting_usd_per_task"], "USD")
+        parts.append(f"{waiting} for {words(best['seconds'], 's')} of waiting")
+    if best["failure_usd_per_task"]:
+        parts.append(f"{words(best['failure_usd_per_task'], 'USD')} for tasks not completed")
+    whole, share = words(best["usd_per_task"], "USD"), percent(best["success_fraction"])
+    a_task = f"{' + '.join(parts)} = {whole} a task" if len(parts) > 1 else f"{parts[0]} of a task"
+    return f"{a_task}; over the {share} completed, {words(best['usd_per_completed_task'], 'USD')} each"
 
 
 def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
-    return with_interval(Tile(label, "", key=key), row[key], unit, row["interval"][key])
+    made = with_interval(Tile(label, "", key=key), row[key], unit, row["interval"][key])
+    return made if made.band else replace(made, band="no range: exact inputs")
 
 
 def _front(document: Mapping[str, Any]) -> Table:

@@ -31,6 +31,7 @@ from computeledger.questions.answers.prices.source import load_sheet
 from computeledger.questions.document import document, keyed
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.route import RouteQuestion
+from computeledger.units import HOUR_S
 from computeledger.validation.routing import RoutingCheck, check_attempts
 from computeledger.workloads.result import quantity
 
@@ -58,6 +59,8 @@ class PolicyFigures:
     success_fraction: float
     s_per_task: float = field(metadata=keyed("seconds"))
     usd_per_task: float
+    attempts_usd_per_task: float
+    waiting_usd_per_task: float
     failure_usd_per_task: float
     wrong_fraction: float
     interval: PolicyDraws
@@ -101,6 +104,7 @@ class RouteAnswer(Answer):
         out, best = self.outcome, self.listed[0]
         singles, front = _singles(out), pareto_policies(out)
         mixed = self._mixed()
+        waiting, failing = self._besides_tries()
         return tuple(
             PolicyFigures(
                 policy=policy_words(out.policies[place], self._names),
@@ -108,7 +112,9 @@ class RouteAnswer(Answer):
                 success_fraction=float(out.success_fraction[place]),
                 s_per_task=float(out.s_per_task[place]),
                 usd_per_task=float(out.usd_per_task[place]),
-                failure_usd_per_task=float((1 - out.success_fraction[place]) * self.case.settings.failure_usd),
+                attempts_usd_per_task=float(out.usd_per_task[place] - waiting[place] - failing[place]),
+                waiting_usd_per_task=float(waiting[place]),
+                failure_usd_per_task=float(failing[place]),
                 wrong_fraction=float(out.wrong_fraction[place]),
                 interval=_draws_of(mixed, row),
                 independent_upper_bound_success_fraction=float(self.bound.success_fraction[row]),
@@ -118,6 +124,11 @@ class RouteAnswer(Answer):
             )
             for row, place in enumerate(self.listed)
         )
+
+    def _besides_tries(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What waiting and tasks that are not completed cost with each policy [USD per task]."""
+        settings, out = self.case.settings, self.outcome
+        return out.s_per_task * settings.usd_per_hour / HOUR_S, (1 - out.success_fraction) * settings.failure_usd
 
     @property
     def _names(self) -> list[str]:
