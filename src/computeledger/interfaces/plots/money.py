@@ -88,7 +88,7 @@ def contour_figure(document: Mapping[str, Any]) -> Spec:
 #: What the chart of policies has across, as headline and table do.
 _COST = "usd_per_completed_task"
 #: Width of a plot's axis, as a share, from which on a label stands left of its point.
-_LEFT_FROM = 0.6
+_LEFT_FROM = 0.5
 #: How near two labels may stand, as shares of the two axes.
 _NEAR = (0.3, 0.08)
 
