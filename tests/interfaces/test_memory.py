@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -147,7 +148,8 @@ def test_what_is_started_is_what_the_headline_says(system: str) -> None:
     for title, _ in view.blocks:
         precision, place = title.removeprefix("Start it in ").split(" on ")
         count, name = place.split(" of ")
-        assert f"in {precision} on {count} of {in_names(name)}" in f"{view.headline}. {view.context}"
+        fits = re.compile(rf"fits on {count.split()[0]} \S+ in {re.escape(precision)},")
+        assert fits.search(view.headline) or f"in {precision} on {count} of {in_names(name)}" in view.context
 
 
 @pytest.mark.parametrize(("field", "given"), [("model", "qwen3-32b,gpt-oss-120b"), ("system", "2xl40s,h100-nvl8")])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from computeledger.interfaces.plots import palette
+from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import strip_figure
-from computeledger.interfaces.plots.parts import Spec
+from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import words
 
 #: Names of what fills a memory, where they are not the document's.
@@ -56,3 +56,57 @@ def memory_figure(held: Mapping[str, float]) -> Spec:
     })  # fmt: skip
     layout["margin"] = {"l": 4, "r": 6, "t": 4, "b": 4}
     return figure
+
+
+_ROW_PX = 46
+
+
+def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
+    """The busiest GPU's memory of several ways to hold a model, a bar each, with the line beyond which there is none.
+
+    Examples
+    --------
+    >>> held = {"weights": 2e10, "kv_cache": 1e10, "activations": 0.0, "total": 3e10, "capacity": 8e10}
+    >>> figure = memory_rows_figure([("fp8 on 1 H100", held), ("bf16 on 1 H100", held | {"weights": 9e10})])
+    >>> [(trace["name"], trace["x"]) for trace in figure["data"]][:2]
+    [('weights', [20000000000.0, 90000000000.0]), ('KV cache', [10000000000.0, 10000000000.0])]
+    """
+    at = [float(len(rows) - 1 - place) for place in range(len(rows))]
+    data: list[Spec] = []
+    for name, color in palette.MEMORY.items():
+        key = next((one for one, said in _NAMES.items() if said == name), name)
+        sizes = [held.get(key, 0.0) for _, held in rows]
+        if any(sizes) and name != "free":
+            data.append({
+                "type": "bar", "orientation": "h", "name": name, "x": rounded(sizes), "y": at,
+                "width": [0.4] * len(rows), "marker": {"color": color},
+                "hovertext": [f"{name}: {words(size, 'B')}" for size in sizes],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            })  # fmt: skip
+    most = max(max(sum(held.get(one, 0.0) for one in _parts(held)), held["capacity"]) for _, held in rows)
+    said = [f"{plain(label)}  <b>{_of(held)}</b>" for label, held in rows]
+    layout = parts.layout(
+        _ROW_PX * len(rows) + 60,
+        [parts.note(text, place + 0.38) for place, text in zip(at, said, strict=True)],
+        barmode="stack", showlegend=True, legend=parts.LEGEND | {"traceorder": "normal"},
+        xaxis={"range": [0, 1.02 * most], "visible": False, "fixedrange": True},
+        yaxis={"range": [-0.5, len(rows) - 0.3], **parts.ROWS},
+        margin={"l": 4, "r": 6, "t": 44, "b": 4},
+    )  # fmt: skip
+    layout["shapes"] = [
+        {"type": "line", "x0": held["capacity"], "x1": held["capacity"], "y0": place - 0.28, "y1": place + 0.28,
+         "line": {"color": palette.BAD, "width": 3}}
+        for place, (_, held) in zip(at, rows, strict=True)
+    ]  # fmt: skip
+    return {"data": data, "layout": layout}
+
+
+def _parts(held: Mapping[str, float]) -> list[str]:
+    return [one for one in held if _NAMES.get(one, one) in palette.MEMORY]
+
+
+def _of(held: Mapping[str, float]) -> str:
+    """How much of how much, and what there is too little of."""
+    short = held["total"] - held["capacity"]
+    lacks = f", {words(short, 'B')} too much" if short > 0 else ""
+    return f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}{lacks}"

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
-from computeledger.interfaces.plots.memory import memory_figure
+from computeledger.interfaces.plots.memory import memory_rows_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
 from computeledger.interfaces.views.evidence import memory_evidence
 from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.memory import MemoryAnswer
-from computeledger.questions.wording import headline_words, short_model, words
+from computeledger.questions.wording import headline_words, listed, short_model, words
 from computeledger.units import GIB, format_count
 
 _COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "max batch #",
@@ -32,16 +32,17 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     started = min((one for one in fits if one["launch"]), key=_size, default=None)
     nearest = min(lacking, key=_lack, default=None)
     shown = best or nearest
-    chips = {one.system: one.chip for one in answer.fits}
+    chips = {one.system: one.chip.short_name or one.chip.name for one in answer.fits}
+    chip = next((one.chip for one in answer.fits if shown and one.system == shown["system"]), None)
     held = "Memory of the busiest GPU: weights, KV cache, activations and workspace"
     return View(
         title=f"{document['model']}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
-        headline=_headline(document, best, nearest),
+        headline=_headline(document, fits, best, nearest, chips),
         context=_startable(best, started, nearest),
         tiles=_tiles(best) if best else (),
         tile_heading="",
-        plots=(_plot(shown),) if shown else (),
+        plots=(_plot(document["fits"], chips),) if shown else (),
         tables=(
             *(
                 [Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE, drops=_DROPS)]
@@ -55,7 +56,7 @@ def view(answer: MemoryAnswer, working: bool) -> View:
                 else []
             ),
         ),
-        facts=(*(_seen(chips[shown["system"]]) if shown else ()), *images_facts(document)),
+        facts=(*(_seen(chip) if chip else ()), *images_facts(document)),
         grounds=tuple(assumed_words(document)),
         notes=_unstarted(best),
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
@@ -86,19 +87,44 @@ def _where(one: Mapping[str, Any]) -> str:
     return f"in {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
 
 
-def _headline(document: Mapping[str, Any], best: Mapping[str, Any] | None, nearest: Mapping[str, Any] | None) -> str:
-    """Whether it fits, on what, and how much is left or lacking; bytes are counted, and have no interval."""
+def _headline(
+    document: Mapping[str, Any],
+    fits: Sequence[Mapping[str, Any]],
+    best: Mapping[str, Any] | None,
+    nearest: Mapping[str, Any] | None,
+    chips: Mapping[str, str],
+) -> str:
+    """Whether it fits, on what, and what other formats take; bytes are counted, and have no interval."""
     load = f"with {format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '')} tokens"
     subject = f"{short_model(document['model'])} {load}"
     if best is not None:
-        each = " on each" if best["n_gpus"] > 1 else ""
-        room = f"{_left(best)} of {words(best['memory_bytes']['capacity'], 'B')} to spare{each}"
-        return headline_words(subject, f"fits {_where(best)} ({best['layout']}), {room}")
+        filled = f"{words(best['memory_bytes']['total'], 'B')} of {words(best['memory_bytes']['capacity'], 'B')}"
+        each = " each" if best["n_gpus"] > 1 else ""
+        more = _of_others(fits, best)
+        return headline_words(subject, f"fits {_on(best, chips)} in {best['precision']}, {filled}{each}{more}")
     if nearest is None:
         return headline_words(subject, "does not fit")
     needed, there = (words(nearest["memory_bytes"][name], "B") for name in ("total", "capacity"))
     lacks = f"each GPU lacks {_left(nearest)} ({needed} needed, {there} there)"
-    return headline_words(subject, f"does not fit; nearest {_where(nearest)}, where {lacks}")
+    return headline_words(
+        subject, f"does not fit; nearest {_on(nearest, chips)} in {nearest['precision']}, where {lacks}"
+    )
+
+
+def _of_others(fits: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> str:
+    """Formats that take more GPUs of the same system, where one number of them says it."""
+    fewest: dict[str, int] = {}
+    for one in fits:
+        if one["system"] == best["system"]:
+            fewest[one["precision"]] = min(one["n_gpus"], fewest.get(one["precision"], one["n_gpus"]))
+    counts = sorted({n for n in fewest.values() if n > best["n_gpus"]})
+    said = [f"{listed([name for name, n in fewest.items() if n == count])} on {count}" for count in counts[:2]]
+    return f"; in {listed(said)}" if said else ""
+
+
+def _on(one: Mapping[str, Any], chips: Mapping[str, str]) -> str:
+    """On how many of which GPU."""
+    return f"on {one['n_gpus']} {chips[one['system']]}"
 
 
 def _left(one: Mapping[str, Any]) -> str:
@@ -141,12 +167,18 @@ def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
     return tuple(Tile(label, text, key=key) for label, text, key in said)
 
 
-def _plot(best: Mapping[str, Any]) -> Plot:
-    over = "" if best["fits"] else f" {_left(best)} too much: what lies right of the line does not fit."
-    caption = (
-        f"{best['precision']} on {format_count(best['n_gpus'], 'GPU')} of {best['system']}, {best['layout']}.{over}"
-    )
-    return Plot("memory", "Memory of the busiest GPU", caption, memory_figure(best["memory_bytes"]), "memory_bytes")
+#: Bars of the plot: what fits, on the fewest GPUs first, then what lacks least.
+_MOST_BARS = 10
+
+
+def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Plot:
+    """A bar for each way to hold the model."""
+    shown = sorted(found, key=lambda one: (not one["fits"], *(_size(one) if one["fits"] else (_lack(one),))))[
+        :_MOST_BARS
+    ]
+    rows = [(f"{one['precision']} {_on(one, chips)}", one["memory_bytes"]) for one in shown]
+    caption = "Memory of the busiest GPU. A red line is what an engine sees of it: what lies beyond does not fit."
+    return Plot("memory", "What fits where", caption, memory_rows_figure(rows), "memory_bytes")
 
 
 def _lacking(one: Mapping[str, Any], fits: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -172,7 +204,7 @@ def _parts(one: Mapping[str, Any]) -> Table:
         ["free", _left(one), f"of {words(held['capacity'], 'B')}"],
         ["most that the cache may fill", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
     ]
-    title = f"{one['precision']} on {one['system']}, {one['n_gpus']:,} x: what is exact and what is fitted"
+    title = f"How sure each part is: {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
     return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 
