@@ -2,9 +2,10 @@
 // Nothing is computed here: the server answers with texts and finished drawings.
 
 import { defaultsOf, fileWords, scenarioWords, takesPart } from "./boxes.js";
+import { copy } from "./copying.js";
 import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
-import { coded, parts, unbroken } from "./headline.js";
+import { coded, parts, sentences, unbroken } from "./headline.js";
 import { positionOf, textAt } from "./numbers.js";
 import { onward } from "./onward.js";
 import { pickers } from "./picker.js";
@@ -390,7 +391,8 @@ function tellEvidence(evidence) {
   const place = byId("evidence");
   place.hidden = evidence === null;
   if (evidence === null) return;
-  byId("evidence-text").replaceChildren(...coded(evidence.text));
+  const [first, rest] = sentences(evidence.text);
+  byId("evidence-text").replaceChildren(...coded(first), ...(rest ? [element("span", { class: "rest" }, " ", ...coded(rest))] : []));
   fill(place.querySelector(".tables"), evidence.tables, "", why);
   const links = evidence.address ? [element("a", { href: evidence.address }, "All measurements like this one")] : [];
   const command = evidence.command ? [links.length ? ", or " : "All of them: ", element("code", {}, evidence.command)] : [];
@@ -468,7 +470,7 @@ function versus(one, other) {
 const fileName = (ending, part = "") => named([latest?.view.command.split(" ")[1] ?? given.page, ...fileWords(given, typed), part], ending);
 
 // what stands below a picture
-const below = () => [scenarioWords(given, typed), ...(latest?.view.sourced ?? []),
+const below = () => [byId("headline").textContent, scenarioWords(given, typed), ...(latest?.view.sourced ?? []),
   ...(latest?.view.evidence ? [`Is it right? ${latest.view.evidence.text.replaceAll("`", "")}`] : []),
   `Compute Ledger ${given.version}, ${new Date().toISOString().slice(0, 10)}: ${latest?.view.command ?? ""}`, `${location.origin}${address()}${isOwnHost(location.hostname) ? " (on the computer that drew this)" : ""}`];
 
@@ -479,15 +481,6 @@ const embed = (plot, query) => element("button", { type: "button", class: "quiet
     style: "border:0", loading: "lazy", sandbox: "allow-scripts allow-same-origin allow-popups" });
   await copy(frame.outerHTML, "frame for a page", button);
 } }, "Embed");
-
-async function copy(text, what, button) {
-  try { await navigator.clipboard.writeText(text); } catch { say(`${what}: ${text}`); return; }
-  say(`${what} copied`);
-  if (button.dataset.said) return;
-  button.dataset.said = button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = button.dataset.said; delete button.dataset.said; }, 2000);
-}
 
 // ---- events ----
 

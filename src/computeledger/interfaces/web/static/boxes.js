@@ -16,10 +16,16 @@ export function takesPart(one, read) {
   return !one.only || words.split("|").includes(read(name));
 }
 
-// what the boxes say, by their labels; a zero that nobody typed says nothing
+// what the boxes say, by their labels; a zero that nobody typed says nothing, a number has its unit, and of several boxes
+// of one name each group is named once
 export function scenarioWords({ controls }, read) {
-  return controls.filter((one) => read(one.name) && takesPart(one, read) && !(one.default === "0" && read(one.name) === "0"))
-    .map((one) => `${one.label} ${shown(read(one.name))}${one.unit && one.kind === "number" ? ` ${one.unit}` : ""}`).join("; ");
+  const said = controls.filter((one) => read(one.name) && takesPart(one, read) && !(one.default === "0" && read(one.name) === "0"));
+  const isRepeated = (label) => said.filter((one) => one.label === label).length > 1;
+  return said.map((one, i) => {
+    const text = shown(read(one.name)), hasUnit = one.unit && /^[\d.,]+[KMBT]?(\.\.[\d.,]+[KMBT]?)?$/.test(text);
+    const name = !isRepeated(one.label) ? one.label : said[i - 1]?.group === one.group ? one.label.toLowerCase() : one.group;
+    return `${name} ${text}${hasUnit && !one.label.toLowerCase().startsWith(one.unit.toLowerCase()) ? ` ${one.unit}` : ""}`;
+  }).join("; ");
 }
 
 // a configuration in one word goes by its name

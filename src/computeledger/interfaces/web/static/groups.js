@@ -37,15 +37,19 @@ export function groupsOf({ form, controls, typed, usual, placeholder }) {
     const asked = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
     before ??= groups.map(({ place }) => place.open);
     let count = 0;
-    for (const one of holders) {
-      const { label, help, group } = controls.get(one.dataset.name);
-      const text = `${label} ${one.dataset.name} ${help} ${group}`.toLowerCase(), isFound = asked.every((word) => text.includes(word));
+    // labels come first; hints and the names of groups count only where no label has the words
+    const has = (text) => asked.every((word) => text.toLowerCase().includes(word));
+    const texts = holders.map((one) => { const { label, help, group } = controls.get(one.dataset.name); return [`${label} ${one.dataset.name}`, `${label} ${one.dataset.name} ${help}`, `${label} ${help} ${group}`]; });
+    const level = [0, 1, 2].find((at) => holders.some((one, i) => !one.hidden && has(texts[i][at]))) ?? 2;
+    for (const [i, one] of holders.entries()) {
+      const isFound = has(texts[i][level]);
       one.classList.toggle("missed", !isFound);
       count += isFound && !one.hidden;
     }
     for (const one of form.querySelectorAll("fieldset")) one.classList.toggle("missed", !one.querySelector(".control:not(.missed)"));
     groups.forEach(({ place }, i) => { place.open = asked.length ? Boolean(place.querySelector(".control:not(.missed)")) : before[i]; });
     if (!asked.length) before = null;
+    if (asked.length) form.querySelector(".control:not(.missed):not([hidden])")?.scrollIntoView({ block: "nearest" });
     byId("found-boxes").textContent = !asked.length ? "" : count ? `${count} found` : "No setting has these words.";
   });
 

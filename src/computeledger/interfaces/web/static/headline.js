@@ -2,12 +2,18 @@
 export const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011");
 
 export function parts(text) {
-  const [, said, band] = /^(.*?)( \(90\s%:.*\))?$/s.exec(unbroken(text));
+  const [, said, band] = /^(.*?)( \(90\s%(?::| range) .*\))?$/s.exec(unbroken(text));
   if (!band) return [said];
   const small = document.createElement("span");
   small.className = "band";
   small.textContent = band.trim();
   return [`${said} `, small];
+}
+
+// the first sentence of a text, and the others
+export function sentences(text) {
+  const [, first, rest] = /^(.*?[.!?])\s+(?=[A-Z])(.*)$/s.exec(text) ?? [null, text, ""];
+  return [first, rest];
 }
 
 // a sentence with what stands between backticks as code

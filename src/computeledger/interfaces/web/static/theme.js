@@ -1,4 +1,4 @@
-// Light or dark: what the reader chose last, else what the system prefers.
+// Light or dark: what the reader chose last, else what the system prefers, and follows as that changes.
 const root = document.documentElement;
 export const theme = () => root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
@@ -11,7 +11,10 @@ export function dress(changed) {
     changed();
   };
   const kept = localStorage.getItem("theme");
-  wear(kept === "dark" || kept === "light" ? kept : theme());
+  const system = matchMedia("(prefers-color-scheme: dark)"), preferred = () => (system.matches ? "dark" : "light");
+  const isChosen = () => ["dark", "light"].includes(localStorage.getItem("theme"));
+  wear(isChosen() ? kept : preferred());
+  system.addEventListener("change", () => { if (!isChosen()) wear(preferred()); });
   button.addEventListener("click", () => {
     const next = theme() === "dark" ? "light" : "dark";
     localStorage.setItem("theme", next);

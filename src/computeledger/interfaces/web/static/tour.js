@@ -6,7 +6,7 @@ import { byId, element } from "./dom.js";
 const KEY = "first-steps";
 const STEPS = [
   ["Change something.", "Move a slider or type in a box: the answer follows.", () => narrow.matches ? byId("open-controls") : document.querySelector(".control")],
-  ["See how sure it is.", "Below every figure stands its 90 % interval; working shows its formula, its inputs and their sources.", () => document.querySelector("#now .tiles > div") ?? byId("headline")],
+  ["See how sure it is.", "Below every figure stands its 90 % interval; How? shows its formula, its inputs and their sources.", () => document.querySelector("#now .tiles > div") ?? byId("headline")],
   ["Take it along.", "Share copies an address that holds every box; Report saves the answer as one file.", () => byId("share")],
 ];
 const narrow = matchMedia("(max-width: 56rem)");

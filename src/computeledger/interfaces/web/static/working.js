@@ -25,7 +25,7 @@ export async function work(key, button = null) {
   explained = key;
   if (button) { asker = button; isOther = button.closest("#pinned") !== null; }
   isOther &&= scenarios.other() !== null;
-  byId("working-title").textContent = isOther ? "Working of the scenario compared with" : "Working";
+  byId("working-title").textContent = isOther ? "How the other scenario is worked out" : "How it is worked out";
   const place = byId("working-list");
   try {
     const query = isOther ? scenarios.other() : scenarios.now();
@@ -93,4 +93,4 @@ function step(one, open, figures) {
 }
 
 export const why = (key, label) => element("button", { type: "button", class: "why", onclick: (event) => work(key, event.currentTarget),
-  "aria-label": `working of ${label}` }, "working");
+  "aria-label": `how ${label} is worked out` }, "How?");
