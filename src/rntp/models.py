@@ -156,18 +156,58 @@ def make_model(spec: ModelSpec, tokenizer: PreTrainedTokenizerFast, seed: int = 
     >>> model.config.vocab_size
     9
     """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _made(spec, len(tokenizer), tokenizer)
+
+
+def _made(spec: ModelSpec, vocabulary: int, tokenizer: PreTrainedTokenizerFast | None = None) -> Any:
+    """A model of a shape, on the device that is set."""
     config, model = _ARCHITECTURES[spec.architecture]
+    special = {f"{one}_token_id": getattr(tokenizer, f"{one}_token_id", None) for one in ("pad", "bos", "eos")}
     shape = config(
-        vocab_size=len(tokenizer), hidden_size=spec.hidden_size, num_hidden_layers=spec.layers,
+        vocab_size=vocabulary, hidden_size=spec.hidden_size, num_hidden_layers=spec.layers,
         num_attention_heads=spec.heads, num_key_value_heads=spec.kv_heads, head_dim=spec.hidden_size // spec.heads,
         intermediate_size=spec.intermediate_size, max_position_embeddings=spec.context_tokens,
         rope_parameters={"rope_type": "default", "rope_theta": spec.rope_base},
-        tie_word_embeddings=spec.tie_embeddings, initializer_range=spec.hidden_size**-0.5 / 2,
-        pad_token_id=tokenizer.pad_token_id, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+        tie_word_embeddings=spec.tie_embeddings, initializer_range=spec.hidden_size**-0.5 / 2, **special,
     )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return model(shape)
+    return model(shape)
+
+
+def outline(spec: ModelSpec, folder: Path, vocabulary: int) -> Any:
+    """Make a recipe's model without weights, to look at its modules and their sizes; no memory is taken.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        As the recipe has it.
+    folder : Path
+        The recipe's: ``path`` is relative to it.
+    vocabulary : int
+        Entries of the tokenizer of a model from scratch; one of a folder has its own [-].
+
+    Returns
+    -------
+    PreTrainedModel
+        On the device ``meta``.
+
+    Examples
+    --------
+    >>> large = outline(ModelSpec(hidden_size=8192, heads=64, kv_heads=8, layers=80), Path(), 32000)
+    >>> round(sum(one.numel() for one in large.parameters()) / 1e9, 1)
+    13.6
+    """
+    with torch.device("meta"):
+        if not spec.path:
+            return _made(spec, vocabulary)
+        path = folder / spec.path
+        _check_folder(path)
+        try:
+            config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+            return AutoModelForCausalLM.from_config(config)
+        except (OSError, ValueError, KeyError) as error:
+            raise _not_loaded(path, error) from None
 
 
 def load_model(
@@ -216,20 +256,28 @@ def read_model(path: Path, precision: Literal["float32", "bfloat16"] = "float32"
     Traceback (most recent call last):
     computeledger.errors.InputError: model: no folder with a config.json is named 'nowhere'
     """
-    if not (path / "config.json").is_file():
-        raise InputError(f"model: no folder with a config.json is named {shown(str(path))}")
+    _check_folder(path)
     safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, **safe)
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, precision), **safe)
     except (OSError, ValueError, KeyError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"model: {shown(str(path))} cannot be loaded: {first}") from None
+        raise _not_loaded(path, error) from None
     if not tokenizer.is_fast:
         raise InputError(f"model: {shown(str(path))} has no fast tokenizer, which the places of tokens in a text need")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
+
+
+def _check_folder(path: Path) -> None:
+    if not (path / "config.json").is_file():
+        raise InputError(f"model: no folder with a config.json is named {shown(str(path))}")
+
+
+def _not_loaded(path: Path, error: Exception) -> InputError:
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return InputError(f"model: {shown(str(path))} cannot be loaded: {first}")
 
 
 def planned_config(model: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rntp.base_model import corpus_of
 from rntp.corpus import Document, chunks, split, stream
 from rntp.episodes import Episodes
 from rntp.judges.answers import check_judges
-from rntp.models import marker_id, question_ids
+from rntp.models import marker_id, outline, question_ids
 from rntp.positions import places, rule_of
 from rntp.problems import episode_seeds, problems
 from rntp.recipe import MEASURED, EnvironmentSpec, Recipe
@@ -41,8 +41,7 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
         raise InputError(
             f"[rl] engine {shown(recipe.rl.engine)}: vllm is not installed; 'transformers' needs nothing more"
         )
-    check_lora(recipe.lora)
-    check_trackers(recipe)
+    check_names(recipe)
     check_judges(recipe)
     if (
         recipe.positions.measured == MEASURED["proxy"]
@@ -55,6 +54,23 @@ def check_recipe(recipe: Recipe, processes: int = 1) -> None:
         next(stream(recipe.corpus, recipe.folder, recipe.seed))
     if _is_held_out(recipe):
         next(_held_out(recipe))
+
+
+def check_names(recipe: Recipe) -> None:
+    """Refuse trackers that cannot be used here, and an adapter beside layers that the model does not have.
+
+    Examples
+    --------
+    >>> from rntp.recipe import LoraSpec
+    >>> check_names(Recipe(lora=LoraSpec(target_modules=("q_prj",))))
+    Traceback (most recent call last):
+    computeledger.errors.InputError: [lora] target_modules 'q_prj': did you mean 'q_proj'?
+    """
+    check_trackers(recipe)
+    check_lora(recipe.lora)
+    if recipe.lora is not None and recipe.lora.target_modules:
+        one_layer = replace(recipe.model, layers=1)  # all layers of a model from scratch are alike
+        check_lora(recipe.lora, outline(one_layer, recipe.folder, recipe.model.vocabulary))
 
 
 def _is_held_out(recipe: Recipe) -> bool:

@@ -28,10 +28,11 @@ from rntp.device_time import SPENT, DeviceTime, clock_of
 from rntp.errors import TrainingError
 from rntp.evaluate import evaluate, places_of
 from rntp.machine import measure_next_token, this_machine
+from rntp.memory import check_memory
 from rntp.mixture import Rows
 from rntp.models import counted_by, load_model
 from rntp.positions import Place
-from rntp.preflight import check_recipe, check_tokens
+from rntp.preflight import check_names, check_recipe, check_tokens
 from rntp.recipe import Recipe
 from rntp.rows import choose_rows, next_token_documents, selection
 from rntp.run_folder import (
@@ -78,9 +79,13 @@ def run(recipe: Recipe, *, fresh: bool = False, longer: bool = False, report: Re
     computeledger.errors.InputError: output 'docs': holds other files and no run; choose another folder
     """
     folder = Path(recipe.output)
-    if longer and not fresh:
-        lengthen(folder, recipe)
-    check(folder, recipe, fresh=fresh)
+    try:
+        if longer and not fresh:
+            lengthen(folder, recipe)
+        check(folder, recipe, fresh=fresh)
+    except InputError:
+        check_names(recipe)  # a name that is wrong is why the recipe is another one
+        raise
     before = finished(folder)
     if before is not None and not fresh:
         return before
@@ -108,9 +113,13 @@ def _carry_out(recipe: Recipe, folder: Path, state: PartialState, report: Report
     if not recipe.model.path:
         steps = recipe.pretrain.steps if recipe.pretrain else 0
         if state.is_main_process:
-            check_tokens(recipe, base_tokenizer(recipe, folder), recipe.model.context_tokens)
+            made = base_tokenizer(recipe, folder)
+            check_tokens(recipe, made, recipe.model.context_tokens)
+            check_memory(recipe, made, state.device, state.num_processes)
             make_base(recipe, folder, machine, state.device, lambda step, said: report(PRETRAINING, step, steps, said))
         state.wait_for_everyone()
+    else:
+        check_memory(recipe, None, state.device, state.num_processes)
     model, tokenizer = load_model(base, recipe.thought)
     check_tokens(recipe, tokenizer, getattr(model.config, "max_position_embeddings", None) or math.inf)
     check_lora(recipe.lora, model)

@@ -48,10 +48,36 @@ def check(folder: Path, recipe: Recipe, *, fresh: bool) -> None:
     edited = (f"the code of {name} has changed" for name in new if old.get(name) != new[name])
     changes = itertools.chain(_changes(before.get("recipe", {}), document(recipe)), edited)
     changed = next(changes, "by another version")
-    raise InputError(
-        f"output {shown(str(folder))}: holds a run of another recipe ({changed}); --fresh begins anew, or give "
-        "another output"
-    )
+    told = f"output {shown(str(folder))}: holds a run of another recipe ({changed});"
+    budget = _shorter(before, recipe)
+    if budget and not _why_not_longer(recipe, budget) and all(_grows(recipe, budget, name) for name in budget):
+        raise InputError(f"{told} --longer goes on with it, --fresh begins anew, or give another output")
+    raise InputError(f"{told} --fresh begins anew, or give another output")
+
+
+def _shorter(before: Mapping[str, Any], recipe: Recipe) -> dict[str, float]:
+    """Steps and device-time of a run that differs in them alone; nothing of any other."""
+    there = before.get("recipe", {}).get("rl", {})
+    budget = {name: there.get(name, getattr(recipe.rl, name)) for name in ("steps", "device_s")}
+    is_same = fingerprint(replace(recipe, rl=replace(recipe.rl, **budget))) == before.get("fingerprint")
+    return budget if is_same else {}
+
+
+def _grows(recipe: Recipe, budget: Mapping[str, float], name: str) -> bool:
+    """Whether a run may go on for no less than before; 0 is without end."""
+    return bool((getattr(recipe.rl, name) or math.inf) >= (budget[name] or math.inf))
+
+
+def _why_not_longer(recipe: Recipe, budget: Mapping[str, float]) -> str:
+    """What keeps a run from being made longer: it knew its end from the first."""
+    if recipe.rl.schedule != "constant":
+        return f"[rl] schedule {shown(recipe.rl.schedule)} knew the last step; only 'constant' can go on"
+    if recipe.positions.measured and budget["steps"] != recipe.rl.steps:
+        return (
+            f"[positions] rule {shown(recipe.positions.rule)} chose its positions for {budget['steps']} steps; rules "
+            "that ask no model can go on"
+        )
+    return ""
 
 
 def lengthen(folder: Path, recipe: Recipe) -> None:
@@ -74,17 +100,17 @@ def lengthen(folder: Path, recipe: Recipe) -> None:
     before = read_json(folder / RECIPE)
     if before is None or before.get("fingerprint") == fingerprint(recipe) or not _has_work(folder):
         return
-    there = before.get("recipe", {}).get("rl", {})
-    budget = {name: there.get(name, getattr(recipe.rl, name)) for name in ("steps", "device_s")}
-    if fingerprint(replace(recipe, rl=replace(recipe.rl, **budget))) != before.get("fingerprint"):
+    budget = _shorter(before, recipe)
+    if not budget:
         return  # another recipe: check says in what
-    rule = recipe.positions.rule
-    if recipe.rl.schedule != "constant" or (recipe.positions.measured and budget["steps"] != recipe.rl.steps):
-        told = f"[rl] schedule {shown(recipe.rl.schedule)}, [positions] rule {shown(rule)}"
-        raise InputError(f"output {shown(str(folder))}: a run with {told} cannot be made longer; --fresh begins anew")
+    if reason := _why_not_longer(recipe, budget):
+        raise InputError(
+            f"output {shown(str(folder))}: the run cannot be made longer: {reason}; --fresh begins anew, or give "
+            "another output"
+        )
     for name, unit in (("steps", "steps"), ("device_s", "s of device-time")):
         old, new = budget[name], getattr(recipe.rl, name)
-        if (new or math.inf) < (old or math.inf):
+        if not _grows(recipe, budget, name):
             raise InputError(
                 f"output {shown(str(folder))}: holds a run of {old:g} {unit}; it cannot be made shorter, to {new:g}"
             )

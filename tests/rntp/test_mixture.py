@@ -17,7 +17,7 @@ from rntp.mixture_search import BEFORE, CHOOSING, EQUAL, FOUND, JUDGING, SOUP, c
 from rntp.recipe import EnvironmentSpec, Recipe
 from rntp.recipe_file import fingerprint, read_recipe
 from rntp.run import run
-from rntp.run_folder import FINAL, RECIPE, SUMMARY, lengthen, prepare, read_json, read_metrics
+from rntp.run_folder import FINAL, RECIPE, SUMMARY, check, lengthen, prepare, read_json, read_metrics
 from tests.gates import ROOT
 from tests.rntp.test_experiment import SHORT
 
@@ -137,7 +137,7 @@ def test_a_run_is_made_longer_as_if_it_had_been_longer_from_the_first(tmp_path: 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run(longer(whole, 4))
     run(longer(parts, 2))
-    with pytest.raises(InputError, match=r"rl\.steps 2 there, 4 here"):
+    with pytest.raises(InputError, match=r"\(rl\.steps 2 there, 4 here\); --longer goes on with it, --fresh begins"):
         run(longer(parts, 4))
     run(longer(parts, 4), longer=True)
     rows = [[{**row, "step_time": 0} for row in read_metrics(one)] for one in (whole, parts)]
@@ -157,10 +157,25 @@ def test_what_may_not_be_made_longer(tmp_path: Path) -> None:
         lengthen(tmp_path, longer(tmp_path, 2))
     lengthen(tmp_path, longer(tmp_path, 8, "rl.learning_rate=1e-2"))  # another recipe: check says so
     assert read_json(tmp_path / RECIPE)["recipe"]["rl"]["steps"] == 4
-    for more in ("rl.schedule=linear", "positions.rule=entropy-band"):
+    for more, reason in [
+        ("rl.schedule=linear", r"longer: \[rl\] schedule 'linear' knew the last step; only 'constant' can go on; "),
+        ("positions.rule=entropy-band", r"longer: \[positions\] rule 'entropy-band' chose its positions for 4 steps"),
+    ]:
         ended(longer(tmp_path, 4, more))
-        with pytest.raises(InputError, match="cannot be made longer"):
+        with pytest.raises(InputError, match=reason) as refused:
             lengthen(tmp_path, longer(tmp_path, 8, more))
+        assert ("schedule" in str(refused.value)) != ("[positions]" in str(refused.value))  # the reason alone
+
+
+@pytest.mark.parametrize("change", ["rl.steps=2", "rl.learning_rate=1e-2", "rl.schedule=linear", "rl.device_s=5"])
+def test_longer_is_named_only_where_it_would_go_on(change: str, tmp_path: Path) -> None:
+    prepare(tmp_path, longer(tmp_path, 4), fresh=True)
+    (tmp_path / FINAL).mkdir()
+    with pytest.raises(InputError, match="--fresh begins anew") as refused:
+        check(tmp_path, longer(tmp_path, 8, change), fresh=False)
+    assert "--longer" not in str(refused.value)
+    with pytest.raises(InputError, match="; --longer goes on with it, --fresh begins anew, or give another output"):
+        check(tmp_path, longer(tmp_path, 8), fresh=False)
 
 
 @pytest.mark.stress

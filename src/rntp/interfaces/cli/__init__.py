@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 
 import click
@@ -33,6 +35,9 @@ COMMANDS = {
     "verify": ("rntp.interfaces.cli.verify:verify", "Check answers, and run code where it can harm nothing"),
 }
 
+#: How torch says that memory has run out, on a CPU and on a GPU, and how much was asked for.
+_NO_MEMORY, _ASKED = re.compile(r"can't allocate memory|out of memory"), re.compile(r"ried to allocate ([\d.]+ \w+)")
+
 
 @click.group(cls=Commands, sections={"Commands": COMMANDS}, context_settings=CONTEXT, invoke_without_command=True)
 @click.version_option(package_name="computeledger", message="%(version)s")
@@ -43,5 +48,16 @@ def cli(context: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: exit code 2 and one line for bad input, no traceback."""
-    run_group(cli, "rntp", arguments)
+    """Run the command line: exit code 2 and one line for bad input, 1 where memory runs out, no traceback."""
+    try:
+        run_group(cli, "rntp", arguments)
+    except (MemoryError, RuntimeError) as error:  # torch's own class is a RuntimeError on a GPU; on a CPU it has none
+        if not (isinstance(error, MemoryError) or _NO_MEMORY.search(str(error))):
+            raise
+        asked = _ASKED.search(str(error))
+        more = f": {asked[1]} more were asked for" if asked else ""
+        less = "a smaller rl.micro_batch or group, shorter contexts, or a smaller model need less"
+        click.echo(
+            f"rntp: out of memory{more}; {less}, and the same command goes on from the last checkpoint", err=True
+        )
+        sys.exit(1)

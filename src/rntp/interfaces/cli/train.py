@@ -18,14 +18,11 @@ def train(config: str, fresh: bool, longer: bool, settings: tuple[str, ...], as_
     from pathlib import Path
 
     from rntp.interfaces.answers.train import train_answer
+    from rntp.interfaces.cli.stopping import goes_on
     from rntp.interfaces.tables.train import bars, print_run
 
-    try:
-        with bars(shown=not as_json) as report:
-            summary = train_answer(Path(config), settings, report, fresh=fresh, longer=longer)
-    except KeyboardInterrupt:
-        click.echo("rntp: stopped; the same command goes on from the last checkpoint", err=True)
-        raise click.exceptions.Exit(130) from None
+    with goes_on(), bars(shown=not as_json) as report:
+        summary = train_answer(Path(config), settings, report, fresh=fresh, longer=longer)
     if summary is None:
         return
     if as_json:
