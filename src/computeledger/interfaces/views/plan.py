@@ -133,15 +133,17 @@ def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
 
 
 def _life(document: Mapping[str, Any], ledger: Ledger) -> str:
-    """What counts as the life: the phases, whose GPU-hours add up to the total, and how long it is served."""
+    """What counts as the life: the phases, whose GPU-hours add up to the total, how long it is served and how much."""
     phases = _every_phase(document)
     if len(phases) < 2:
         return ""
     section = ledger.plan.sections.get("inference")
     life = section.values.get("life") if section is not None else None
     names = dict(_IN_A_LIFE)
+    if (tokens := phases.get("inference", {}).get("tokens")) is not None:
+        names["inference"] += f" of {figure_words(tokens, 'tokens')}"
     if life is not None and not isinstance(life, str):
-        names["inference"] = f"{_long(life)} of inference"
+        names["inference"] += f" over {_long(life)}"
     units = [" GPU-hours", *[""] * len(phases)]
     parts = [f"{names[name]} ({figure_words(phase['gpu_hours'], '')}{unit})"
              for (name, phase), unit in zip(phases.items(), units, strict=False)]  # fmt: skip

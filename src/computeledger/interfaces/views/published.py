@@ -54,7 +54,7 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
     >>> from computeledger.facts.load import load_model
     >>> known = load_model("deepseek-ai/DeepSeek-V3").published
     >>> published_run(known, 2.7e6, "H800").replace(chr(160), " ")
-    'its makers trained on as many tokens in 2.664M GPU-hours, this set-up takes 2.7M (+1.35 %)'
+    'its makers trained on as many tokens in 2.664M GPU-hours, this set-up takes 2.7M without failures (+1.35 %)'
     >>> published_run(known, 2.7e6, "H100")
     ''
     """
@@ -63,7 +63,7 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
         return ""
     here, off = figure_words(modelled, ""), off_words(point(modelled), fact.value)
     theirs = f"its makers trained on as many tokens in {_hours(fact.value)} GPU-hours"
-    return f"{theirs}, this set-up takes {here} ({off})"
+    return f"{theirs}, this set-up takes {here} without failures ({off})"
 
 
 def off_words(modelled: float, published: float) -> str:

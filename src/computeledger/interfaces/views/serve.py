@@ -162,13 +162,16 @@ def _context(document: Mapping[str, Any]) -> str:
     """How it is laid out, what it waits for, and whether a fleet carries its load."""
     if "promise" in document:
         return promise_context(document)
-    where = f"{_layout_words(document)} at batch {_batch(document)}"
-    if "fleet" in document and "pools" in document:
-        where = f"{where}, as that load fills it"
-    elif "fleet" in document:
-        where = f"{document['fleet']['n_replicas']} x {where}, as that load fills it"
+    at_once = f"{_batch(document)} {'sequence' if document['batch'] == 1 else 'sequences'} at once"
+    if "pools" in document:
+        where = f"{_layout_words(document)}, {at_once}"
+    else:
+        where = f"{at_once} on {format_count(document['n_gpus_per_replica'], 'GPU')} ({document['layout']})"
+    if "fleet" in document:
+        replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}: "
+        where = f"{replicas}{where}, as that load fills it"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
-    return " ".join(part for part in (f"{where}.", _waits(document), carried) if part)
+    return " ".join(part for part in (_waits(document), f"{where}.", carried) if part)
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -191,8 +194,8 @@ def _waits(document: Mapping[str, Any]) -> str:
         shares[what] = shares.get(what, 0.0) + one["share_fraction"]
     first, *others = sorted((what for what, share in shares.items() if share >= _TOLD), key=lambda what: -shares[what])
     if shares[first] > 1 / 2 or not others:
-        return f"Decoding waits mostly for {first}."
-    return f"Decoding waits for {first}, then for {' and '.join(others)}."
+        return f"The bottleneck of decoding is {first}."
+    return f"The bottleneck of decoding is {first}, then {' and '.join(others)}."
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
@@ -401,11 +404,11 @@ def _front(document: Mapping[str, Any]) -> Table:
     ]
     columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
     answer = "the answer's replica, fully loaded" if "fleet" in document else "the answer"
-    each = f"each at the median of every input, at the median cost (USD per Mtok; \u2192 {answer})"
-    title = f"Pareto front of {document['n_options']} options, {each}"
+    note = f"\u2192 {answer}. None is faster and cheaper (the Pareto front); medians, costs in USD per Mtok."
     return Table(
-        title, columns, rows, "output_tokens_per_s_per_gpu", strong=(here,), drops=("input", "tok/s/GPU", "GPUs")
-    )
+        f"The best of {document['n_options']} options", columns, rows, "output_tokens_per_s_per_gpu", note,
+        strong=(here,), drops=("input", "tok/s/GPU", "GPUs"),
+    )  # fmt: skip
 
 
 def _step(document: Mapping[str, Any], phase: str) -> Table:
