@@ -15,7 +15,7 @@ from computeledger.fields import question_from
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.views import view_of
 from computeledger.interfaces.views.display_names import in_names
-from computeledger.interfaces.views.frontier import step_months, system_sentence
+from computeledger.interfaces.views.frontier_words import step_months, system_headline, system_sentence
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.questions.answers.accuracy import errors_by_workload
@@ -130,13 +130,14 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     asked = ["frontier", "systems", "1 GW facility of gb300-gpu", "--duration", "6 months", "--json"]
     document = json.loads(_said(capsys, asked))
     (row,) = [one for one in document["trains"]["dense"]["batches"] if one["batch_over_critical"] == 1]
-    sentence = system_sentence(document)
+    sentence = f"{system_headline(document)}. {system_sentence(document)}".replace("\u00a0", " ")
     for figure in (format_percent(row["mfu_fraction"]), *step_months(row)):
         assert figure in sentence
     view = view_of(
         answer_systems(question_from(SystemsQuestion, {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}))
     )
-    assert sentence in view.context
+    assert system_sentence(document) in view.context
+    assert step_months(row)[1] in view.headline
     (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
     assert any(str(row[4]).replace("\u00a0", " ") in sentence and str(row[5]) in sentence for row in steps)
 

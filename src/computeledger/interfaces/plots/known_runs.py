@@ -10,7 +10,7 @@ from computeledger.frontier.epoch_files import TrainingRun
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, show
-from computeledger.units import TERA
+from computeledger.units import TERA, format_times
 
 #: Characters of a system's name on a phone, and decades between two labels.
 _LONGEST, _APART = 22, 0.3
@@ -48,11 +48,17 @@ def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
         "type": "scatter", "mode": "lines", "x": [first, last], "y": rounded([point(flop)] * 2), "name": "this system",
         "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
     })  # fmt: skip
-    name = plain(title) if len(title) <= _LONGEST else ""
-    text = f"<b>{show(point(flop), 'FLOP')}</b>  {name}".rstrip()
-    label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.012}
+    name = f"{plain(title)}: " if len(title) <= _LONGEST else ""
+    text = f"{name}<b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop), runs)}"
+    label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.99, "xanchor": "right"}
     axis = parts.log_axis([*(one.training_flop for one in runs), low, 2 * high], _flop)
     return _framed(data, [label], {"type": "date"}, axis)
+
+
+def _beside_record(flop: float, runs: Sequence[TrainingRun]) -> str:
+    """How many times the largest published run it is."""
+    largest = max(runs, key=lambda one: one.training_flop)
+    return f", {format_times(flop / largest.training_flop)} {plain(largest.name.partition(' (')[0])}"
 
 
 def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Sequence[TrainingRun]) -> Spec:

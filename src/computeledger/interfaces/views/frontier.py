@@ -6,11 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from computeledger.facts.load import model_name
 from computeledger.frontier.conditional import TREND
 from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.plots.known_runs import data_figure, runs_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table
+from computeledger.interfaces.views.display_names import in_names, system_words
+from computeledger.interfaces.views.frontier_words import (
+    HARDLY,
+    leaning,
+    step_months,
+    system_headline,
+    system_sentence,
+)
 from computeledger.interfaces.views.growth import assumed_table, growth_view, heading
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
@@ -21,16 +30,14 @@ from computeledger.questions.wording import (
     interval_words,
     percent,
     point,
+    short_model,
     show,
     span,
     words,
 )
-from computeledger.units import MONTH_S, format_percent, format_si
+from computeledger.units import format_si
 
 Document = Mapping[str, Any]
-#: Time with stops over that without beyond which a run hardly advances.
-MOST_STOPPED = 10.0
-HARDLY = "hardly advances"
 #: Site-dates that are listed, at most.
 _MOST_ROWS = 400
 #: Beyond so many a terminal lists only the largest sites, so many of them.
@@ -79,7 +86,7 @@ def _over_critical(run: Document, row: Document) -> float:
 def _step_cells(row: Document) -> tuple[str, ...]:
     if row["problem"]:
         return "", "", "", "", row["problem"]
-    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {part['accelerator']}" for part in row["parts"])
+    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {in_names(part['accelerator'])}" for part in row["parts"])
     return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
 
 
@@ -110,8 +117,15 @@ _POWER = (
     "largest one, from revisions of the data."
 )
 _FITS = (
-    "8-bit weights over the memory of a scale-up domain, in percent or as a multiple; from 100 % on they do not fit."
+    "8-bit weights in percent of the memory of a scale-up domain (\u00d7: as a multiple); beyond 100 they do not fit."
 )
+
+
+def _fits(document: Document) -> Mapping[str, Any]:
+    """What fits where, in names."""
+    systems = {one["system"]: system_words(one["system"]).partition(" (")[0] for one in document["fits"]}
+    models = {one["model"] for one in document["fits"]} - set(_RUN_NAMES)
+    return plots.fits_figure(document, {**systems, **{one: short_model(model_name(one)) for one in models}})
 
 
 def _forecast(document: Document) -> View:
@@ -125,7 +139,7 @@ def _forecast(document: Document) -> View:
              plots.ahead_figure(document["sites_ahead"], point(document["needs"]["power_w"]["facility"])), "date"),
         Plot("cost", "Cost against compute", "Capital of the sites as they stand, in dollars of 2025, and of this "
              "system.", plots.cost_figure(document), "capex_usd"),
-        Plot("fits", "What fits where", _FITS, plots.fits_figure(document), "date", is_wide=True),
+        Plot("fits", "What fits where", _FITS, _fits(document), "date", is_wide=True),
     )  # fmt: skip
     return View(
         title=f"A run of {target}",
@@ -259,23 +273,21 @@ def _hours(document: Document) -> Table:
 
 
 def _systems(document: Document) -> View:
-    counts = [figure_words(document[name], "") for name in ("h100e_bf16", "h100e_8bit")]
     assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
     months = [(name, value, "FLOP") for name, value in document["flop_per_month"].items()]
     trains = document["trains"]
     run, *details = _system_tables(document, trains)
     return View(
         title=document["spec"],
-        headline=_system_headline(document),
-        context=f"{figure_words(document['chips'], '')} chips: {counts[0]} H100-equivalents in bf16, {counts[1]} in 8 "
-        f"bit. {system_sentence(document)}.",
+        headline=system_headline(document),
+        context=f"{system_sentence(document)}.{leaning(document)}",
         tiles=_system_tiles(document),
         plots=(
             Plot("reach", "What it can train, beside known runs", _REACH,
                  runs_figure(document["spec"], trains["dense"]["flop"], shipped_runs()), "dense.flop"),
             Plot("text", "The run against the stock of text", _TEXT,
                  data_figure(trains, document["text"], shipped_runs()), "dense.flop"),
-            Plot("fits", "What fits where", _FITS, plots.fits_figure(document), "weights_fraction", is_wide=True),
+            Plot("fits", "What fits where", _FITS, _fits(document), "weights_fraction", is_wide=True),
         ),
         tables=(run, _rl(document), _served(document), *details,
                 replace(quantity_table("FLOP of a month", months, "dense.flop"), is_detail=True)),
@@ -302,17 +314,17 @@ def _clue(document: Document) -> tuple[str, ...]:
 def _system_tiles(document: Document) -> tuple[Tile, ...]:
     dense = document["trains"]["dense"]
     step = "none" if dense["step_s"] is None else words(dense["step_s"], "s")
-    row = _critical_row(dense)
-    over = f"{_over_critical(dense, row):.2g}x the critical batch"
-    allowed = f"of {words(row['batch_tokens'], 'tokens')}, {over}"
-    chips = " + ".join(one["accelerator"] for one in document["generations"])
+    steps = sorted(one["step_s"] for one in dense["batches"] if not one["problem"])
+    ends = f"{words(steps[0], 's')} \u2013 {words(steps[-1], 's')} over the critical batch's range" if steps else ""
+    named = " + ".join(one["accelerator"] for one in document["generations"])
+    chips = ", ".join(part for part in (named, interval_words(document["chips"], "")) if part)
     return (
         Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
         Tile("Facility power", figure_words(document["power_w"]["facility"], "W"), "cooling and losses included",
              key="power_w"),
         Tile("Capital", figure_words(document["capex_usd"], "USD"), interval_words(document["capex_usd"], "USD"),
              key="capex_usd"),
-        Tile("Step, dense", step, allowed, key="dense.step_s"),
+        Tile("Step, dense", step, ends, key="dense.step_s"),
     )  # fmt: skip
 
 
@@ -325,7 +337,7 @@ def _rl(document: Document) -> Table:
         if not row["problem"]:
             cells = [format_si(row["rollouts_per_world"]), words(row["longest_trace_tokens"], "tokens"),
                      figure_words(row["sampled_tokens_per_s"], "tokens/s"), row["layout"]]  # fmt: skip
-        rows.append([row["model"], row["accelerator"], fits, *cells])
+        rows.append([short_model(row["model"]), in_names(row["accelerator"]), fits, *cells])
     title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
     columns = (
         "model",
@@ -348,7 +360,7 @@ def _served(document: Document) -> Table:
         cells = ["", "", row["problem"]]
         if not row["problem"]:
             cells = [figure_words(row["output_tokens_per_s"], "tokens/s"), words(row["tpot_s"], "s"), row["layout"]]
-        rows.append([row["model"], row["accelerator"], *cells])
+        rows.append([short_model(row["model"]), in_names(row["accelerator"]), *cells])
     title = f"Serves requests of {lengths}, a token in {words(given['served_tpot_s'], 's')} at most"
     return Table(title, ("model", "chip", "all chips #", "token #", "layout"), rows, "sampled_tokens_per_s")
 
@@ -540,49 +552,6 @@ _RUN_ROWS = (
     ("longest step, to end in time", "step_s_allowed", "s"),
     ("a dense model would take", "dense_equivalent_flop", "FLOP"),
 )
-
-
-def _critical_row(run: Document) -> Document:
-    """The step that aims at the median critical batch."""
-    found: Document = next(one for one in run["batches"] if one["batch_over_critical"] == 1)
-    return found
-
-
-def step_months(row: Document) -> tuple[str, str]:
-    """Months of a run without stops and with them; where stops leave less than a tenth of the time, only that."""
-    busy, calendar = (row[key] / MONTH_S for key in ("busy_s", "calendar_s"))
-    return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else HARDLY
-
-
-def _system_headline(document: Document) -> str:
-    """What the system trains in the months asked about, and how long the modelled run takes for that."""
-    trains = document["trains"]
-    flop, given = trains["dense"]["flop"], format_percent(trains["utilization_fraction"])
-    ends = ends_words(flop, "FLOP")
-    said = f"trains {figure_words(flop, 'FLOP')}{f' ({ends})' if ends else ''} in {trains['months']:.3g} months"
-    said = f"{said} if it runs at {given} of the bf16 peak"
-    row = _critical_row(trains["dense"])
-    if not row["problem"]:
-        stops = step_months(row)[1]
-        run = f"takes {stops} months, failures included" if stops[0].isdigit() else f"{stops}, for its failures"
-        said = f"{said}; as modelled, the run {run}"
-    return headline_words(document["spec"], said)
-
-
-def system_sentence(document: Document) -> str:
-    """What the system trains, with the utilisation and the months that the operation model gives."""
-    run = document["trains"]["dense"]
-    size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
-    asked = f"That is a dense model of {size} parameters on {tokens}"
-    row = _critical_row(run)
-    if row["problem"]:
-        return f"{asked}; the operation model finds no step: {row['problem']}"
-    busy, stops = step_months(row)
-    stopped = f"{stops} with them" if stops[0].isdigit() else f"with them it {stops}"
-    return (
-        f"{asked}. The operation model reaches an MFU of {format_percent(row['mfu_fraction'])} at the critical batch: "
-        f"the run takes {busy} months without failures and {stopped}"
-    )
 
 
 _VIEWS: dict[str, tuple[str, Callable[[Document], View]]] = {
