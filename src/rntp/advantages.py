@@ -97,6 +97,41 @@ def without_idle_groups(
     return np.where(out.repeat(group_size), np.nan, rewards)
 
 
+def why_idle(settled: Floats, truncated: NDArray[np.bool_], group_size: int) -> str:
+    """Say why no thought of a step is worth more than the others of its group, and what to change.
+
+    Parameters
+    ----------
+    settled : NDArray[np.float64]
+        Rewards before groups are left out, group after group; NaN where there is none [-].
+    truncated : NDArray[np.bool_]
+        Which thoughts never ended.
+    group_size : int
+        Thoughts per prompt [-].
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> why_idle(np.zeros(4), np.zeros(4, dtype=bool), 2)
+    "the thoughts of each group have the same reward; a larger [rl] group_size, ... make rewards differ"
+    """
+    if truncated.all():
+        return "every thought reached [thought] budget before it ended; a larger budget lets thoughts end"
+    grouped = settled.reshape(-1, group_size)
+    if np.isnan(settled).all():
+        return "no thought has a reward; [thought] truncation and what verifies answers say why"
+    if (np.fmax.reduce(grouped, axis=1) > np.fmin.reduce(grouped, axis=1)).any():
+        return "every group was left out; a lower [rl] min_spread or min_gain lets groups in"
+    return (
+        "the thoughts of each group have the same reward; a larger [rl] group_size, a higher temperature, easier "
+        "positions or tasks, or a reward of degrees such as 'log-likelihood-gain' make rewards differ"
+    )
+
+
 def advantages(
     rewards: Floats,
     group_size: int,

@@ -182,6 +182,28 @@ def _targets(lora: LoraSpec) -> str:
     return "attention" if lora.target_modules and set(lora.target_modules) <= _ATTENTION else "all"
 
 
+def not_covered(recipe: Recipe) -> str:
+    """Say why a run's prediction is no check of it, empty where it is: the formula is of one kind of row, in one turn.
+
+    Examples
+    --------
+    >>> from rntp.recipe import CorpusSpec, EnvironmentSpec
+    >>> mixed = Recipe(corpus=CorpusSpec(), environments=(EnvironmentSpec("a", source="b:c"),))
+    >>> not_covered(mixed)
+    'rows of text and of 1 environment are mixed, and episodes of several turns: the prediction takes their means ...'
+    >>> not_covered(Recipe(corpus=CorpusSpec()))
+    ''
+    """
+    several = [one for one in recipe.environments if one.source]
+    text = recipe.corpus is not None and recipe.corpus.weight > 0
+    count = len(recipe.environments)
+    mixed = "" if not text or not count else f"rows of text and of {count} environment{'s' * (count > 1)} are mixed"
+    turns = "episodes of several turns" if several else ""
+    if not (said := ", and ".join(one for one in (mixed, turns) if one)):
+        return ""
+    return f"{said}: the prediction takes their means for one kind of row in one turn, and is no check of this run"
+
+
 def machines_of(place: str) -> RLMachines:
     """Find where times are predicted for.
 
@@ -236,7 +258,7 @@ def cost(folder: Path, machines: RLMachines | None) -> dict[str, Any]:
     reference = took["reference"]
     return {
         "run": str(folder), "name": recipe.name, "seed": recipe.seed, "steps": _steps(kept), "devices": devices,
-        "n_params_active": n_params_active(model), "scorer": recipe.reward.scorer,
+        "n_params_active": n_params_active(model), "scorer": recipe.reward.scorer, "not_covered": not_covered(recipe),
         "shapes": {
             "prompt_tokens": shapes.prompt_tokens, "thought_tokens": shapes.thought_tokens,
             "gold_tokens": shapes.gold_tokens, "next_token_tokens_per_step": shapes.plain_tokens,

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import InputError, close_choices, nearest, shown
 from computeledger.files import open_user_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -262,9 +262,25 @@ def _named(group: str, name: str, folder: Path) -> Any:
         raise InputError(f"{label}: {file} cannot be imported: {said(error)}") from error
     found = getattr(module, function, None)
     if not callable(found):
-        public = [one for one in vars(module) if not one.startswith("_") and callable(getattr(module, one))]
-        raise InputError(f"{label}: {file} has no function {shown(function)}: {nearest(function, public)}")
+        raise InputError(f"{label}: {file} has no function {shown(function)}: {nearest(function, _own(module))}")
     return found
+
+
+def _own(module: ModuleType) -> list[str]:
+    """Public functions and classes that a module defines, or a package offers of its parts; no imports of others."""
+    found = []
+    for name, one in vars(module).items():
+        where = f"{getattr(one, '__module__', None)}."
+        if callable(one) and not name.startswith("_") and where.startswith(f"{module.__name__}."):
+            found.append(name)
+    return found
+
+
+def _like(name: str, *folders: Path) -> str:
+    """Name a file of a folder that is like one that is not there; nothing where none is."""
+    suffix = ".py" if name.endswith(".py") else ""
+    files = {f"{one.stem}{suffix}" for folder in folders for one in folder.glob("*.py")}
+    return f"; {nearest(name, near)}" if (near := close_choices(name, files)) else ""
 
 
 def _module(name: str, folder: Path) -> ModuleType:
@@ -279,12 +295,12 @@ def _module(name: str, folder: Path) -> ModuleType:
     for place in (folder, Path()):
         if (path := place / f"{name.replace('.', '/')}.py").is_file():
             return _file(path)
-    raise InputError(f"no module is named {shown(name)}, installed or beside the recipe")
+    raise InputError(f"no module is named {shown(name)}, installed or beside the recipe{_like(name, folder, Path())}")
 
 
 def _beside(name: str, folder: Path) -> ModuleType:
     if not (folder / name).is_file():
-        raise InputError(f"no file is named {shown(name)} beside the recipe")
+        raise InputError(f"no file is named {shown(name)} beside the recipe{_like(name, folder)}")
     return _file(folder / name)
 
 

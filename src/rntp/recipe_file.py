@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from computeledger.errors import InputError, nearest, shown
+from computeledger.errors import InputError, close_choices, nearest, shown
 from computeledger.files import parse_toml, read_toml
 from rntp.plugins import choices_like, is_known, resolve, source_hash
 from rntp.recipe import (
@@ -45,6 +45,8 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.toml: no such file
     """
+    if not path.exists() and (like := _path_like(path)):
+        raise InputError(f"{path}: no such file; did you mean {shown(str(like))}?")
     given = read_toml(path)
     _spell_out(given)
     for setting in settings:
@@ -54,6 +56,15 @@ def read_recipe(path: Path, settings: Sequence[str] = ()) -> Recipe:
         return parse_recipe(given, path.parent)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _path_like(path: Path) -> Path | None:
+    """A file whose name, or whose folder's name, is like one that does not exist."""
+    files = {one.name: one for one in path.parent.glob("*.toml")}
+    folders = {one.parent.name: one for one in path.parent.parent.glob(f"*/{path.name}")}
+    near = [files[name] for name in close_choices(path.name, files)]
+    near += [folders[name] for name in close_choices(path.parent.name, folders)]
+    return next(iter(near), None)
 
 
 def parse_recipe(given: Mapping[str, Any], folder: Path = Path()) -> Recipe:

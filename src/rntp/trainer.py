@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ from rntp.turn_trainer import TurnTrainer
 from rntp.turns import Conversations, Draft, Thoughts
 from rntp.verify.task import Task
 
+_LOG = logging.getLogger("rntp")
 #: Running means, of what scores and of what is kept beside the last weights, and the files of a checkpoint with them.
 SCORER, POLICY = "scorer", "policy"
 #: The file of a checkpoint that holds a batch drawn ahead.
@@ -115,6 +117,7 @@ class RntpTrainer(TurnTrainer):
         if recipe.rl.ema_decay:
             self._decays[POLICY] = recipe.rl.ema_decay
         self._means: dict[str, RunningMean] = {}
+        self._has_warned = False
         self._sources = rows.sources
         beside = recipe.rl.engine == "vllm-server"
         self._ahead = Ahead(self._draw, is_beside=beside) if recipe.rl.ahead else None
@@ -428,10 +431,20 @@ class RntpTrainer(TurnTrainer):
             how = Comparison(rl.group_size, rl.advantage, rl.scale, self.recipe.thought.truncation)
             by_token = comparing.token_advantages(every[:, 0], every[:, 1], cut.astype(bool), how, of)
             made = np.where(np.isnan(every[:, 0]).all(axis=1), made, by_token)
+        if not np.nan_to_num(made).any():
+            self._warn_of_idleness(comparing.why_idle(settled, cut.astype(bool), rl.group_size))
         self._note(settled, unaided, kept, np.array(of))
         mine = slice(self.accelerator.process_index * len(inputs), (self.accelerator.process_index + 1) * len(inputs))
         self._note_lengths(inputs, thoughts)
         return kept[mine], made[mine]
+
+    def _warn_of_idleness(self, reason: str) -> None:
+        """Say once that a step has learnt nothing from its thoughts."""
+        if not self._has_warned and self.accelerator.is_main_process:
+            _LOG.warning(
+                "rntp: warning: RL learns nothing from the thoughts of step %d: %s", self.state.global_step + 1, reason
+            )
+        self._has_warned = True
 
     def _gathered_tokens(self, *parts: Floats) -> Floats:
         """Figures of each token of all processes, as wide as the longest continuation of any."""

@@ -47,6 +47,9 @@ def test_a_dry_run_measures_and_predicts_and_a_part_that_fails_fails_alone(tmp_p
     assert found["failed"] == ["training tiny"]
     assert "training tiny: failed: OutOfMemoryError: CUDA out of memory" in markdown(found)
     assert "vllm tiny: left out: vllm is not installed" in notes_of(found)
+    first = markdown(found).splitlines()[2]
+    assert first.startswith("Dry run: shapes and figures mean nothing; ") and "64 x 512" in first
+    assert markdown({**found, "dry": False}).splitlines()[2].startswith("Measured with: models of random weights: tiny")
     measured = {(row["quantity"], row["setting"].get("phase")): row for row in found["rows"]}
     assert {phase for _, phase in measured} > {"generation", "thought scoring", "baseline", "update"}
     assert measured[DECODE, None]["predictions"]["calibrated"]["predicted"] > 0

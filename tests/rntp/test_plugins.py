@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from computeledger.errors import InputError
-from rntp.plugins import CORPORA, JUDGES, REWARDS, check_call, is_known, resolve, source_hash
+from rntp.plugins import CORPORA, JUDGES, POSITIONS, REWARDS, check_call, is_known, resolve, source_hash
 from tests.rntp.installed import install
 
 NONE: dict[str, Callable[..., Any]] = {}
@@ -85,6 +85,25 @@ def test_what_cannot_be_found_is_refused_in_one_line(folder: Path, name: str, me
     with pytest.raises(InputError) as refused:
         resolve(REWARDS, name, folder, {"value": len})
     assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("my_modul:value", "no module is named 'my_modul', installed or beside the recipe; did you mean 'my_module'?"),
+        ("my_modul.py:value", "no file is named 'my_modul.py' beside the recipe; did you mean 'my_module.py'?"),
+        ("my_module.py:rule", "my_module.py has no function 'rule': allowed: Rule_of_mine, every_line"),
+        ("my_module:rule", "my_module has no function 'rule': allowed: Rule_of_mine, every_line"),
+    ],
+)
+def test_what_is_nearly_right_is_named_and_no_import_of_a_file(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "my_module.py").write_text(
+        "import numpy as np\nfrom rntp.corpus import Chunk\nfrom pathlib import Path\nfrom functools import reduce\n"
+        "def every_line(chunk, spec, generator): return np.array([1])\nclass Rule_of_mine: pass\ndef _hidden(): ...\n"
+    )
+    with pytest.raises(InputError) as refused:
+        resolve(POSITIONS, name, tmp_path, {})
+    assert str(refused.value).endswith(message)
 
 
 def test_a_function_with_other_arguments_is_refused(folder: Path) -> None:

@@ -121,3 +121,19 @@ def test_settings_reach_trl() -> None:
     there = parse_recipe({**served, "vllm": {"address": "http://10.0.0.7:8000"}})
     assert grpo_config(there).vllm_server_base_url == "http://10.0.0.7:8000"
     assert fingerprint(there) == fingerprint(parse_recipe(served))
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("recipes/tiny_maths/config.toml", "recipes/tiny_math/config.toml"),
+        ("recipes/must_think/danse.toml", "recipes/must_think/dance.toml"),
+        ("recipes/tiny_math/confg.toml", "recipes/tiny_math/config.toml"),
+    ],
+)
+def test_a_recipe_that_is_not_there_names_the_one_that_was_meant(given: str, meant: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_recipe(ROOT / given)
+    assert str(refused.value) == f"{ROOT / given}: no such file; did you mean {str(ROOT / meant)!r}?"
+    with pytest.raises(InputError, match=r"no such file$"):
+        read_recipe(ROOT / "recipes" / "entirely_different" / "something.toml")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from computeledger.errors import InputError
-from rntp.advantages import Comparison, advantages, token_advantages, with_truncation, without_idle_groups
+from rntp.advantages import Comparison, advantages, token_advantages, why_idle, with_truncation, without_idle_groups
 from rntp.recipe import REWARDS as NAMED
 from rntp.recipe import TOKEN_REWARDS as NAMED_BY_TOKEN
 from rntp.recipe import RewardSpec
@@ -238,3 +238,15 @@ def test_by_token_a_loud_token_does_not_drown_the_others() -> None:
     assert whole[2] > whole[1] and found[1] > found[2]
     assert found[3] == found.min() and np.mean(found**2) == pytest.approx(1.0)  # never ended: the worst at every token
     assert token_advantages(tokens * np.nan, none, cut, how, ["text"] * 4).tolist() == [0.0] * 4
+
+
+def test_a_step_that_teaches_nothing_is_explained() -> None:
+    some, none = np.array([True, False, False, False]), np.zeros(4, dtype=bool)
+    for rewards, cut, said in [
+        ([1.0, 1.0, 2.0, 2.0], none, "the thoughts of each group have the same reward; a larger [rl] group_size"),
+        ([1.0, np.nan, 2.0, 2.0], none, "the thoughts of each group have the same reward"),
+        ([1.0, 1.0, 2.0, 2.1], some, "every group was left out; a lower [rl] min_spread or min_gain"),
+        ([0.0, 0.0, 0.0, 0.0], ~none, "every thought reached [thought] budget before it ended"),
+        ([np.nan] * 4, none, "no thought has a reward"),
+    ]:
+        assert why_idle(np.array(rewards), cut, 2).startswith(said)

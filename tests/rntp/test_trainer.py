@@ -536,3 +536,20 @@ def test_rows_are_the_same_for_the_same_seed_and_mixed_by_weight() -> None:
     # the places come round in their order
     read = [row["document"] for row in one if row["source"] == "text"]
     assert read[:6] == [f"document {n % 5}" for n in range(6)]
+
+
+def test_a_step_that_learns_nothing_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"min_gain": 1e6}, "every group was left out; a lower"),
+        ({"thought": ThoughtSpec(budget=1)}, "every thought reached [thought] budget"),
+        ({}, ""),
+    ]
+    for given, reason in cases:
+        caplog.clear()
+        rows = mixed_rows(tiny.places(12), {}, {"text": 1.0}, 12)
+        RntpTrainer(tiny.model(), tiny.TOKENIZER, rows, tiny.recipe(tmp_path, **given)).train()
+        said = [one.getMessage() for one in caplog.records if one.name == "rntp"]
+        assert len(said) == bool(reason) and all("\n" not in one for one in said)
+        assert not reason or re.match(
+            rf"rntp: warning: RL learns nothing from the thoughts of step \d: {re.escape(reason)}", said[0]
+        )

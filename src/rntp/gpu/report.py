@@ -31,7 +31,7 @@ from rntp.gpu.facts import Origin, write_facts
 from rntp.gpu.learning import learning_rows
 from rntp.gpu.parts import Job, Part, Row, calibrate_rows, serving_rows, training_rows, vllm_rows
 from rntp.gpu.predict import Predictor, places_of, predictions
-from rntp.gpu.settings import DRY, FACTS, MODELS, REAL, RUNS, Settings, Shape, write_configurations
+from rntp.gpu.settings import DRY, FACTS, MODELS, REAL, RUNS, Settings, Shape, sizes_of, write_configurations
 from rntp.machine import PACKAGES
 from rntp.quiet import hush
 from rntp.run_folder import write_json
@@ -306,7 +306,7 @@ def _report(
     origin = Origin(date, machine.device, sheet or machine.device, software)
     predictors = [Predictor(output, shapes, place) for place in places_of(output, sheet)]
     return {
-        "date": date, "dry": dry, "device": machine.device, "accelerator": sheet,
+        "date": date, "dry": dry, "sizes": sizes_of(settings), "device": machine.device, "accelerator": sheet,
         "peak_flop_per_s": machine.peak_flop_per_s, "peak_source": machine.peak_source, "versions": versions,
         "models": {name: shape.model for name, shape in shapes.items()},
         "parts": states, "failed": [one["part"] for one in states if one["failed"]],

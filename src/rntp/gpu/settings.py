@@ -96,6 +96,43 @@ DRY = Settings(
 )  # fmt: skip
 
 
+def sizes_of(settings: Settings) -> list[str]:
+    """Say with which shapes and batches everything is measured.
+
+    Parameters
+    ----------
+    settings : Settings
+        The sizes.
+
+    Returns
+    -------
+    list of str
+        A line for the models, for RL, for serving, and for a training step.
+
+    Examples
+    --------
+    >>> for line in sizes_of(REAL)[:2]:
+    ...     print(line)
+    models of random weights: 0.5B (Qwen/Qwen2.5-0.5B), 1.5B (Qwen/Qwen2.5-1.5B)
+    RL: 6 steps of 8 x 8 thoughts of up to 128 tokens, context 512, continuation 32, 8 in a pass
+    """
+    rl = settings.rollouts
+
+    def points(given: tuple[Point, ...]) -> str:
+        return ", ".join(f"{one.batch} x {one.tokens:,}" for one in given)
+
+    models = ", ".join(f"{one.name} ({one.model})" for one in settings.shapes)
+    thoughts = f"{rl.prompts} x {rl.group} thoughts of up to {rl.thought} tokens"
+    steps = f"{settings.decode_tokens} decode steps behind {points(settings.decode)} tokens"
+    trained = ", ".join(f"{one.train_sequences} x {settings.train_tokens:,} ({one.name})" for one in settings.shapes)
+    return [
+        f"models of random weights: {models}",
+        f"RL: {rl.steps} steps of {thoughts}, context {rl.context}, continuation {rl.gold}, {rl.micro_batch} in a pass",
+        f"prefill of {points(settings.prefill)} tokens; {steps}",
+        f"training steps of {trained} tokens, the median of {settings.train_steps}",
+    ]
+
+
 def write_configurations(settings: Settings, output: Path) -> None:
     """Write each model's ``config.json`` into a folder of its own, as both the engines and the planner read it.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.units import format_percent, format_si
+from rntp.gpu.settings import REAL, sizes_of
 
 HEAD = ("measured", "at", "value", "calibrated", "data sheet")
 _NONE = "–"
@@ -133,11 +134,38 @@ def markdown(report: Mapping[str, Any]) -> str:
 
     return "\n".join(
         [
-            f"# {report['device']}, measured on {report['date']}", "", about(report), "",
+            f"# {report['device']}, measured on {report['date']}", "",
+            *(f"{one}\n" for one in measured_with(report)), about(report), "",
             line(HEAD), line(["---"] * len(HEAD)), *map(line, lines_of(report)), "",
             *(f"- {one}" for one in notes_of(report)), "",
         ]
     )  # fmt: skip
+
+
+def measured_with(report: Mapping[str, Any]) -> list[str]:
+    """Say what a dry run is worth, and with which sizes a GPU, or the dry run, is measured.
+
+    Parameters
+    ----------
+    report : mapping
+        As :func:`rntp.gpu.report.measure_gpu` gives it.
+
+    Returns
+    -------
+    list of str
+        One line, or none where the report does not say.
+
+    Examples
+    --------
+    >>> measured_with({"dry": True})[0][:45]
+    'Dry run: shapes and figures mean nothing; it '
+    >>> measured_with({"dry": False, "sizes": ["RL: 6 steps", "prefill of 1 x 512 tokens"]})
+    ['Measured with: RL: 6 steps; prefill of 1 x 512 tokens.']
+    """
+    if report.get("dry"):
+        said = "Dry run: shapes and figures mean nothing; it shows that every part runs. A GPU is measured with"
+        return [f"{said}: {'; '.join(sizes_of(REAL))}."]
+    return [f"Measured with: {'; '.join(report['sizes'])}."] if report.get("sizes") else []
 
 
 def about(report: Mapping[str, Any]) -> str:

@@ -56,6 +56,9 @@ def _print_runs(console: Page, runs: Sequence[Mapping[str, Any]]) -> None:
             *(format_percent(part) for part in (generation, scores, update, 1 - generation - scores - update)),
         )  # fmt: skip
     console.print(table)
+    for number, one in enumerate(runs, 1):
+        if one["not_covered"]:
+            console.print(f"{number}: {one['not_covered']}")
     console.print("time: beta in GPU-time, 6 in next-token training; error: standard error of that")
 
 
@@ -81,6 +84,8 @@ def _print_run(console: Page, one: Mapping[str, Any], *, timed: bool) -> None:
     for name, key in (("beta in FLOP", "beta_flop"), ("beta in GPU-time", "beta_gpu_time")):
         measured, predicted, ratio = _numbers(one[key])
         console.print(f"{name} {measured}, predicted {predicted} ({ratio}); next-token training: 6")
+    if one["not_covered"]:
+        console.print(one["not_covered"])
     reference = one["reference"]
     if reference is not None:
         error, count = reference["standard_error_fraction"], reference["measurements"]

@@ -7,12 +7,14 @@ from typing import Any
 from rich import box
 
 from computeledger.interfaces.fitting import FittingTable, Page
-from rntp.gpu.table import HEAD, about, lines_of, notes_of
+from rntp.gpu.table import HEAD, about, lines_of, measured_with, notes_of
 
 
 def print_gpu(report: dict[str, Any], output: str) -> None:
     """Print what was measured beside what is predicted, and what is missing."""
     console = Page()
+    for said in measured_with(report):
+        console.print(said)
     table = FittingTable(title=f"{report['device']}, {report['date']}", box=box.SIMPLE_HEAD)
     for number, name in enumerate(HEAD):
         table.add_column(name, justify="left" if number < 2 else "right")
