@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
@@ -45,12 +46,48 @@ def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_eac
     view: View = cl.serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=16).view()
     assert view.evidence is not None
     alike = document["measured_alike"]
-    within = percent(alike["steps"]["median_abs_error"])
-    assert view.evidence.text.startswith(f"Time per token within {within} in half of {alike['n']:,} cases like this")
-    assert "the cost is off by as much as the time per token" in view.evidence.text
+    speed, text = alike["by"]["tpot"], view.evidence.text
+    assert f"time per token within {percent(speed['median_abs_error'])} in half of {speed['n']:,} figures" in text
     assert [row[-1].href for row in view.evidence.tables[0].rows if isinstance(row[-1], Cell)] == [
         one["url"] for one in near
     ]
+
+
+def test_the_verdict_comes_of_the_interval_and_of_what_was_measured() -> None:
+    """On H200 the speed is trusted as far as measurements go; where intervals held too few, it says so."""
+    asked: dict[str, Any] = {"model": "deepseek-v3", "layout": "tp8", "batch": 16, "samples": 64}
+    answer = cl.serve(system="h200-nvl8", **asked)
+    cost, alike = answer.to_dict()["usd_per_mtok_output"], answer.to_dict()["measured_alike"]
+    text = answer.view().evidence.text
+    factor = (cost["p95"] / cost["p05"]) ** 0.5
+    assert text.startswith(f"Trust the cost to a factor of {factor:.2g} and the speed to about ")
+    assert f"about {alike['tpot']:.0%}".replace("%", "\u00a0%") in text and "do not rely on the time to first" in text
+    asked = {"model": "llama-3.1-8b", "precision": "gguf-q4_k_m", "backend": "llama.cpp", "batch": 1, "samples": 64}
+    answer = cl.serve(system="1xa100-sxm4-80gb", layout="tp1", **asked)
+    held = answer.to_dict()["measured_alike"]["steps"]["coverage_90"]
+    text = answer.view().evidence.text
+    assert held < 0.6 and text.startswith("Trust neither cost nor speed") and f"only {percent(held)}" in text
+
+
+def test_each_link_leads_to_the_figures_that_its_words_count() -> None:
+    """What the block counts of deployments like this one, and of its own model and chip, the pages list."""
+    answer = cl.serve(model="deepseek-v3", system="h200-nvl8", layout="tp8", batch=16, samples=64)
+    alike, evidence = answer.to_dict()["measured_alike"], answer.view().evidence
+    assert evidence is not None
+    listed = _accuracy_at(evidence.address)
+    for name, one in alike["by"].items():
+        assert (listed[name]["n"], listed[name]["median_abs_error"]) == pytest.approx(
+            (one["n"], one["median_abs_error"]), rel=1e-6
+        )
+    assert listed["n"] == alike["n"] == sum(one["n"] for one in alike["by"].values())
+    ((words, address),) = evidence.links
+    n = _accuracy_at(address)["n"]
+    assert n == alike["n_same_model_and_chip"] and f"All {n} figures of DeepSeek-V3" in words
+
+
+def _accuracy_at(address: str) -> dict[str, Any]:
+    found: dict[str, Any] = cl.accuracy(**dict(parse_qsl(urlsplit(address).query))).to_dict()
+    return found
 
 
 def test_a_published_run_is_named_beside_the_benchmarks_that_there_are() -> None:

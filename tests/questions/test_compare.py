@@ -158,6 +158,21 @@ def test_owning_is_the_hosting_economics_of_cost() -> None:
     assert (offer.question.price.low, offer.question.price.high) == (cost.p05, cost.p95)
 
 
+def test_files_are_read_from_the_folder_of_the_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sheet beside the file of offers is found from anywhere; one that is missing is refused before any work."""
+    (tmp_path / "sheet.toml").write_text(SHEET, encoding="utf-8")
+    file = tmp_path / "offers.toml"
+    monkeypatch.chdir(tmp_path.parent)
+    text = '[workload]\nmodel = "llama-3.1-8b"\ninput_tokens = 100\noutput_tokens = 10\n[[offer]]\napi = "sheet.toml"\n'
+    file.write_text(text, encoding="utf-8")
+    (found,) = cl.compare(str(file)).offers
+    assert found.offer.name == "sheet.toml" and found.served.usd_per_request > 0
+    file.write_text(text.replace("sheet.toml", "none.toml") + '[[offer]]\nsystem = "h100-nvl8"\n', encoding="utf-8")
+    monkeypatch.setattr("computeledger.questions.answers.compare.answer_serve", lambda question: pytest.fail("worked"))
+    with pytest.raises(InputError, match=r"offers.toml:6: offer 1: api: none.toml: no such file"):
+        cl.compare(str(file))
+
+
 def test_a_named_workload_gives_an_api_its_mean_lengths(sheet: str) -> None:
     shared: dict[str, Any] = {"model": "llama-3.1-8b", "workload": "azure-conv-2023", "requests_per_s": 10}
     own = cl.serve(**shared, system="h100-nvl8", layout="tp1").to_dict()

@@ -6,7 +6,7 @@ import pytest
 
 import computeledger as cl
 from computeledger.errors import InputError
-from computeledger.questions.wording import alike_words, anchor_words
+from computeledger.questions.wording import anchor_words
 from computeledger.workloads.serving.search import SLOWEST_TPOT_S
 
 _ON_H100 = {"model": "qwen3-32b", "system": "h100-nvl8"}
@@ -63,8 +63,7 @@ def test_an_engine_is_offered_no_parallelism_that_it_lacks(engine: str, layout: 
 def test_measurements_alike_state_what_each_error_rests_on() -> None:
     alike = cl.serve(**_ON_H100, layout="tp4", batch=8).to_dict()["measured_alike"]
     assert sum(one["n"] for one in alike["by"].values()) <= alike["n"]
-    said = alike_words(alike)
-    assert f"({alike['steps']['n']} from" in said and "the 90 % interval holds" in said.replace("\u00a0", " ")
+    assert all(one["n"] >= 4 and 0 <= one["coverage_90"] <= 1 for one in alike["by"].values())
 
 
 def test_an_anchor_is_told_by_the_ratios_before_and_after() -> None:

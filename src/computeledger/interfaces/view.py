@@ -84,7 +84,7 @@ class Evidence:
     """Whether an answer is right: how far such answers lie from what was measured, or that nothing was.
 
     ``text`` is one line, ``details`` say more of it; ``command`` and ``address`` lead to the measurements behind it;
-    ``tables`` name the nearest.
+    ``links`` are other addresses of the app with their words; ``tables`` name the nearest.
     """
 
     text: str
@@ -92,6 +92,7 @@ class Evidence:
     command: str = ""
     address: str = ""
     tables: tuple[Table, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class AccuracyQuestion(Asked):
     accelerator: tuple[str, ...] = _filter("Chips, by id.", "Accelerator")
     engine: tuple[str, ...] = _filter("Engines.", "Engine")
     family: tuple[str, ...] = _filter("Series of models, such as Qwen3.", "Model family")
+    model: tuple[str, ...] = _filter("Models, by id.", "Model")
     load: tuple[str, ...] = _filter(
         "Load: clients that hold requests in flight, one burst, one static batch.", "Load", choices=LOAD_KINDS
     )

@@ -193,29 +193,10 @@ def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> 
     return f"interval from {sure['n']:,} measurements ({sure['class']}): {sure['why']}"
 
 
-def alike_words(alike: Mapping[str, Any]) -> str:
-    """How well measurements like the question were predicted."""
-    tuning, *rest = alike["what"].split()
-    whose = {"usual": "other people's", "recipe": "those of the public recipes"}[tuning]
-    of = f", {' on '.join(rest)}" if rest else ""
-    of += ", in one burst" if alike["load"] == "burst" else ""
-    errors = [_errors_words(alike["steps"], "a token")]
-    errors += [_errors_words(alike["by"]["ttft"], "the first token")] if "ttft" in alike["by"] else []
-    said = " and ".join(errors)
-    return f"{whose}{of}, left out of the fit: median error {said}"
-
-
-def _errors_words(one: Mapping[str, Any], text: str) -> str:
-    """How far predictions of a quantity were from its measurements, and what their intervals held."""
-    sources = f" from {one['sources']} sources" if one["sources"] > 1 else ""
-    held = f"the 90{_SPACE}% interval holds {percent(one['coverage_90'])}"
-    return f"{percent(one['median_abs_error'])} for {text} ({one['n']:,}{sources}; {held})"
-
-
 def accuracy_slice(alike: Mapping[str, Any]) -> dict[str, str]:
     """Measurements like a question as the fields of the question of their accuracy."""
     shared = dict(zip(("tuning", "engine", "accelerator"), alike["what"].split(), strict=False))
-    return {"workload": alike["workload"], **shared, "load": alike["load"]}
+    return {"workload": alike["workload"], **shared, "load": alike["load"], "quantity": ",".join(alike["by"])}
 
 
 def accuracy_command(alike: Mapping[str, Any]) -> str:
@@ -395,6 +376,22 @@ def either_way_words(width: float) -> str:
     'a factor of about 4'
     """
     return f"a factor of about {math.sqrt(width):.2g}"
+
+
+def trusted_to_words(value: Mapping[str, Any]) -> str:
+    r"""How far a quantity may be off either way, by its 90 % interval: a factor, or a share where it is near.
+
+    Examples
+    --------
+    >>> trusted_to_words({"p05": 2.0, "p50": 4.0, "p95": 8.0}), trusted_to_words({"p05": 1.0, "p50": 1.1, "p95": 1.21})
+    ('a factor of 2', 'about 10\xa0%')
+    """
+    factor = math.sqrt(value["p95"] / value["p05"])
+    return f"a factor of {factor:.2g}" if factor >= _FACTOR else f"about {words(factor - 1, 'fraction', 2)}"
+
+
+#: Times from which on a factor is said, not a share.
+_FACTOR = 1.5
 
 
 def ends_words(value: Any, unit: str) -> str:

@@ -53,7 +53,7 @@ def view(answer: Answer, working: bool) -> View:
     even = [one | {"offer": label} for one in document["break_even"] for label in [_label_of(known, one["offer"])]]
     tables = [_costs(known), *_systems(known), *_break_even(even)]
     return View(
-        headline=_headline(known),
+        headline=_headline(known, len(refused)),
         context=_context(known),
         title=title,
         plots=(*_cost_plot(known), *_even_plot(even)),
@@ -99,12 +99,14 @@ def _label_of(known: Sequence[Mapping[str, Any]], name: str) -> str:
     return next((str(one["label"]) for one in known if one["name"] == name), name)
 
 
-def _headline(known: Sequence[Mapping[str, Any]]) -> str:
+def _headline(known: Sequence[Mapping[str, Any]], n_refused: int) -> str:
     """The model, the offer to take and what it costs; none is called the cheapest where another is about as likely."""
     chosen, others = better_choice(known), _as_likely(known)
     month = chosen["usd_per_month"]
     month_words = f"{words(month, 'USD')} a month, " if month is not None and not others else ""
-    rank = f"the cheapest of {format_count(len(known), 'offer')}" if len(known) > 1 else "the only offer that serves it"
+    able = f"the {len(known)} of {len(known) + n_refused} offers that can serve it"
+    of = able if n_refused else format_count(len(known), "offer")
+    rank = f"the cheapest of {of}" if len(known) > 1 else "the only offer that serves it"
     rank = f"the better choice of {len(others) + 1} offers tied on cost" if others else rank
     said = f"{rank}, {month_words}{_cost(chosen)} {_PER_REQUESTS}"
     subject = f"{_model(chosen['model'])} " if chosen["model"] else ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator
@@ -12,12 +15,21 @@ from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
 from computeledger.questions.answers.accuracy import errors_by_workload
-from computeledger.questions.wording import accuracy_command, alike_words, listed, percent, short_model, words
+from computeledger.questions.wording import (
+    accuracy_command,
+    interval_words,
+    listed,
+    percent,
+    short_model,
+    trusted_to_words,
+    words,
+)
 from computeledger.units import format_count
+from computeledger.validation.accuracy.nearest import Wanted, own_figures
 
 Document = Mapping[str, Any]
 _NEAREST = ("of", "measured #", "predicted #", "off by #", "source")
-_NOTE = "predicted: with the measurement left out of the fit; nearest by model, chip and engine, then by size"
+_NOTE = "predicted: with the measurement left out of the fit; nearest by engine, model and chip, then by size"
 _REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+):([^@]+)@.*")
 #: Answers that nothing was measured of: what they rest on instead.
 _NONE = {
@@ -94,21 +106,92 @@ def serving_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
-    text = f"{_within('time per token', alike['steps']['median_abs_error'], alike['n'], 'cases')}"
-    text += f", time to first token within {percent(alike['ttft'])}" if alike["ttft"] is not None else ""
-    text = f"{text}; {_COST} per token. {_own_words(alike, document)}"
-    said = alike_words(alike)
-    details = f"{said[:1].upper()}{said[1:]}."
-    return Evidence(text, details, accuracy_command(alike), accuracy_address(alike), _nearest(alike))
+    text = f"{_trust(document, alike)} {_half_words(alike)} {_own_words(alike, document)}"
+    chosen = (("load", alike["load"]),)
+    own = Wanted(
+        alike["workload"], document["model"], document["accelerator"], "", (), alike["what"].split()[0], chosen
+    )
+    return Evidence(
+        text, _alike_words(alike), accuracy_command(alike), accuracy_address(alike), _nearest(alike), _own_link(own)
+    )
 
 
-def _within(what: str, error: float, n: int, cases: str) -> str:
-    """A verdict in words: what lies how near in half of the cases."""
-    return f"{what[:1].upper()}{what[1:]} within {percent(error)} in half of {n:,} {cases} like this one"
+#: Either way from which on a figure is not to be relied on: a factor of three.
+_LOOSE = 3.0
+#: Share of the measured figures below which intervals of 90 % hold too few to be trusted.
+_FEW_HELD = 0.6
 
 
-#: What an error of a time means for money, which is that time at a stated price.
-_COST = "the cost is off by as much as the time"
+def _trust(document: Document, alike: Document) -> str:
+    """How far an answer can be trusted: by its intervals, and its speed by what was measured of such deployments."""
+    speed = next(one for name, one in alike["by"].items() if name != "ttft")
+    near = words(speed["median_abs_error"], "fraction", 2)
+    held = alike["steps"]["coverage_90"]
+    if held < _FEW_HELD:
+        return (
+            f"Trust neither cost nor speed to its interval: such intervals held only {percent(held)} of the speeds "
+            "that were measured."
+        )
+    cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
+    parts = [f"the cost to {trusted_to_words(cost)}"] if isinstance(cost, Mapping) else []
+    said = f"Trust {' and '.join([*parts, f'the speed to about {near} (in half of the cases)'])}"
+    if not isinstance(first, Mapping):
+        return f"{said}."
+    if math.sqrt(first["p95"] / first["p05"]) > _LOOSE:
+        return f"{said}; do not rely on the time to first token."
+    return f"{said}, the time to first token to {trusted_to_words(first)}."
+
+
+def _half_words(alike: Document) -> str:
+    """Within what half of the measured figures lie, each quantity with its own count."""
+    parts = [
+        f"{_QUANTITY.get(name) or quantity_words(name)} within {percent(one['median_abs_error'])} "
+        f"in half of {format_count(one['n'], 'figure')}"
+        for name, one in alike["by"].items()
+    ]
+    return f"Measured of deployments like this one: {', '.join(parts)}."
+
+
+#: Quantities as a sentence without abbreviations calls them.
+_QUANTITY = {"tpot": "time per token", "ttft": "time to first token"}
+
+
+def _alike_words(alike: Document) -> str:
+    """Whose measurements are like the question, and what their predictions were worth."""
+    tuning, *rest = alike["what"].split()
+    whose = {"usual": "other people", "recipe": "the public recipes"}.get(tuning, "their authors")
+    of = f" with {' on '.join([*rest[:1], *map(_chip, rest[1:])])}" if rest else ""
+    of += ", in one burst" if alike["load"] == "burst" else ""
+    held = [
+        f"{percent(one['coverage_90'])} for the {_QUANTITY.get(name) or quantity_words(name)}"
+        for name, one in alike["by"].items()
+    ]
+    sources = format_count(alike["sources"], "source")
+    return (
+        f"The figures are those that {whose} measured{of}, from {sources}; each source is left out of the fit that "
+        f"predicts it. The 90\u00a0% intervals held {listed(held)}."
+    )
+
+
+def _own_link(wanted: Wanted) -> tuple[tuple[str, str], ...]:
+    """Where the figures of the answer's own model and chip are listed, if there are any."""
+    rows = own_figures(wanted)
+    if not rows:
+        return ()
+    fields = {"workload": wanted.workload, "tuning": wanted.tuning, **dict(wanted.chosen)}
+    fields |= {name: ",".join(sorted({row[name] for row in rows})) for name in ("accelerator", "model")}
+    said = f"All {format_count(len(rows), 'figure')} of {short_model(wanted.model)}, or its shape"
+    address = f"/accuracy?{urlencode({name: value for name, value in fields.items() if value})}"
+    return ((f"{said}, on {_chip(wanted.accelerator)}", address),)
+
+
+def _runs_words(document: Document, error: float, n: int, cost: str) -> str:
+    """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
+    counted = f"time of a step within {percent(error)} in half of {n:,} runs"
+    value = document.get(cost)
+    if not isinstance(value, Mapping):
+        return f"Measured of runs like this one: {counted}."
+    return f"Trust time and cost to {trusted_to_words(value)}. Measured of runs like this one: {counted}."
 
 
 def training_evidence(document: Document, published: str = "") -> Evidence:
@@ -117,23 +200,25 @@ def training_evidence(document: Document, published: str = "") -> Evidence:
     if alike is None:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
-    said = f"{_within('time of a step', alike['step'], alike['n'], 'runs')}; {_COST}"
+    said = _runs_words(document, alike["step"], alike["n"], "effective_usd")
     details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
     own = _own_words(alike, document)
     linked = "and" if alike["n_same_model_and_chip"] else "but"
     own = f"{own.removesuffix('.')}, {linked} {published}." if published else own
-    return _of_workload((f"{said}. {own}", details), alike, "training")
+    wanted = Wanted("training", document["model"], document["accelerator"], "", ())
+    found = _of_workload((f"{said} {own}", details), alike, "training")
+    return replace(found, links=_own_link(wanted))
 
 
 def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
     sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    said = f"{_within('time of a step', alike['median_abs_error'], alike['n'], 'runs')}; {_COST}"
+    said = _runs_words(document, alike["median_abs_error"], alike["n"], "usd")
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
     details = f"{what}{sources}, each left out of the fit that predicts it; {held}."
-    return _of_workload((f"{said}. {_own_words(alike, document)}", details), alike, "rl")
+    return _of_workload((f"{said} {_own_words(alike, document)}", details), alike, "rl")
 
 
 def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evidence:
@@ -160,7 +245,7 @@ def _row(one: Document) -> list[str | Cell]:
     return [
         Cell(f"{short_model(one['model'])} on {where}", below=quantity_words(one["quantity"])),
         words(one["measured"], one["unit"]),
-        quantity_cell(one, one["unit"]),
+        Cell(words(one["p50"], one["unit"]), below=interval_words(one, one["unit"])),
         _off(one["error_fraction"]),
         Cell(one["source"], _url(one["url"])),
     ]

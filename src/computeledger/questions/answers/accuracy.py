@@ -27,7 +27,7 @@ from computeledger.validation.accuracy.table import (
 from computeledger.validation.compare import Comparison, comparison_document
 
 #: Columns that a question chooses rows by, beside the workload.
-_CHOSEN = ("source", "accelerator", "engine", "family", "load", "statistic", "quantity")
+_CHOSEN = ("source", "accelerator", "engine", "family", "model", "load", "statistic", "quantity")
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

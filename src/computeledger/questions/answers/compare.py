@@ -227,6 +227,9 @@ def compare(
 def answer_compare(question: CompareQuestion) -> CompareAnswer:
     """Answer ``computeledger compare``."""
     read = question.offers if isinstance(question.offers, Offers) else read_offers(question.offers)
+    for one in read.each:
+        if one.question is None:
+            _billed(one)  # a sheet that cannot be read is refused before the work on the others
     simulated = sum(one.question is not None and bool(one.question.promises) for one in read.each)
     with open_executor(local_workers(question.workers, simulated, LONG_COMPARISON), question.cluster) as executor:
         found = list(in_order(compared, read.each, executor, what="offers"))

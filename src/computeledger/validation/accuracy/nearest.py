@@ -1,4 +1,4 @@
-"""The measured figures that are nearest an answer: by model, chip and engine, then by size."""
+"""The measured figures that are nearest an answer: by engine, model and chip, then by size."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 from computeledger.errors import InputError
 from computeledger.facts.load import load_accelerator, load_model
-from computeledger.validation.accuracy.table import family_of, published
+from computeledger.validation.accuracy.table import Published, family_of, published
 from computeledger.workloads.serving.intervals import model_family
 
 #: Measured figures that are named beside an answer.
 NEAREST = 3
+#: How far two engines are apart, beside 1 of two models or chips (assumption): figures of the answer's own engine come
+#: first, as its errors are counted by engine too.
+_OTHER_ENGINE = 1.25
 Row = Mapping[str, str]
 
 
@@ -60,7 +63,7 @@ class Wanted:
 
 
 def nearest_figures(wanted: Wanted, medians: Mapping[str, float]) -> Near:
-    """Find the figures of the nearest model, chip and engine, of each source one, and among these the nearest size.
+    """Find the figures of the nearest engine, model and chip, of each source one, and among these the nearest size.
 
     Sizes are compared as predicted, so that no figure is named for being predicted well.
 
@@ -83,13 +86,31 @@ def nearest_figures(wanted: Wanted, medians: Mapping[str, float]) -> Near:
     return Near(n_same, tuple(_neighbour(row) for row in list(others.values())[:NEAREST]))
 
 
+def own_figures(wanted: Wanted) -> Sequence[Row]:
+    """Figures of an answer's own chip and a model of its shape, by any engine.
+
+    Examples
+    --------
+    >>> asked = Wanted("serving", "deepseek-ai/DeepSeek-V3", "h200-sxm5-141gb", "vllm", ("tpot",), "usual")
+    >>> {row["model"] for row in own_figures(asked)} >= {"deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-R1"}
+    True
+    """
+    shape = _shape(wanted.model)
+    rows = _compared(wanted).rows
+    return [row for row in rows if row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape]
+
+
+def _compared(wanted: Wanted) -> Published:
+    """Figures that may be compared with an answer."""
+    table = published(wanted.workload, wanted.tuning).promised()
+    return table.chosen(**{name: [value] for name, value in wanted.chosen})
+
+
 @functools.lru_cache(maxsize=256)
 def _candidates(wanted: Wanted) -> tuple[int, Sequence[tuple[float, Row]]]:
     """Figures of the answer's own model and chip, and rows that may be nearest: by labels, as far as the third goes."""
-    table = published(wanted.workload, wanted.tuning).promised()
-    table = table.chosen(**{name: [value] for name, value in wanted.chosen})
-    shape = _shape(wanted.model)
-    n_same = sum(row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape for row in table.rows)
+    table = _compared(wanted)
+    n_same = len(own_figures(wanted))
     ranked = sorted(
         ((_unlike(row, wanted), row) for row in table.rows if row["quantity"] in wanted.quantities),
         key=lambda pair: pair[0],
@@ -110,7 +131,7 @@ def _unlike(row: Row, wanted: Wanted) -> float:
     model = 0.0 if is_same else 0.5 if family_of(row["model"]) == family_of(wanted.model) else 1.0
     is_same = row["accelerator"] == wanted.accelerator
     chip = 0.0 if is_same else 0.5 if _chip_family(row["accelerator"]) == _chip_family(wanted.accelerator) else 1.0
-    engine = 0.5 * (row["engine"] != wanted.engine)
+    engine = _OTHER_ENGINE * (row["engine"] != wanted.engine)
     other = 0.25 * wanted.quantities.index(row["quantity"])
     return model + chip + engine + other
 

@@ -233,9 +233,10 @@ def errors_of(rows: Sequence[Mapping[str, str]]) -> Errors:
 class Alike:
     """How well measurements like a question were predicted, each left out of the fit.
 
-    ``what`` they share beside the ``load`` is tuning, engine and chip, or fewer of them where there are few. ``n`` and
-    ``sources`` count figures of all quantities; ``tpot`` and ``ttft`` are median errors, and ``by`` has the figures
-    behind each of them; ``steps`` are of times per output token and of the rates that tell of them.
+    ``what`` they share beside the ``load`` is tuning, engine and chip, or fewer of them where there are few. ``by`` has
+    the errors of each quantity that tells of the answer and was measured often enough: the time per output token and
+    rates, that with the most figures first, then the time to the first token. ``n`` and ``sources`` count the figures
+    of these; ``tpot`` and ``ttft`` are median errors. ``steps`` are of all times per output token and rates together.
     """
 
     workload: str
@@ -269,16 +270,24 @@ def measured_alike(tuning: str, engine: str, accelerator: str, load: str = "clie
     for depth in (3, 2, 1):
         names = list(labels)[:depth]
         rows = table.chosen(**{name: [labels[name]] for name in names}).rows
-        kinds = kinds_of(rows)
-        steps = [row for row in kinds if row["quantity"] == "step"]
-        times = {name: [row for row in rows if row["quantity"] == name] for name in ("tpot", "ttft")}
-        known = {name: errors_of(ones) for name, ones in times.items() if len(ones) >= FEWEST_TIMES}
-        if len(steps) >= FEWEST_TIMES and len(rows) >= FEWEST_FIGURES:
+        told = _told_by(rows)
+        counted = [row for row in rows if row["quantity"] in told]
+        if len(rows) >= FEWEST_FIGURES and set(told) - {"ttft"}:
             what = " ".join(labels[name] for name in names)
-            sources = len({row["source"] for row in rows})
-            medians = {name: known[name].median_abs_error if name in known else None for name in times}
-            return Alike(workload, what, load, len(rows), sources, errors_of(steps), by=known, **medians)
+            steps = errors_of([row for row in kinds_of(rows) if row["quantity"] == "step"])
+            known = {name: errors_of([row for row in rows if row["quantity"] == name]) for name in told}
+            medians = {name: known[name].median_abs_error if name in known else None for name in ("tpot", "ttft")}
+            sources = len({row["source"] for row in counted})
+            return Alike(workload, what, load, len(counted), sources, steps, by=known, **medians)
     return None
+
+
+def _told_by(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Quantities that tell of an answer and were measured often enough: those of its speed, then the first token."""
+    counts = Counter(row["quantity"] for row in rows)
+    known = sorted((-n, name != "tpot", name) for name, n in counts.items() if n >= FEWEST_TIMES)
+    of_steps = {name for name, (kind, _) in _KINDS.items() if kind == "step"}
+    return [*(name for *_, name in known if name in of_steps), *(name for *_, name in known if name == "ttft")]
 
 
 def comparison_of(rows: Sequence[Mapping[str, str]]) -> Comparison:

@@ -395,6 +395,7 @@ function tellEvidence(evidence) {
   byId("evidence-text").replaceChildren(...coded(first), ...(rest ? [element("span", { class: "rest" }, " ", ...coded(rest))] : []));
   fill(place.querySelector(".tables"), evidence.tables, "", why);
   const links = evidence.address ? [element("a", { href: evidence.address }, "All measurements like this one")] : [];
+  for (const [text, address] of evidence.links) links.push(links.length ? "; " : "", element("a", { href: address }, text));
   const command = evidence.command ? [links.length ? ", or " : "All of them: ", element("code", {}, evidence.command)] : [];
   byId("evidence-details").textContent = unbroken(evidence.details);
   byId("evidence-links").replaceChildren(...links, ...command);

@@ -16,6 +16,7 @@ from computeledger.distributions import Spread
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
 from computeledger.fields import TEXTS, Field, fields_of, python_spelling, question_from, read_value
+from computeledger.files import user_files_allowed
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answers.cost import answer_cost
 from computeledger.questions.compare import OF_HOLDING, Offer, Offers, OfferTerms
@@ -87,6 +88,15 @@ def _file(path: str) -> Document:
     return read_file(Path(path))
 
 
+def _located(file: Document, value: Any) -> Any:
+    """A value of a file of offers: the name of a file as seen from the folder of the offers, where it lies there."""
+    folder = Path(file.name).parent
+    if not isinstance(value, str) or not file.text or not user_files_allowed() or not Path(value).suffix:
+        return value
+    beside = folder / value
+    return str(beside) if beside.is_file() else value
+
+
 def _serve_fields() -> dict[str, Field]:
     return {name: one for name, one in fields_of(ServeQuestion).items() if name not in _NOT_OF_AN_OFFER}
 
@@ -97,6 +107,7 @@ def _shared(file: Document, name: str) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise file.error(name, f"expected a table [{name}]")
     fields = {key: one for key, one in _serve_fields().items() if one.takes_quantile == (name == "promise")}
+    table = {key: _located(file, one) for key, one in table.items()}
     out = {_checked(file, name, key, fields): _single(file, f"{name}.{key}", one) for key, one in table.items()}
     for key, value in out.items():
         try:
@@ -154,7 +165,7 @@ def _offers(file: Document, place: int, table: Mapping[str, Any], shared: Mappin
         name = _said(given, lists, chosen)
         label = f"offer {place + 1}" + (f" ({name})" if lists and name else "")
         try:
-            found = _offer({**given, **chosen}, shared, name)
+            found = _offer({key: _located(file, one) for key, one in {**given, **chosen}.items()}, shared, name)
         except InputError as error:
             line = _line(file, _HEADER, place, str(error))
             raise file.error(
