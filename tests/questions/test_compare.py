@@ -413,15 +413,22 @@ def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
     first, other = answer.to_dict()["offers"]
     view = answer.view()
     assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in view.headline
-    assert re.match(
-        r"Llama-3.1-8B on (h100|h200) \(\d+ GPUs\): the better choice of 2 offers tied on cost", view.headline
-    )
+    assert re.match(r"Llama-3.1-8B on (h100|h200) \(\d+ GPUs\): \$\S+ a month, \$\S+ per thousand", view.headline)
     kept = {one["name"]: one["kept_probability"] for one in (first, other)}
     surer = kept["h200"] > kept["h100"] + 0.05 if first["name"] == "h100" else kept["h100"] > kept["h200"] + 0.05
     chosen = other if surer else first
     assert f"on {chosen['name']} (" in view.headline
-    assert ("whose median is the lowest" in view.context) is surer
-    assert "Tied on cost: " in view.context
+    assert (f"{first['name']} may be cheaper (" in view.context) is surer
+    assert ("Too close to call: " in view.context) is not surer
+    assert view.title.endswith(f"recommended: {chosen['name']}")
+
+
+def test_an_offer_ten_times_as_dear_stands_below_the_chart_and_the_axis_starts_at_zero() -> None:
+    offers = [{"name": name, "system": "h100-nvl8", "gpus": 1, "price": usd} for name, usd in (("a", 2), ("b", 20))]
+    (plot, *_) = cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": offers}).view().plots
+    said = [one["text"] for one in plot.figure["layout"]["annotations"]]
+    assert len(said) == 1 and "recommended" in said[0] and plot.figure["layout"]["xaxis"]["range"][0] == 0
+    assert plot.caption.startswith("Off the scale: b at $")
 
 
 def test_the_better_choice_of_a_tie_is_the_surer_one_or_else_the_cheaper() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -171,6 +172,23 @@ def with_interval(one: Tile, value: Any, unit: str, interval: Any = None) -> Til
     return replace(
         one, text=text, band=interval_words(ends, unit), value=point(value), unit=unit, low=low, high=high
     )  # fmt: skip
+
+
+def usd_alike(values: Sequence[Any]) -> list[str]:
+    """Medians of amounts that stand side by side, with the same number of decimals where all are below a thousand.
+
+    Examples
+    --------
+    >>> usd_alike([{"p05": 0.04, "p50": 0.073, "p95": 0.2}, {"p05": 0.05, "p50": 0.1, "p95": 0.2}])
+    ['$0.073', '$0.100']
+    >>> usd_alike([3.5, 4000.0])
+    ['$3.5', '$4K']
+    """
+    texts = [figure_words(one, "USD") for one in values]
+    if not all(re.fullmatch(r"\$\d+(\.\d+)?", text) for text in texts):
+        return texts
+    decimals = max(len(text.partition(".")[2]) for text in texts)
+    return [f"${point(one):.{decimals}f}" for one in values]
 
 
 def quantity_cell(value: Any, unit: str) -> Cell:

@@ -25,6 +25,7 @@ class Row:
 
     name: str
     cost: Mapping[str, Any]
+    text: str = ""
     said: str = ""
     is_chosen: bool = False
 
@@ -58,7 +59,7 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
     figure = intervals_figure({one.name: one.cost for one in offers}, "USD")
     places = {one.name: place + _MARK for place, one in zip(range(len(offers))[::-1], offers, strict=True)}
     for line, one in zip(figure["layout"]["annotations"], offers, strict=True):
-        line["text"] += plain(one.said)
+        line["text"] = f"{plain(one.name)}  <b>{one.text or figure_words(one.cost, 'USD')}</b>{plain(one.said)}"
     chosen = [one for one in offers if one.is_chosen]
     if chosen:
         figure["data"].append({

@@ -10,11 +10,10 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
-from computeledger.interfaces.view import Cell, Plot, Table, View
+from computeledger.interfaces.view import Cell, Plot, Table, View, usd_alike
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
-    figure_words,
     headline_words,
     interval_words,
     listed,
@@ -23,7 +22,7 @@ from computeledger.questions.wording import (
     words,
 )
 from computeledger.sources import load_sources
-from computeledger.units import format_count
+from computeledger.units import format_count, format_si
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
 #: A chance beyond which an order is called clear, and below which it is called open (assumptions).
@@ -33,6 +32,8 @@ _EVEN = 0.5
 _NONE = "–"
 #: By how much more surely an offer has to keep its promise to be the better one of a tie (an assumption).
 _SURER = 0.05
+#: Times the cost of the recommended offer beyond which an offer stands below the chart, not in it (an assumption).
+_OFF_SCALE = 5.0
 #: Offers of a tie that are named at most.
 _MOST_NAMED = 5
 #: A request costs so little that people quote this many.
@@ -44,18 +45,19 @@ def view(answer: Answer, working: bool) -> View:
     """Offers of one workload; each one's working is that of ``serve``."""
     document = answer.to_dict(working=working)
     known = [one for one in document["offers"] if one["rank"]]
-    known = [one | {"label": label} for one, label in zip(known, _labels(known), strict=True)]
+    costs = usd_alike([_ends(one) for one in known])
+    known = [one | {"label": who, "cost": cost} for one, who, cost in zip(known, _labels(known), costs, strict=True)]
     refused = [one for one in document["offers"] if not one["rank"]]
     offers = format_count(len(document["offers"]), "offer")
-    title = f"{offers} to serve {_models(document['offers'])}, the cheapest request first"
+    title = f"{offers} to serve {_models(document['offers'])}, by cost"
     if not known:
         return View("No offer serves this workload.", title=title, tables=(_refused(refused),), overline="compare")
     even = [one | {"offer": label} for one in document["break_even"] for label in [_label_of(known, one["offer"])]]
     tables = [_costs(known), *_systems(known), *_break_even(even)]
     return View(
         headline=_headline(known, len(refused)),
-        context=_context(known),
-        title=title,
+        context=" ".join(part for part in (_context(known), _workload(answer, better_choice(known))) if part),
+        title=f"{title}; recommended: {better_choice(known)['label']}" if len(known) > 1 else title,
         plots=(*_cost_plot(known), *_even_plot(even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
@@ -101,18 +103,28 @@ def _label_of(known: Sequence[Mapping[str, Any]], name: str) -> str:
 
 def _headline(known: Sequence[Mapping[str, Any]], n_refused: int) -> str:
     """The model, the offer to take and what it costs; none is called the cheapest where another is about as likely."""
-    chosen, others = better_choice(known), _as_likely(known)
+    chosen = better_choice(known)
     month = chosen["usd_per_month"]
-    month_words = f"{words(month, 'USD')} a month, " if month is not None and not others else ""
+    paid = [*([f"{words(month, 'USD')} a month"] if month is not None else []), f"{chosen['cost']} {_PER_REQUESTS}"]
     able = f"the {len(known)} of {len(known) + n_refused} offers that can serve it"
     of = able if n_refused else format_count(len(known), "offer")
     rank = f"the cheapest of {of}" if len(known) > 1 else "the only offer that serves it"
-    rank = f"the better choice of {len(others) + 1} offers tied on cost" if others else rank
-    said = f"{rank}, {month_words}{_cost(chosen)} {_PER_REQUESTS}"
+    said = ", ".join(paid if _as_likely(known) else [rank, *paid])
     subject = f"{_model(chosen['model'])} " if chosen["model"] else ""
     where = f"{'from' if chosen['kind'] == 'api' else 'on'} " if subject else ""
     own = f" ({format_count(chosen['gpus'], 'GPU')})" if chosen["gpus"] and chosen["label"] == chosen["name"] else ""
     return headline_words(f"{subject}{where}{chosen['label']}{own}", said, _ends(chosen), "USD")
+
+
+def _workload(answer: Any, chosen: Mapping[str, Any]) -> str:
+    """What is served: the format of the weights, and the tokens of a request where each is one number."""
+    asked = next(one.offer.question for one in answer.offers if one.offer.name == chosen["name"])
+    sizes = [] if asked is None else [asked.input_tokens, asked.output_tokens]
+    said = [f"{chosen['weights']} weights"] if chosen["weights"] else []
+    if sizes and all(isinstance(one, int | float) for one in sizes):
+        read, written = map(format_si, sizes)
+        said.append(f"{read} input and {written} output tokens a request")
+    return f"With {', '.join(said)}." if said else ""
 
 
 def better_choice(known: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -148,10 +160,6 @@ def _ends(one: Mapping[str, Any]) -> dict[str, float]:
     return {name: _REQUESTS * value for name, value in ends.items()}
 
 
-def _cost(one: Mapping[str, Any]) -> str:
-    return figure_words(_ends(one), "USD")
-
-
 def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Offers whose chance of being the cheaper one is about as great as the first one's."""
     first = known[0]
@@ -159,7 +167,7 @@ def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _context(known: Sequence[Mapping[str, Any]]) -> str:
-    """How surely the first is the cheapest, or why another is the better choice, and whether its speed is known."""
+    """How surely the first is the cheapest, or what may be cheaper, and whether its speed is known."""
     first = known[0]
     if _as_likely(known):
         parts = _tie(known)
@@ -175,21 +183,27 @@ def _context(known: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _tie(known: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why one of several that cost does not tell apart is the better choice, and how open their order is."""
+    """Which offer may be cheaper than the one to take and why it is not taken, and how many more are no worse."""
     first, chosen, others = known[0], better_choice(known), _as_likely(known)
     if chosen is first:
-        parts = [f"Its median is the lowest of the tie{_no_surer(first, others)}.", *kept_words(first, "It")]
+        parts = [f"Its median cost is the lowest{_no_surer(first, others)}.", *kept_words(first, "It")]
     else:
         surer, less_sure = (_chance(one["kept_probability"]) for one in (chosen, first))
-        lowest = f"{first['label']}, whose median is the lowest ({_cost(first)})"
-        parts = [f"It {_keeps(chosen)} with a chance of {surer}, against {less_sure} for {lowest}."]
-    chances = sorted(first["cheaper_probability"][one["name"]] for one in others)
-    ends = " to ".join(dict.fromkeys(_chance(one) for one in (chances[0], chances[-1])))
-    named = [one["label"] for one in (first, *others)[:_MOST_NAMED]]
-    left = len(others) + 1 - len(named)
-    tied = listed([*named, *([f"{left} more"] if left else [])])
-    than = "the second" if len(others) == 1 else "any one of the others"
-    return [*parts, f"Tied on cost: {tied}. The chance that the first costs less than {than} is {ends}."]
+        does = _keeps(first, _limits(first))
+        but = f"but {does} with a chance of {less_sure}, {chosen['label']} with {surer}"
+        parts = [f"{first['label']} may be cheaper ({first['cost']}), {but}."]
+    rest = [one["label"] for one in others if one is not chosen]
+    if not rest:
+        return parts
+    more = len(rest) - len(rest[:_MOST_NAMED])
+    named = listed([*rest[:_MOST_NAMED], *([f"{more} more"] if more else [])])
+    return [*parts, f"Too close to call: {named}."]
+
+
+def _limits(one: Mapping[str, Any]) -> str:
+    """The plain limits of an offer, as a sentence names them; nothing where it is asked for something else."""
+    said = [words(limit["limit_s"], "s") for limit in (one["meets"] or {}).values()]
+    return f"the {'limit' if len(said) == 1 else 'limits'} of {listed(said)}" if said else ""
 
 
 def _no_surer(first: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
@@ -214,16 +228,18 @@ def kept_words(one: Mapping[str, Any], subject: str = "") -> list[str]:
     return [f"{name} {_keeps(one)} with a chance of {_chance(chance)}."]
 
 
-def _keeps(one: Mapping[str, Any]) -> str:
+def _keeps(one: Mapping[str, Any], limits: str = "") -> str:
     """What it is that an offer keeps."""
-    return "keeps the promise" if one["tightest_limit"] else "keeps the limits" if one["meets"] else "carries the load"
+    if one["tightest_limit"]:
+        return "keeps the promise"
+    return f"keeps {limits or 'the limits'}" if one["meets"] else "carries the load"
 
 
 def _priced_as(one: Mapping[str, Any]) -> list[str]:
-    """What the cheapest offer's cost stands on: its price of a GPU-hour and the format of its weights."""
+    """What the cheapest offer's cost stands on: its price of a GPU-hour."""
     if one["usd_per_gpu_hour"] is None:
         return []
-    return [f"It runs {one['weights']} weights at {words(one['usd_per_gpu_hour'], 'USD')} per GPU-hour."]
+    return [f"A GPU-hour is {words(one['usd_per_gpu_hour'], 'USD')}."]
 
 
 def _odds(chance: float, other: str) -> str:
@@ -232,7 +248,9 @@ def _odds(chance: float, other: str) -> str:
 
 
 def _own(one: Mapping[str, Any]) -> str:
-    return f"An API's speed is not known; of the systems {one['label']} is the cheapest ({_cost(one)} {_PER_REQUESTS})."
+    return (
+        f"An API's speed is not known; of the systems {one['label']} is the cheapest ({one['cost']} {_PER_REQUESTS})."
+    )
 
 
 def _chance(chance: float | None) -> str:
@@ -248,7 +266,7 @@ def _or_none(value: float | None, unit: str) -> str:
 
 
 def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
-    first, has_month = known[0], any(one["usd_per_month"] is not None for one in known)
+    first, chosen, has_month = known[0], better_choice(known), any(one["usd_per_month"] is not None for one in known)
     has_kept = any(one["kept_probability"] is not None for one in known)
     rows: list[list[str | Cell]] = []
     for one in known:
@@ -256,21 +274,34 @@ def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
         open_end = f"{words(_REQUESTS * one['usd_per_request_p05'], 'USD')} – not kept"
         band = open_end if high is None else interval_words(_ends(one), "USD")
         month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
-        each = Cell(_cost(one), below=band)
+        each = Cell(one["cost"], below=band)
         kept = [_chance(one["kept_probability"])] if has_kept else []
         less = _chance(None if one is first else first["cheaper_probability"][one["name"]])
-        rows.append([_name(one), each, *month, words(one["usd_per_mtok"], "USD"), *kept, less])
+        rows.append(
+            [
+                _name(one, one is chosen and len(known) > 1),
+                each,
+                *month,
+                words(one["usd_per_mtok"], "USD"),
+                *kept,
+                *([less] if len(known) > 1 else []),
+            ]
+        )
     columns = (
         "offer",
         "per thousand requests #",
         *(["a month #"] if has_month else []),
         "a Mtok #",
         *([_kept_heading(known)] if has_kept else []),
-        "first costs less #",
+        *([f"{first['label']} cheaper #"] if len(known) > 1 else []),
     )
-    strong = (known.index(better_choice(known)),)
-    kept = [f"{_kept_heading(known).removesuffix(' #')}: the chance that this holds"] if has_kept else []
-    order = ["first costs less: the chance that the first offer is in truth cheaper than this one"] * (len(known) > 1)
+    strong = (known.index(chosen),)
+    kept = (
+        [f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {_kept_means(known)}"]
+        if has_kept
+        else []
+    )
+    order = [f"{first['label']} cheaper: the chance that it costs less than the offer of the row"] * (len(known) > 1)
     note = "; ".join([*kept, *order])
     return Table(
         "What each costs", columns, rows, "usd_per_request", note, strong=strong, is_stacked=True, drops=("a Mtok",)
@@ -283,10 +314,21 @@ def _kept_heading(known: Sequence[Mapping[str, Any]]) -> str:
     return f"{what} carried #" if what == "load" else f"{what} kept #"
 
 
-def _name(one: Mapping[str, Any]) -> Cell:
+def _kept_means(known: Sequence[Mapping[str, Any]]) -> str:
+    """What a chance of keeping is the chance of."""
+    one = next(one for one in known if one["kept_probability"] is not None)
+    limits = _limits(one)
+    return (
+        f"answers within {limits.replace(' and ', ' and of ')}"
+        if limits and _keeps(one) == "keeps the limits"
+        else _keeps(one)
+    )
+
+
+def _name(one: Mapping[str, Any], is_recommended: bool) -> Cell:
     """What readers call an offer, its id, and what its name leaves open."""
     own = [one["name"]] if one["name"] not in one["label"] else []
-    return Cell(one["label"], below=", ".join([*own, *_terms(one)]))
+    return Cell(one["label"], below=", ".join([*(["recommended"] if is_recommended else []), *own, *_terms(one)]))
 
 
 def _terms(one: Mapping[str, Any]) -> list[str]:
@@ -308,7 +350,8 @@ def _systems(known: Sequence[Mapping[str, Any]]) -> list[Table]:
         row = [one["label"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
         row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
         rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
-    takes = Table("What each takes", tuple(columns), rows, is_detail=True)
+    note = "one spare: GPUs with one replica more, so that the load is carried while one is down" if has_fleet else ""
+    takes = Table("What each takes", tuple(columns), rows, note=note, is_detail=True)
     return [takes, *([_kept(own)] if any(one["meets"] or one["attained"] for one in own) else [])]
 
 
@@ -390,22 +433,46 @@ def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
     priced = [one for one in known if one["usd_per_request"] > 0]
     if not priced:
         return []
-    heading = _kept_heading(known).removesuffix(" #")
+    heading, chosen = _kept_heading(known).removesuffix(" #"), better_choice(known)
+    near, far = _near([one for one in priced if one is not chosen], chosen)
     rows = [
         Row(
             one["label"],
             _quantity(one),
-            f", {heading} {_chance(one['kept_probability'])}" if one["kept_probability"] is not None else "",
-            one is better_choice(known),
+            one["cost"],
+            _beside(one, heading, one is chosen and len(known) > 1),
+            one is chosen,
         )
         for one in priced
+        if one is chosen or one in near
     ]
+    off = f"Off the scale: {listed([_dear(one) for one in far])}. " if far else ""
     caption = (
-        "Bar: 90 % interval over times and prices; one that is open ends at the median. Dot: median. Ring: the "
-        f"{'better choice of the tie' if _as_likely(known) else 'cheapest'}."
+        f"{off}Bar: 90 % interval over times and prices; one that is open ends at the median. Dot: median. Ring: the "
+        "recommended offer."
     )
     figure = costs_figure(rows, f"USD {_PER_REQUESTS}")
     return [Plot("cost", f"Cost {_PER_REQUESTS}", caption, figure, "usd_per_request")]
+
+
+def _beside(one: Mapping[str, Any], heading: str, is_recommended: bool) -> str:
+    """What stands behind an offer's cost, short enough for a phone."""
+    chance = _chance(one["kept_probability"]) if one["kept_probability"] is not None else ""
+    if is_recommended:
+        return ", recommended" + (f", {heading.rpartition(' ')[2]} {chance}" if chance else "")
+    return f", {heading} {chance}" if chance else ""
+
+
+def _near(others: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], ...]:
+    """Offers that an axis from zero shows beside the chosen one, and those that would press all others together."""
+    most = _OFF_SCALE * chosen["usd_per_request"]
+    near = [one for one in others if one["usd_per_request"] <= most]
+    return near, [one for one in others if one["usd_per_request"] > most]
+
+
+def _dear(one: Mapping[str, Any]) -> str:
+    """An offer beyond the axis, with its cost and how surely it keeps what is asked."""
+    return f"{one['label']} at {one['cost']}"
 
 
 def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:

@@ -133,7 +133,7 @@ function buttons() {
   kept?.show();
   for (const [name, one] of controls) if (one.only) holder(name).hidden = !takesPart(one, typed);
   for (const group of form.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])") || isEmptySlot(group);
-  if (byId("add")) byId("add").disabled = !slots.some(isEmptySlot);
+  if (byId("add")) { const isFull = !slots.some(isEmptySlot); byId("add").disabled = isFull; byId("full").hidden = !isFull; }
   const preset = byId("preset");
   for (const one of search?.querySelectorAll("[data-preset]") ?? []) one.setAttribute("aria-pressed", String(same(given.presets[one.dataset.preset])));
   if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";

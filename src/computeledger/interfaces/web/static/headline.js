@@ -6,7 +6,7 @@ export function parts(text) {
   if (!band) return [said];
   const small = document.createElement("span");
   small.className = "band";
-  small.textContent = band.trim();
+  small.textContent = band.trim().replace(/90\s%: /, "90\u00a0% range ");
   return [`${said} `, small];
 }
 
