@@ -28,6 +28,7 @@ from rntp.recipe import Recipe
 _WEIGHT_BYTES, _STATE_BYTES, _CHUNKS = 4, 12, 32
 #: Numbers that a layer keeps of a token for the backward pass, in hidden sizes and in intermediate sizes: no fewer.
 _HIDDEN, _INTERMEDIATE = 6, 3
+_SMALLER = "a smaller [model] needs less"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +135,12 @@ def needs(recipe: Recipe, tokenizer: Any, processes: int = 1) -> Iterator[Need]:
     sizes = _Sizes.of(outline(recipe.model, recipe.folder, vocabulary))
     is_sharded = os.environ.get("ACCELERATE_USE_FSDP", "") == "true"
     parameters = sizes.parameters / (processes if is_sharded else 1)
-    few = "a smaller [model]" if recipe.lora is not None else "a smaller [model], or [lora], needs less"
     if recipe.pretrain is not None and not recipe.model.path:
         spec = recipe.pretrain
         tokens = spec.batch_sequences * _length(recipe, tokenizer, spec.sequence_tokens)
         passed = tokens * (sizes.kept() + 2 * sizes.vocabulary) * _WEIGHT_BYTES
         states = float(sizes.parameters) * (_WEIGHT_BYTES + _STATE_BYTES)
-        less = few if states > passed else "fewer [pretrain] batch_sequences need less"
+        less = _SMALLER if states > passed else "fewer [pretrain] batch_sequences need less"
         yield Need(states, passed, f"a batch of {spec.batch_sequences:,} sequences", less)
     states = parameters * _WEIGHT_BYTES * (1 + _copies(recipe))
     if recipe.lora is None:
@@ -153,7 +153,7 @@ def _of_rl(recipe: Recipe, sizes: _Sizes, states: float, tokens: float, processe
     rl = recipe.rl
     share = rl.prompts_per_step * rl.group_size // processes
     number_bytes = 2 if rl.precision == "bfloat16" else _WEIGHT_BYTES
-    few = "a smaller [model], or [lora], needs less"
+    few = _SMALLER if recipe.lora is not None else "a smaller [model], or [lora], needs less"
     if rl.engine == "transformers":
         cached = share * (tokens * sizes.layers * sizes.keys + sizes.vocabulary) * number_bytes
         less = (

@@ -221,7 +221,7 @@ def test_the_planner_is_told_of_the_adapter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refused", "message"),
     [
-        (lambda: parse_recipe({"lora": {"rank": 0}}), r"\[lora\] rank 0: a whole number from 1 is needed"),
+        (lambda: parse_recipe({"lora": {"rank": 0}}), r"\[lora\] rank 0: a whole number from 1 to 65,536 is needed"),
         (lambda: check_lora(LoraSpec(target_modules=("qproj",)), tiny.model()), "'qproj': did you mean 'q_proj'"),
         (lambda: check_lora(LoraSpec(target_modules=("lm_head",)), tiny.model()), r"\[lora\] target_modules 'lm_head'"),
     ],

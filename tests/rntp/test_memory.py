@@ -29,6 +29,10 @@ MATH = ROOT / "recipes" / "tiny_math" / "config.toml"
     ("change", "message"),
     [
         ({"model": ModelSpec(hidden_size=65536, layers=400)}, "a smaller [model], or [lora], needs less"),
+        (
+            {"model": ModelSpec(hidden_size=65536, layers=400), "lora": LoraSpec(), "pretrain": PretrainSpec()},
+            ": a smaller [model] needs less",
+        ),
         ({"pretrain": PretrainSpec(batch_sequences=10**9)}, "a batch of 1,000,000,000 sequences 26.6 TB"),
         ({"rl": RlSpec(group_size=65536, prompts_per_step=1000)}, "a pass over 65,536,000 thoughts"),
         ({"rl": RlSpec(group_size=65536, prompts_per_step=1000, micro_batch=8)}, "sampling 65,536,000 thoughts at a"),
