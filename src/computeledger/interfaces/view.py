@@ -13,7 +13,10 @@ from computeledger.sources import load_sources
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure, large; ``low`` and ``high`` end the interval of its value, in the unit that is given."""
+    """One figure, large; ``low`` and ``high`` end the interval of its value, in the unit that is given.
+
+    ``also`` has the words and the address of a page of the app with another figure of the same thing.
+    """
 
     label: str
     text: str
@@ -24,6 +27,7 @@ class Tile:
     low: float | None = None
     high: float | None = None
     unit: str = ""
+    also: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

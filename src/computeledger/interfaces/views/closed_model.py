@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
-from computeledger.interfaces.plots.clues import pulls_figure
+from computeledger.interfaces.plots.clues import moved_words, pulls_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.questions.answer import Answer
@@ -29,7 +29,7 @@ _SOURCES = {
 }
 #: A probability below this is printed as less than it.
 _LEAST = 1e-3
-_COLUMNS = ("clue", "says", "alone #", "all others #", "moves by #", "agrees at #")
+_COLUMNS = ("clue", "says", "alone #", "all others #", "effect", "chance #")
 
 
 def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand in the docs)
@@ -38,10 +38,8 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     active = found["n_params_active"]
     against = found["conflicts"]
     weakest = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
-    least = f"{weakest['clue']} agrees least, at {percent(weakest['agreement_probability'])}"
-    if weakest["agreement_probability"] < CONFLICT:
-        least += ", but with all clues it is no likelier to be wrong than before, and only both make a conflict"
-    said = f"In conflict with the others: {', '.join(against)}." if against else f"No clue is in conflict: {least}."
+    agree = f"The clues agree; the {weakest['clue']} fits least."
+    said = f"In conflict with the others: {', '.join(against)}." if against else agree
     size = f"about {figure_words(active, 'params')} active parameters"
     caption = (
         "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "
@@ -68,10 +66,10 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
 def _total_by_price(clues: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """Why the price alone has another total, where it is one of the clues."""
     why = (
-        "this total starts from the sizes that open models have, and the price moves it; Prices (invert) draws the "
-        "line of open models on to the price alone, and has a larger total for a dear model"
+        "this one: it starts from the sizes that open models have, and takes every clue; Prices (invert) draws the "
+        "line of open models on to the price alone, which makes a dear model's total larger"
     )
-    return (("Total, here and by price alone", why),) if any(one["clue"] == "price" for one in clues) else ()
+    return (("Which total to use", why),) if any(one["clue"] == "price" for one in clues) else ()
 
 
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
@@ -86,9 +84,9 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 
 def _clues(found: Mapping[str, Any]) -> Table:
     note = (
-        "active parameters from the clue alone and from all others; by how much it moves the median; how likely a clue "
-        f"at least as far off is, given the others. A conflict is a clue for which that is below {percent(CONFLICT)} "
-        "and which with all clues is likelier to be wrong than before (or cannot be wrong)"
+        "active parameters from the clue alone and from all others; what it does to the estimate of all others; the "
+        "chance that a clue lies so far from the others. A clue is in conflict where that is below "
+        f"{percent(CONFLICT)} and where all clues together make it likelier to be wrong than before (or it cannot be)"
     )
     return Table("What each clue does", _COLUMNS, [_row(one) for one in found["clues"]], "clues", note)
 
@@ -113,6 +111,6 @@ def _row(one: Mapping[str, Any]) -> list[str | Cell]:
         one["said"],
         quantity_cell(one["n_params_active_alone"], "params"),
         quantity_cell(one["n_params_active_without"], "params"),
-        f"x{one['pull_ratio']:.2f}",
+        moved_words(one["pull_ratio"]),
         "< 0.1 %" if one["agreement_probability"] < _LEAST else percent(one["agreement_probability"]),
     ]

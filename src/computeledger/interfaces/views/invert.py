@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
+from urllib.parse import quote
 
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.prices import Told, before_after_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table, with_interval
+from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.prices.invert import InvertAnswer
-from computeledger.questions.wording import ends_words, figure_words, headline_words, interval_words, words
+from computeledger.questions.wording import (
+    ends_words,
+    figure_words,
+    headline_words,
+    interval_words,
+    listed,
+    percent,
+    words,
+)
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -28,12 +38,21 @@ _MAIN = "n_params_active"
 #: Ways of serving that are drawn; of questions, all answers stand in the table. None of them stands out where the first
 #: has less than so many times the weight of the last.
 _LIKELIEST, _STANDS_OUT = 6, 2.0
+#: The same quantities inside a sentence.
+_SAID = {
+    "n_params_active": "active parameters",
+    "n_params_total": "total parameters",
+    "decode_batch": "batch",
+    "gross_margin_fraction": "margin",
+    "utilization_fraction": "utilisation",
+    "kv_bytes_per_token": "cache",
+}
 #: Why the same price has another total among other clues.
 _TOTAL = (
-    "Total, here and on Sheet",
+    "Which total to use",
     (
-        "this total draws the line of open models on to the price alone; Sheet (sheet) starts from the sizes of open "
-        "models, and the price moves it, so that a dear model's total is smaller there"
+        "that of Sheet (sheet): it starts from the sizes that open models have, and takes further clues; this one "
+        "draws the line of open models on to the price alone, which makes a dear model's total larger"
     ),
 )
 _WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
@@ -46,7 +65,6 @@ def view(answer: InvertAnswer, working: bool) -> View:
     ends = ends_words(active, "params")
     is_usual = answer.clues.premium_ratio == 1 and not answer.clues.premium_spread
     margin = ", if sold at the open market's margin" if is_usual else ""
-    unknown = sum(not one for one in document["identified"].values())
     prices = ", ".join(f"{kind.replace('_', ' ')} {words(price, 'USD')}" for kind, price in document["prices"].items())
     return View(
         title=f"{sheet['name']}: what its prices reveal",
@@ -57,11 +75,12 @@ def view(answer: InvertAnswer, working: bool) -> View:
             else f"{sheet['name']}, sold at {prices}",
             f"about {figure_words(active, 'params')} active parameters{f' ({ends})' if ends else ''}{margin}",
         ),
-        context=f"{unknown} of {len(document['identified'])} quantities are not identified by prices.",
-        tiles=tuple(_tile(document, key) for key in _NAMES if _is_tile(document, key)),
+        context=_told(document["identified"]),
+        tiles=tuple(_tile(answer, document, key) for key in _NAMES if _is_tile(document, key)),
         plots=_plots(document),
         tables=(
             *_not_identified(document),
+            *_alike_ways(document),
             _clues(document),
             _weights(document),
             _margins(document),
@@ -82,11 +101,32 @@ def _is_tile(document: Mapping[str, Any], key: str) -> bool:
     return bool(document["identified"][key]) or key == _MAIN
 
 
-def _tile(document: Mapping[str, Any], key: str) -> Tile:
+def _told(identified: Mapping[str, bool]) -> str:
+    """What prices tell, and what stays unknown."""
+    known = listed([said for key, said in _SAID.items() if identified[key]])
+    unknown = listed([said for key, said in _SAID.items() if not identified[key]])
+    if not unknown:
+        return ""
+    is_size = all(identified[key] is ("params" in key) for key in _SAID)
+    return f"Prices tell {'the size only' if is_size else known or 'none of it'}: {unknown} stay unknown."
+
+
+def _by_sheet(answer: InvertAnswer) -> tuple[str, str] | None:
+    """The total that Sheet tells from the same price, and its address."""
+    total = answer.n_params_total_by_sheet
+    if total is None:
+        return None
+    rates = answer.sheet.rates
+    price = f"{rates['input'].base}/{rates['output'].base}"
+    return f"Sheet says {figure_words(asdict(total), 'params')}", f"/sheet?price={quote(price)}&speed=&date="
+
+
+def _tile(answer: InvertAnswer, document: Mapping[str, Any], key: str) -> Tile:
     label, unit = _NAMES[key]
     known = "" if document["identified"][key] else " (not identified)"
     value = document[key]
-    return with_interval(Tile(label + known, "", key=key), value, unit)
+    also = _by_sheet(answer) if key == "n_params_total" else None
+    return with_interval(Tile(label + known, "", key=key, also=also), value, unit)
 
 
 def _not_identified(document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -104,25 +144,42 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              key == "gross_margin_fraction")
         for key, (label, unit) in _NAMES.items()
     ]  # fmt: skip
-    likely = [one for one in document["hypotheses"] if one["rejected"] is None]
-    weights = {one["name"].rpartition(", ")[0]: one["weight"] for one in likely}
-    speeds = dict.fromkeys(", ".join(one["name"].split(", ")[1:]) for one in likely)
+    weights, speeds = _ways(document)
     shown = f"The {_LIKELIEST} likeliest of {len(weights)}" if len(weights) > _LIKELIEST else "Weights"
+    ways = Plot("hypotheses", "Likeliest ways of serving", f"{shown}, by chip, precision and speed target: {speeds}.",
+                bars_figure(weights, "fraction", palette.PLAIN, most=_LIKELIEST), "hypotheses")  # fmt: skip
     return (
         Plot("told", "What the prices told", "Thin: 90 %, thick: half of all. Before: open models, and every way of "
              "serving them that fits. Hatched: prices do not identify it, and its interval rests on what is assumed.",
-             before_after_figure(rows), "bits"),
-        Plot("hypotheses", "Likeliest ways of serving", f"{_alike(weights)}{shown}, by chip, precision and speed "
-             f"target: {'; '.join(speeds)}.",
-             bars_figure(weights, "fraction", palette.PLAIN, most=_LIKELIEST), "hypotheses"),
+             before_after_figure(rows), "bits", is_wide=_is_alike(weights)),
+        *(() if _is_alike(weights) else (ways,)),
     )  # fmt: skip
 
 
-def _alike(weights: Mapping[str, float]) -> str:
-    """That none of the ways of serving which are drawn stands out, where that is so."""
-    drawn = sorted(weights.values(), reverse=True)[:_LIKELIEST]
-    is_alike = len(drawn) == _LIKELIEST and drawn[0] < _STANDS_OUT * drawn[-1]
-    return "Nothing stands out: the likeliest has less than twice the weight of the sixth. " if is_alike else ""
+def _ways(document: Mapping[str, Any]) -> tuple[dict[str, float], str]:
+    """Weights by chip and precision, the largest first, and the speed targets that they stand for."""
+    likely = [one for one in document["hypotheses"] if one["rejected"] is None]
+    weights = {in_names(one["name"].rpartition(", ")[0]): float(one["weight"]) for one in likely}
+    speeds = dict.fromkeys(", ".join(one["name"].split(", ")[1:]) for one in likely)
+    return dict(sorted(weights.items(), key=lambda pair: -pair[1])), "; ".join(speeds)
+
+
+def _is_alike(weights: Mapping[str, float]) -> bool:
+    """Whether none of the likeliest ways of serving stands out."""
+    drawn = list(weights.values())[:_LIKELIEST]
+    return len(drawn) == _LIKELIEST and drawn[0] < _STANDS_OUT * drawn[-1]
+
+
+def _alike_ways(document: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Ways of serving as a closed table in place of a chart, where none stands out."""
+    weights, speeds = _ways(document)
+    if not _is_alike(weights):
+        return ()
+    rows = [[name, percent(weight)] for name, weight in list(weights.items())[:_LIKELIEST]]
+    note = "the likeliest has less than twice the weight of the last one here, so that prices choose none of them; "
+    note += f"speed targets: {speeds}"
+    title = "Ways of serving: none stands out"
+    return (Table(title, ("chip, precision", "weight #"), rows, "hypotheses", note, is_detail=True),)
 
 
 def _clues(document: Mapping[str, Any]) -> Table:
@@ -145,12 +202,13 @@ def _clues(document: Mapping[str, Any]) -> Table:
 
 def _weights(document: Mapping[str, Any]) -> Table:
     """Answers to each question with their weights."""
-    rows = []
+    rows: list[list[str | Cell]] = []
     for question, group in document["questions"].items():
         for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
             weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
-            rows.append([question if place == 0 else "", one["name"], weight, one["rejected"] or ""])
-    return Table("Hypotheses by question", ("question", "answer", "weight #", "rejected because"), rows, "hypotheses")
+            reason = f"ruled out: {one['rejected']}" if one["rejected"] else ""
+            rows.append([question if place == 0 else "", Cell(in_names(one["name"]), below=reason), weight])
+    return Table("How likely each assumption is", ("question", "answer", "weight #"), rows, "hypotheses")
 
 
 def _margins(document: Mapping[str, Any]) -> Table:
@@ -158,7 +216,8 @@ def _margins(document: Mapping[str, Any]) -> Table:
         [f"{one['extra_margin_ratio']:g} ×", words(one["n_params_active"], "params")]
         for one in document["size_times_margin"]
     ]
-    return Table("Size and margin are one product", ("extra margin", "active parameters #"), rows, "n_params_active")
+    title = "A wider margin would mean a smaller model"
+    return Table(title, ("extra margin", "active parameters #"), rows, "n_params_active")
 
 
 def _rejected(document: Mapping[str, Any]) -> list[Table]:
@@ -168,8 +227,12 @@ def _rejected(document: Mapping[str, Any]) -> list[Table]:
     for one in document["hypotheses"]:
         if one["rejected"] and one["name"] not in steps:
             refused.setdefault(one["rejected"], []).append(one["name"])
-    rows: list[list[str | Cell]] = [[why, "; ".join(names)] for why, names in refused.items()]
-    return [Table("Hypotheses that cannot be", ("why", "chip, precision, speed"), rows, "hypotheses")] if rows else []
+    rows: list[list[str | Cell]] = [[why, "; ".join(map(in_names, names))] for why, names in refused.items()]
+    return (
+        [Table("Ways of serving that are ruled out", ("why", "chip, precision, speed"), rows, "hypotheses")]
+        if rows
+        else []
+    )
 
 
 def _facts(readings: Mapping[str, Any]) -> list[tuple[str, str]]:

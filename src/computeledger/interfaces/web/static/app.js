@@ -418,7 +418,7 @@ function draw(place, view, other, heading) {
     for (const one of view.tiles) {
       tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
         element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
-        one.key ? why(one.key, one.label) : null)));
+        one.key ? why(one.key, one.label) : null, element("span", { class: "also" }))));
     }
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
@@ -442,6 +442,7 @@ function draw(place, view, other, heading) {
     const [, number, unit] = /^([^\u00a0/]+)(.*)$/.exec(one.text) ?? [null, one.text, ""];
     cell.querySelector(".value").replaceChildren(number, unit && element("small", {}, unbroken(unit)));
     cell.querySelector(".band").textContent = unbroken(one.band);
+    cell.querySelector(".also").replaceChildren(...(one.also ? [element("a", { class: "why", href: one.also[1] }, one.also[0])] : []));
     cell.querySelector(".versus").textContent = other ? versus(one, other.tiles[index]) : "";
   });
   view.plots.forEach((one, index) => {

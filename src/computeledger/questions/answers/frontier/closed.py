@@ -58,6 +58,11 @@ class ClosedModelAnswer(Answer):
         return _quantity(self.result.quantiles["n_params_active"], "")
 
     @property
+    def n_params_total(self) -> Quantity:
+        """Parameters stored [params]."""
+        return _quantity(self.result.quantiles["n_params_total"], "")
+
+    @property
     def training_flop(self) -> Quantity:
         """FLOP of pretraining [FLOP]."""
         return _quantity(self.result.quantiles["training_flop"], "FLOP")

@@ -27,6 +27,7 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
+from computeledger.questions.answers.frontier.closed import sheet
 from computeledger.questions.answers.prices.source import load_sheet
 from computeledger.questions.document import document, picked
 from computeledger.questions.grounds import figure_document
@@ -71,6 +72,14 @@ class InvertAnswer(Answer):
     def gross_margin_fraction(self) -> Quantity:
         """Price less cost, over price; prices alone do not identify it [-]."""
         return Quantity.of(self.result.gross_margin_fraction, "")
+
+    @property
+    def n_params_total_by_sheet(self) -> Quantity | None:
+        """Total parameters that ``sheet`` tells from the same price alone; None at a premium [params]."""
+        rates = {kind: rate.base for kind, rate in self.sheet.rates.items()}
+        if self.clues.premium_ratio != 1 or self.clues.premium_spread or not {"input", "output"} <= rates.keys():
+            return None
+        return sheet(price=f"{rates['input']}/{rates['output']}").n_params_total
 
     def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger invert --json`` prints it."""
