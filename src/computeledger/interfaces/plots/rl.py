@@ -12,8 +12,8 @@ from computeledger.questions.wording import figure_words, interval_words, percen
 
 _TITLE_PX, _BAR_PX, _LINE_PX, _GAP_PX, _AXIS_PX = 26, 46, 21, 10, 44
 #: Share of a step from which on a span carries its own label, up to which it has a line below (on a phone a label that
-#: has no room is hidden), and up to which it is rounding.
-_LABELLED, _LISTED, _ROUNDING = 0.1, 0.2, 1e-9
+#: has no room is hidden), and below which nothing of it is seen.
+_LABELLED, _LISTED, SEEN = 0.1, 0.2, 1e-3
 #: Marks of a line below the bar: of a plain span, and of one that is hatched because GPUs wait in it.
 _PLAIN, HATCHED = "\u25a0", "\u25a8"
 
@@ -37,7 +37,7 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
         notes.append(parts.note(f"<b>{plain(lane)}</b>", y - _TITLE_PX / 2))
         y -= _TITLE_PX
         begin_s = 0.0
-        shown = {name: value for name, value in spans.items() if point(value) > _ROUNDING * end_s}
+        shown = {name: value for name, value in spans.items() if point(value) >= SEEN * end_s and point(value) > 0}
         for name, value in shown.items():
             data.append(_span(name, value, (begin_s, end_s), y - _BAR_PX / 2, shades[name]))
             begin_s += point(value)

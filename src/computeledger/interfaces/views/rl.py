@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
-from computeledger.interfaces.plots.rl import HATCHED, step_figure
+from computeledger.interfaces.plots.rl import HATCHED, SEEN, step_figure
 from computeledger.interfaces.view import (
     Cell,
     Plot,
@@ -45,12 +45,15 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("days", "Takes", "days", ""),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
-    ("gpu_time_beside_pretraining", "Sampled over pretraining token", "x", "beta_gpu_time"),
-    ("beta_gpu_time", "Beta in GPU-time", "", ""),
+    ("gpu_time_beside_pretraining", "A sampled over a pretraining token", "x", "beta_gpu_time"),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
 )
 
+
+#: Phases whose names in documents say too little.
+_CALLED = {"once per step": "start and end of a step"}
+_START_AND_END = "Start and end of a step: engines wake and take prompts; rollouts are collected, scored and logged."
 
 _TOO_LITTLE = "does not fit: a replica with one longest rollout, or the trainer, needs more memory"
 
@@ -145,27 +148,31 @@ def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _context(document: Mapping[str, Any]) -> str:
-    """How many tokens are sampled, what idles, and what a token costs beside one of pretraining."""
+    """Why a sampled token costs more than one of pretraining, how many are sampled, and what idles."""
     if "comparison" in document:
         return _differs(document["comparison"])
     idle_fraction = point(document["idle_fraction"])
     idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
-    beta, sampled = (figure_words(document[name], unit) for name, unit in (("beta_gpu_time", ""), ("tokens", "tokens")))
+    sampled = figure_words(document["tokens"], "tokens")
     times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
     return (
-        f"In GPU-time a sampled token costs {times} times a pretraining token (beta {beta}, not 6){_busy(document)}. "
+        f"{_busy(document)} a sampled token costs {times} times the GPU-time of a pretraining token. "
         f"{sampled} are sampled; {idle} of the GPU-time idles{paced}."
     )
 
 
 def _busy(document: Mapping[str, Any]) -> str:
-    """How much of the peak generation and update reach."""
-    busy = document["phase_utilization_fraction"]
-    if not {"generation", "update"} <= set(busy):
-        return ""
-    generation, update = (percent(busy[name]) for name in ("generation", "update"))
-    return f": generation runs at {generation} of the dense bf16 peak, the update at {update}"
+    """How little of a chip's arithmetic the phase that takes the most GPU-time uses, and why."""
+    busy, (name, share) = document["phase_utilization_fraction"], _largest(document)
+    if name not in busy:
+        return f"{name[0].upper()}{name[1:]} takes {percent(share)} of the GPU-time. So"
+    waits = name == "generation" and (document["binding_phase"], document["bound"]) == ("generation", "memory")
+    why = ": it waits for memory" if waits else ""
+    return (
+        f"{name[0].upper()}{name[1:]} takes {percent(share)} of the GPU-time and uses {percent(busy[name])} of the "
+        f"chips' arithmetic{why}. So"
+    )
 
 
 def _verdict(subject: str, one: Mapping[str, Any]) -> str:
@@ -200,7 +207,9 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
     interval = f"interval class: {document['interval']['class']}"
     if basis := document["interval"].get("rests_on"):
         interval += f"; {basis}"
-    found = [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"])]
+    flop = format_si(point(document["demand"]["flop"]), "FLOP")
+    takes = f"what {flop} of such RL takes: {_demand(document['demand'])}"
+    found = [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"]), takes]
     compared = document.get("comparison", {})
     if taken := compared.get("taken"):
         said = [f"mean rollout {words(taken['rollout_tokens'], 'tokens')}"] if "rollout_tokens" in taken else []
@@ -254,9 +263,6 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         out.append(("Judge", _judge(document["judge"], document["binding_phase"] == "judge")))
     if "episodes" in document:
         out += _episodes(document["episodes"])
-    out.append(
-        (f"What {format_si(point(document['demand']['flop']), 'FLOP')} of such RL takes", _demand(document["demand"]))
-    )
     if "equal_gpu_time" in document:
         out.append(("In the GPU-time of pretraining", _balance(document["equal_gpu_time"])))
     if "samples_per_problem" in document:
@@ -350,18 +356,24 @@ def _demand(demand: Mapping[str, Any]) -> str:
 
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
-    phases, beta = document["phases"], document["beta"]["gpu_time_by_phase"]
-    lanes = {_lane(side, document): spans for side, spans in document["timeline_s"].items()}
-    hours = {name: one["gpu_hours"] for name, one in phases.items()}
-    remarks = {
-        name: f"beta {figure_words(beta[name], '')}" for name, one in phases.items() if point(one["fraction"]) >= _TOLD
+    phases = {_called(name): one for name, one in document["phases"].items()}
+    lanes = {
+        _lane(side, document): {_called(name): span for name, span in spans.items()}
+        for side, spans in document["timeline_s"].items()
     }
+    told = {name: one for name, one in phases.items() if point(one["fraction"]) >= _TOLD}
+    hours = {name: one["gpu_hours"] for name, one in told.items()}
+    remarks = {name: percent(one["fraction"]) for name, one in told.items()}
     return (
         Plot("timeline", "One step in time", _turns(document), step_figure(lanes, phases), "step", is_wide=True),
-        Plot("phases", "GPU-hours by phase", "Medians and 90 % intervals, and each phase's part of beta in GPU-time: "
-             "what a sampled token costs where a pretraining token costs 6.",
+        Plot("phases", "GPU-hours by phase", "Medians and 90 % intervals, and each phase's share of the GPU-time.",
              bars_figure(hours, "", PHASE_COLORS["rl"], remarks=remarks), "gpu_hours", is_detail=True),
     )  # fmt: skip
+
+
+def _called(name: str) -> str:
+    """What a reader calls a phase."""
+    return _CALLED.get(name, name)
 
 
 def _lane(side: str, document: Mapping[str, Any]) -> str:
@@ -375,10 +387,11 @@ def _lane(side: str, document: Mapping[str, Any]) -> str:
 
 def _turns(document: Mapping[str, Any]) -> str:
     """How to read the timeline."""
-    waits = any("waiting" in name and point(span) for lane in document["timeline_s"].values()
-                for name, span in lane.items())  # fmt: skip
+    least_s = SEEN * point(document["step_s"])
+    spans = [pair for lane in document["timeline_s"].values() for pair in lane.items()]
+    waits = any("waiting" in name and point(span) >= least_s for name, span in spans)
     key = f" {HATCHED} Hatched: GPUs wait." if waits else ""
-    said = " Each span is the median time that a GPU spends in it, as in the table below."
+    said = f" Each span is the median time that a GPU spends in it, as in the table below. {_START_AND_END}"
     if document["split"]["colocated"]:
         return f"All GPUs generate, then all train.{said}{key}"
     lag = document["split"]["max_lag"]
@@ -387,7 +400,7 @@ def _turns(document: Mapping[str, Any]) -> str:
 
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
-    out = [_phases(document), _run(document)]
+    out = [_phases(document), _run(document), _beta(document)]
     if "comparison" in document:
         out = [*_compared(document["comparison"]), *out]
     if "split_options" in document:
@@ -402,8 +415,8 @@ def _tables(document: Mapping[str, Any]) -> list[Table]:
 
 
 def _phases(document: Mapping[str, Any]) -> Table:
-    """Every phase once: its time in a step as the timeline draws it, its GPU-time, and its part of beta."""
-    busy, parts = document["phase_utilization_fraction"], document["beta"]["gpu_time_by_phase"]
+    """Every phase once: its time in a step as the timeline draws it, its GPU-time, and how busy it keeps a chip."""
+    busy = document["phase_utilization_fraction"]
     spans = {name: span for lane in document["timeline_s"].values() for name, span in lane.items()}
     rows: list[list[str | Cell]] = []
     for name, part in document["phases"].items():
@@ -412,14 +425,25 @@ def _phases(document: Mapping[str, Any]) -> Table:
             continue
         used = percent(busy[name]) if name in busy else ""
         time = quantity_cell(spans[name], "s") if name in spans else ""
-        beta = figure_words(parts[name], "")
-        rows.append([name, time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), beta, used])
-    columns = ("phase", "in a step #", "GPU-hours #", "share", "beta #", "utilisation #")
+        rows.append(
+            [_called(name), time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), used]
+        )
+    columns = ("phase", "in a step #", "GPU-hours #", "share", "utilisation #")
     note = (
-        "In a step: as long as the mean GPU of its side is in it; sides beside one another overlap. Beta in GPU-time: "
-        "a pretraining token at --mfu is 6. Utilisation: FLOP over dense bf16 peak."
+        "In a step: as long as the mean GPU of its side is in it; sides beside one another overlap. "
+        f"{_START_AND_END} Utilisation: FLOP over dense bf16 peak."
     )
     return Table("Where GPU-time goes", columns, rows, "gpu_hours", f"{note}{_logged(document, spans)}")
+
+
+def _beta(document: Mapping[str, Any]) -> Table:
+    """What a sampled token costs by phase, in the unit of scaling laws."""
+    parts = document["beta"]["gpu_time_by_phase"]
+    shown = [name for name, part in document["phases"].items() if abs(point(part["fraction"])) >= _NOTHING]
+    rows: list[list[str | Cell]] = [[_called(name), quantity_cell(parts[name], "")] for name in shown]
+    rows.append(["all", quantity_cell(document["beta_gpu_time"], "")])
+    note = "What a sampled token costs where a pretraining token, at its share of the peak, costs 6."
+    return Table("Beta in GPU-time", ("phase", "beta #"), rows, "beta_gpu_time", note, is_detail=True)
 
 
 def _logged(document: Mapping[str, Any], spans: Mapping[str, Any]) -> str:
