@@ -69,7 +69,7 @@ def test_the_verdict_comes_of_the_interval_and_of_what_was_measured() -> None:
     assert held < 0.6 and text.startswith("Trust neither cost nor speed") and f"only {percent(held)}" in text
 
 
-def test_each_link_leads_to_the_figures_that_its_words_count() -> None:
+def test_each_link_leads_to_the_figures_that_its_words_count(client: TestClient) -> None:
     """What the block counts of deployments like this one, and of its own model and chip, the pages list."""
     answer = cl.serve(model="deepseek-v3", system="h200-nvl8", layout="tp8", batch=16, samples=64)
     alike, evidence = answer.to_dict()["measured_alike"], answer.view().evidence
@@ -82,6 +82,8 @@ def test_each_link_leads_to_the_figures_that_its_words_count() -> None:
     assert listed["n"] == alike["n"] == sum(one["n"] for one in alike["by"].values())
     ((words, address),) = evidence.links
     n = _accuracy_at(address)["n"]
+    for link in (address, evidence.address):  # the page takes what the links choose
+        assert f"{_accuracy_at(link)['n']} measurements" in client.get(f"/view{link}").json()["context"]
     assert n == alike["n_same_model_and_chip"] and f"All {n} figures of DeepSeek-V3" in words
 
 

@@ -169,3 +169,13 @@ def test_a_stated_price_keeps_its_digits_whatever_its_range(capsys: pytest.Captu
     _, out, _ = run(capsys, *COST)
     assert "$2.95 rented by the hour (90 %: $1.99 to $5)" in " ".join(out.replace("\u00a0", " ").split())
     assert re.search(r"Owned +\$\d\.\d/h", out)
+
+
+def test_words_that_no_fact_mentions_are_met_with_the_nearest_that_one_does() -> None:
+    """A word spelt wrong, among others that no fact has beside it."""
+    for query, meant in (("h200 memry", "h200 memory"), ("llama price of memry", "price memory"), ("zzzzz", "")):
+        found = cl.search_facts(query)
+        assert not found.found and found.meant == meant
+        assert not meant or cl.search_facts(meant).found
+    view = cl.search_facts("h200 memry").view()
+    assert view.context == "Did you mean 'h200 memory'?" and view.links[0][1] == "/facts?words=h200+memory"

@@ -58,7 +58,7 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     unit = comparison.units.get(quantity, "")
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
     axis = parts.unit_axis(ends, unit, 0.08)
-    groups = _groups(comparison, found, column)
+    groups = _groups(comparison, found, column, _MOST_TYPICAL if is_typical else MOST_GROUPS)
     factors = _typical(found) if is_typical else (0.8, 1.2)
     low, high = axis["range"]
     band, line = _diagonal(low, high, factors)
@@ -79,14 +79,20 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     return {"data": data, "layout": layout}
 
 
-def _groups(comparison: Comparison, found: Sequence[Deviation], column: str) -> dict[str, tuple[int, list[Deviation]]]:
+#: Values of a crowded chart that have a colour of their own, and one for the rest: a phone has room for as many.
+_MOST_TYPICAL = 4
+
+
+def _groups(
+    comparison: Comparison, found: Sequence[Deviation], column: str, most: int
+) -> dict[str, tuple[int, list[Deviation]]]:
     """Points by value, each with its place among all of the comparison, so that no chart colours it otherwise.
 
     The most frequent values have a place, in the order of their names; rare ones share the last.
     """
     counts = Counter(row.get(column) or "not stated" for row in comparison.rows)
     ordered = sorted(counts, key=lambda value: (-counts[value], value))
-    kept = sorted(ordered if len(ordered) <= MOST_GROUPS else ordered[: MOST_GROUPS - 1])
+    kept = sorted(ordered if len(ordered) <= most else ordered[: most - 1])
     by_value: dict[str, list[Deviation]] = {}
     for one in found:
         by_value.setdefault(comparison.rows[one.index].get(column) or "not stated", []).append(one)

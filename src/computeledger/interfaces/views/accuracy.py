@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -44,7 +45,7 @@ _OF_KINDS = (
 )
 _MEANING = (
     "error = |predicted / measured - 1|, its median and 90th percentile; bias = median of predicted / measured; the "
-    "interval is that of 90 %, its width the high end over the low end"
+    "interval is that of 90 %, its width the high end over the low end, either way the factor that this is to each side"
 )
 _CAPTION = (
     "On the line a prediction is right. A dot in the grey band is one that an interval of the median width holds. What "
@@ -104,7 +105,7 @@ def _all(document: Document, quantities: list[str]) -> Table:
     rows: list[list[str | Cell]] = [
         [quantity_words(name), *_cells(document[name])[:-1], _width(document[name])] for name in quantities
     ]
-    return Table("All", ("of", *_ERRORS), rows, is_sortable=True)
+    return Table("All", ("of", *_ERRORS[:-1], "either way #"), rows, is_sortable=True)
 
 
 def _slices(answer: AccuracyAnswer) -> list[Table]:
@@ -145,7 +146,8 @@ def _told(quantities: list[str]) -> list[str]:
 
 def _headline(workload: str, document: Document, quantities: list[str]) -> str:
     """How far off answers are: in percent, or as a factor where intervals are wide."""
-    said = [f"{quantity_words(name)} {_within(document[name])}" for name in _told(quantities)]
+    said = [f"{'' if place else 'plan '}{quantity_words(name)} {_within(document[name])}"
+            for place, name in enumerate(_told(quantities))]  # fmt: skip
     return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
 
 
@@ -154,29 +156,32 @@ def _within(one: Document) -> str:
     if width is not None and width > _WIDE:
         return f"only to {either_way_words(width)}"
     median, most = percent(one["median_abs_error"]), percent(one["p90_abs_error"])
-    return f"within {median} in half of the cases, within {most} in nine of ten"
+    return f"with \u00b1{median}, in bad cases \u00b1{most}"
 
 
 def _context(document: Document, quantities: list[str], left: str) -> str:
     """Of how many figures that is told, and what intervals hold."""
     said = f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."
     held = [
-        f"{held} of the figures for {quantity_words(name)} ({width}-fold wide)"
+        f"{held} of the figures for {quantity_words(name)}"
         for name in _told(quantities)
         for held, width in [_interval(document[name])]
         if width
     ]
+    said = f"Half of the cases lie within the first figure, nine of ten within the bad one. {said}"
     return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}." if held else said
 
 
 def _tile(document: Document, name: str) -> Tile:
     one = document[name]
     held, width = _interval(one)
-    band = (
-        f"interval (90 %) holds {held}, {width}-fold wide; {one['n']:,} figures"
-        if width
-        else f"counted; {one['n']:,} figures"
-    )
+    if not width:
+        said = "counted"
+    elif one["width_90"] > _WIDE:
+        said = f"within {either_way_words(one['width_90'])} in {held} of the cases"
+    else:
+        said = f"nine of ten within {percent(one['p90_abs_error'])}; 90 % interval holds {held}"
+    band = f"{said}; {one['n']:,} figures"
     said = quantity_words(name)
     return Tile(said[:1].upper() + said[1:], percent(one["median_abs_error"]), band, one["median_abs_error"])
 
@@ -279,11 +284,9 @@ def _interval(one: Document) -> tuple[str, str]:
     return (percent(one["coverage_90"]), width_words(one["width_90"])) if has_one else ("exact", "")
 
 
-def _width(one: Document) -> Cell:
-    """How wide the interval is, and where it is wide as what factor that is either way."""
-    width = one["width_90"]
-    is_wide = width is not None and width > _WIDE
-    return Cell(_interval(one)[1], below=either_way_words(width) if is_wide else "")
+def _width(one: Document) -> str:
+    """How far the interval reaches to either side, as a factor."""
+    return f"factor {math.sqrt(one['width_90']):.2g}" if _interval(one)[1] else ""
 
 
 def _quantities(document: Document) -> dict[str, Document]:
@@ -304,8 +307,9 @@ def _beside(tool: str, document: Document, *, is_short: bool) -> Table:
     """Both tools on the rows that both answer: over all, then by engine, chip and load."""
     rows = [["all", *_pair(name, one)] for name, one in _quantities(document).items()]
     for column in ("engine", "accelerator", "load"):
-        for value, found in document["by"].get(column, {}).items():
-            rows += [[value, *_pair(name, one)] for name, one in found.items()]
+        by_value = document["by"].get(column, {})
+        if len(by_value) > 1:  # one value is all of them
+            rows += [[value, *_pair(name, one)] for value, found in by_value.items() for name, one in found.items()]
     n_over_all = len(_quantities(document))
     found = Table(
         f"Beside {tool}, the same figures",
@@ -314,6 +318,7 @@ def _beside(tool: str, document: Document, *, is_short: bool) -> Table:
         strong=tuple(range(n_over_all)),
         is_sortable=True,
         drops=("its bias", "its 90 %"),
+        is_detail=True,
     )
     short = replace(found, rows=rows[:n_over_all], note="--all adds engines, chips and loads")
     return replace(found, in_short=short if is_short else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import urlencode
 
 from computeledger.facts.reading import ASSUMPTION
 from computeledger.facts.schema import Fact
@@ -148,7 +149,10 @@ def _search(answer: SearchAnswer) -> View:
     if not found:
         return View(
             headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
-            "Try fewer words, or the beginning of one.",
+            f"Did you mean {answer.meant!r}?" if answer.meant else "Try fewer words, or the beginning of one.",
+            links=((f"Search for {answer.meant!r}", f"/facts?{urlencode({'words': answer.meant})}"),)
+            if answer.meant
+            else (),
         )
     nearest = [one for one in found if one.nearness == found[0].nearness]
     others = found[len(nearest) :]

@@ -175,11 +175,15 @@ class FoundFact:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class SearchAnswer(Answer):
-    """Facts that mention every word of a query; without words, how many facts of each kind there are."""
+    """Facts that mention every word of a query; without words, how many facts of each kind there are.
+
+    ``meant`` are the nearest words that a fact mentions, where none mentions those of the query.
+    """
 
     query: str
     found: tuple[FoundFact, ...]
     searched: Mapping[str, int] = field(default_factory=dict)
+    meant: str = ""
 
     def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (facts have none)
         """As ``computeledger facts search --json`` prints it."""

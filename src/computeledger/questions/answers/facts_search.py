@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from collections.abc import Sequence
+from itertools import combinations
 
 from computeledger.errors import InputError, check_kind
 from computeledger.facts.load import load_system, system_ids
@@ -61,9 +63,40 @@ def search_facts(query: str) -> SearchAnswer:
     words = _tokens(query)
     if not words:
         raise InputError("the query is empty: give a word such as bandwidth")
+    found = _searched(words)
+    meant = "" if found else " ".join(_meant_words(words))
+    return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))), meant=meant)
+
+
+def _searched(words: Sequence[str]) -> list[FoundFact]:
     every = (_held(words, record, name, fact) for record in searched_records() for name, fact in record.facts.items())
-    found = [one for one in every if one is not None]
-    return SearchAnswer(query, tuple(sorted(found, key=lambda one: _rank(words, one))))
+    return [one for one in every if one is not None]
+
+
+def _meant_words(words: Sequence[str]) -> Sequence[str]:
+    """The most words of a query, each as the facts spell it, that one fact mentions; of as many, the last ones.
+
+    Examples
+    --------
+    >>> _meant_words(["h200", "memry"]), _meant_words(["llama", "memry"])
+    (('h200', 'memory'), ('memory',))
+    """
+    vocabulary = _vocabulary()
+    spelt = [next(iter(difflib.get_close_matches(word, vocabulary, 1)), "") for word in words[:_MOST_WORDS]]
+    known = [word for word in dict.fromkeys(spelt) if len(word) >= _LETTERS]
+    choices = (chosen for n in range(len(known), 0, -1) for chosen in reversed(list(combinations(known, n))))
+    return next((chosen for chosen in choices if _searched(chosen)), ())
+
+
+#: Words of a query that are spelt anew, and letters of one that says something.
+_MOST_WORDS, _LETTERS = 5, 3
+
+
+@functools.cache
+def _vocabulary() -> tuple[str, ...]:
+    """Every word of a record's and a fact's name."""
+    said = (f"{one.id} {one.name} {name} {_meant(name)}" for one in searched_records() for name in one.facts)
+    return tuple(sorted({word for text in said for word in _tokens(text)}))
 
 
 def _held(words: Sequence[str], record: FactsAnswer, name: str, fact: Fact) -> FoundFact | None:

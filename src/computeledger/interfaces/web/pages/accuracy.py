@@ -19,7 +19,10 @@ def _choice(name: str) -> dict[str, Any]:
 _CONTROLS = controls_of(AccuracyQuestion, {
     "workload": {"help": ""}, "tuning": {"help": "Of serving: other people's, or the public recipes."},
     "left_out": {"help": ""},
-    **{name: _choice(name) for name in ("engine", "accelerator", "family", "source", "load", "statistic", "quantity")},
+    **{name: _choice(name) for name in ("engine", "accelerator", "family")},
+    "model": {"help": "Ids, with commas."},
+    **{name: _choice(name) for name in ("source", "load", "statistic")},
+    "quantity": {"help": "Such as tpot,ttft."},
 })  # fmt: skip
 
 

@@ -14,7 +14,7 @@ export function controlsSheet({ form, opener, closer, headline, guard }) {
     root.classList.remove("adjusting");
     if (narrow.matches) form.parentElement.append(form); else form.parentElement.prepend(form);
     // figures come first where there is little room, and what is done with them behind
-    if (narrow.matches) scenarios.after(...actions); else evidence.before(...actions);
+    if (narrow.matches) scenarios.after(...actions); else evidence.after(...actions);
     opener.setAttribute("aria-expanded", "false");
     if (held) (narrow.matches ? opener : held).focus({ preventScroll: true });
   }
