@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from computeledger.units import format_usd
 
 #: Models that get a colour and a mark of their own; the others share a neutral one.
 _MOST_MODELS = 6
+#: How much of its colour a way keeps that another one beats.
+_PALE = 0.35
 
 
 def ways_figure(
@@ -19,32 +22,31 @@ def ways_figure(
     asked: float,
     answer: Mapping[str, Any] | None = None,
 ) -> Spec:
-    """Share of tasks solved over the cost of a task by model: large what none beats, in a ring the answer.
+    """Share of tasks solved over the cost of a task by model: pale what another way beats, on a line what none does.
 
     Examples
     --------
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
     >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
-    ['asked for', 'm', 'n', 'the answer']
+    ['asked for', 'beaten by another', 'beaten by none', 'm', 'the answer']
     """
     every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
-    models = list(dict.fromkeys([*(row["model"] for _, row in front), *(model for model, *_ in beaten)]))
+    models = list(dict.fromkeys(row["model"] for _, row in front))
     places = {model: min(place, _MOST_MODELS) for place, model in enumerate(models)}
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
          "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"},
          "showlegend": True},
+        *([_beaten(beaten)] if beaten else []), _joined([row for _, row in front]),
     ]  # fmt: skip
     for place in sorted(set(places.values())):
         own = [model for model in models if places[model] == place]
         name = own[0].rpartition("/")[2] if place < _MOST_MODELS else f"{len(own)} others"
         best = [one for one in front if one[1]["model"] in own]
-        rest = [(usd, success) for model, usd, success in beaten if model in own]
         color = palette.GROUPS[place] if place < _MOST_MODELS else palette.OTHER
         mark = {"color": color, "symbol": parts.MARKS[place]}
-        data += [_small(rest, plain(name), mark, not best)] if rest else []
-        data += [_large(best, plain(name), mark)] if best else []
+        data.append(_large(best, plain(name), mark))
     if answer is not None:
         data.append({
             "type": "scatter", "mode": "markers", "name": "the answer", "hoverinfo": "skip", "showlegend": True,
@@ -52,7 +54,7 @@ def ways_figure(
             "marker": {"size": 17, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         })  # fmt: skip
     layout = parts.layout(
-        420, [parts.corner("share solved ↑")], showlegend=True,
+        420, [parts.corner("share solved ↑"), *_answer_label(front, answer)], showlegend=True,
         legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant"},
         xaxis=parts.log_axis(every, format_usd) | {"title": {"text": "USD a task →"}},
         yaxis={"tickformat": ".0%", "range": [0, 1.12], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "fixedrange": True},
@@ -61,14 +63,37 @@ def ways_figure(
     return {"data": data, "layout": layout}
 
 
-def _small(ways: Sequence[tuple[float, float]], name: str, mark: Mapping[str, Any], is_named: bool) -> Spec:
-    """Ways that another one beats."""
+def _beaten(ways: Sequence[tuple[str, float, float]]) -> Spec:
+    """Ways that another one beats, of all models alike."""
     return {
-        "type": "scatter", "mode": "markers", "name": name, "showlegend": is_named,
-        "x": rounded(usd for usd, _ in ways), "y": rounded(success for _, success in ways),
-        "marker": {**mark, "color": parts.faint(mark["color"], 0.8), "size": 6},
-        "hovertemplate": f"{name}<br>%{{y:.0%}} for $%{{x:.3~g}} a task<extra></extra>",
+        "type": "scatter", "mode": "markers", "name": "beaten by another", "showlegend": True,
+        "x": rounded(usd for _, usd, _ in ways), "y": rounded(success for *_, success in ways),
+        "marker": {"color": parts.faint(palette.OTHER, _PALE), "size": 5},
+        "text": [plain(model.rpartition("/")[2]) for model, *_ in ways],
+        "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
     }  # fmt: skip
+
+
+def _joined(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """The front as a line."""
+    ordered = sorted(rows, key=lambda row: float(row["usd_per_task"]))
+    return {
+        "type": "scatter", "mode": "lines", "name": "beaten by none", "hoverinfo": "skip", "showlegend": True,
+        "x": rounded(row["usd_per_task"] for row in ordered), "y": rounded(row["success"]["p50"] for row in ordered),
+        "line": {"color": NEUTRAL, "width": 1.5},
+    }  # fmt: skip
+
+
+def _answer_label(front: Sequence[tuple[str, Mapping[str, Any]]], answer: Mapping[str, Any] | None) -> list[Spec]:
+    """The answer in words, below the ring at its right."""
+    names = [name for name, row in front if row == answer]
+    if answer is None or not names:
+        return []
+    return [{
+        "text": f"<b>{plain(names[0]).replace(', ', ',<br>', 1)}</b>", "showarrow": False, "align": "left",
+        "font": {"size": 12, "color": palette.CHOSEN}, "x": math.log10(answer["usd_per_task"]),
+        "y": answer["success"]["p50"], "xanchor": "left", "yanchor": "top", "xshift": 10, "yshift": -12,
+    }]  # fmt: skip
 
 
 def _large(ways: Sequence[tuple[str, Mapping[str, Any]]], name: str, mark: Mapping[str, Any]) -> Spec:

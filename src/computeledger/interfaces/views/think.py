@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from computeledger.facts.load import model_ids
 from computeledger.interfaces.plots.thinking import ways_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.questions.answers.think import ThinkAnswer
-from computeledger.questions.wording import headline_words, interval_words, percent, words
+from computeledger.questions.wording import headline_words, interval_words, percent, short_model, words
 from computeledger.sources import load_sources
 from computeledger.units import PERCENT, format_count, format_si, format_times
 
 #: Rows of the front that are shown, about.
 _ROWS = 12
+_ARROW = "\u2192"
 
 
 def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was left out is always shown)
@@ -34,8 +37,9 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         ranges = document["cheapest_ranges"]
         said = f"{target} of {tasks} for {words(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said, ranges.get("usd_per_task"), "USD")
-        least = f"least wait is {words(soon['seconds'], 's')}, for {words(soon['usd_per_task'], 'USD')}"
-        wait = f"Its {least}." if _way(fast) == _way(best) else f"The {least}, by {_way(fast)}."
+        who = "" if _way(fast) == _way(best) else f" by {_way(fast)}"
+        wait = f"Answers in {words(best['seconds'], 's')}; fastest {words(soon['seconds'], 's')}{who}, at "
+        wait += f"{words(soon['usd_per_task'], 'USD')} ({_dearer(fast, best)} the price)."
         context = " ".join((wait, *_next_model(document)))
         tiles = (
             Tile(
@@ -50,16 +54,16 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
             ),
             Tile("Takes", words(best["seconds"], "s"), _range(ranges, "seconds"), key="seconds"),
         )
-    tables = [_by_model(_cheapest_first(document))] if best else []
+    tables = [_ways(_cheapest_first(document) if best else [], _spread(document["front"], best), best)]
     if document["proposals"]:
         tables.append(_proposals(document["proposals"]))
-    tables.append(_front(_spread(document["front"], best), best))
     tables.append(_left_out(document["left_out"]))
     return View(
         title=f"{f'{_way(best)}: ' if best else ''}{target} of {tasks}, {compared} compared",
         headline=headline,
         context=context,
         tiles=tiles,
+        facts=_counted(best) if best else (),
         plots=(_plot(answer, document),),
         tables=tuple(tables),
         grounds=(
@@ -88,6 +92,21 @@ def _next_model(document: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"The next model costs {cost}, {format_times(times)} as much: {_way(others[0])}.",)
 
 
+def _counted(best: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """How the cost of a task comes about, in place of a working."""
+    tokens, cost = format_si(best["tokens_per_task"]), words(best["usd_per_task"], "USD")
+    said = (
+        f"{cost} = {tokens} tokens of a task, and its input, at what Serve counts for a token ({best['layout']}, batch "
+        f"{best['batch']:,}); solved: the published score, moved by the limit of thinking and the number of answers"
+    )
+    return (("How it is counted", said),)
+
+
+def _dearer(row: Mapping[str, Any], than: Mapping[str, Any] | None = None) -> str:
+    """How many times the cost of a task a way costs where it is fastest."""
+    return format_times(row["where_fastest"]["usd_per_task"] / (than or row)["usd_per_task"])
+
+
 def _range(ranges: Mapping[str, Mapping[str, Any]], name: str) -> str:
     return interval_words(ranges[name], ranges[name]["unit"]) if name in ranges else ""
 
@@ -107,13 +126,13 @@ def _published(document: Mapping[str, Any]) -> tuple[str, ...]:
 def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     """Success against cost."""
     front = set(answer.front)
-    beaten = [(one.model, one.usd_per_task, one.way.success) for one in answer.options if one not in front]
-    figure = ways_figure(
-        [(_way(row), row) for row in document["front"]], beaten, document["success_fraction"], document["cheapest"]
-    )
+    beaten = [(_name(one.model), one.usd_per_task, one.way.success) for one in answer.options if one not in front]
+    ways = [(_way(row), _named(row)) for row in document["front"]]
+    best = document["cheapest"]
+    figure = ways_figure(ways, beaten, document["success_fraction"], None if best is None else _named(best))
     caption = (
-        "Each mark is a model with a limit of thinking and a number of samples: large, with its 90 % interval, where "
-        "no other solves more for less. The ring is the answer."
+        "Each mark is a model with a limit of thinking and a number of samples: coloured, on the line and with its "
+        "90 % interval, where no other solves more for less; pale where another does. The ring is the answer."
     )
     return Plot("ways", "Success against the cost of a task", caption, figure, "front", is_wide=True)
 
@@ -130,9 +149,26 @@ def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Success predicted without what is left out", columns, cells, "left_out", note, is_detail=True)
 
 
+def _name(model: str) -> str:
+    """A model's name, also where it was asked for by its id."""
+    said = short_model(model)
+    return _known().get(said.lower(), said)
+
+
+@functools.cache
+def _known() -> Mapping[str, str]:
+    """Names of shipped models by the same in small letters, as they may be asked for."""
+    names = map(short_model, model_ids())
+    return {one.lower(): one for one in names}
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "model": _name(row["model"])}
+
+
 def _way(row: Mapping[str, Any]) -> str:
     """A way as people write it."""
-    name, samples = row["model"].rpartition("/")[2], row["samples"]
+    name, samples = _name(row["model"]), row["samples"]
     if row["selector"] is not None:
         return f"{name}, {samples} proposals, {row['selector'].rpartition('/')[2]} selects"
     thought = "" if row["kind"] == "instruct" else ", thinking"
@@ -151,7 +187,7 @@ def _spread(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -
 
 def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     """Model, cost, limit, answers and success of a row: what decides stands first."""
-    name, samples = row["model"].rpartition("/")[2], row["samples"]
+    name, samples = _name(row["model"]), row["samples"]
     limit = "freely" if row["budget_tokens"] is None else format_si(row["budget_tokens"], digits=2)
     answers = {
         "single": "1",
@@ -167,17 +203,31 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     return [name, cost, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
 
 
-def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _ways(
+    cheapest: Sequence[Mapping[str, Any]], front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None
+) -> Table:
+    """The answer, the cheapest way of each model to the success asked for, and what each success costs at least."""
+    first = [row for row in (*cheapest, *front) if row == best][:1]
+    ordered = [*first, *(row for row in cheapest if row != best)]
+    ordered += [row for row in front if row not in ordered]
     cells: list[list[str | Cell]] = [
-        [*_cells(row), words(row["seconds"], "s"),
-         words(row["where_fastest"]["seconds"], "s"), words(row["where_fastest"]["usd_per_task"], "USD")]
-        for row in rows
-    ]  # fmt: skip
-    columns = ("", "a task #", "thinks", "answers", "solved #", "takes #", "fastest #", "fastest costs #")
-    note = "fastest: least time per token; answers side by side share one batch, paid until the longest one ends"
-    cells[0][0] = f"\u2192 {cells[0][0]}"
-    title = "The cheapest of each model (\u2192 the answer)"
-    return Table(title, columns, cells, "usd_per_task", note, strong=(0,), drops=("fastest costs",))
+        [
+            f"{_ARROW} {_way(row)}" if row == best else _way(row),
+            *(_cells(row)[column] for column in (1, 4)),
+            words(row["seconds"], "s"),
+            words(row["where_fastest"]["seconds"], "s"),
+            Cell(words(row["where_fastest"]["usd_per_task"], "USD"), below=_dearer(row)),
+        ]
+        for row in ordered
+    ]
+    columns = ("way", "a task #", "solved #", "takes #", "fastest #", "fastest costs #")
+    note = (
+        "fastest: least time per token; answers side by side share one batch, paid until the longest one ends, so that "
+        "a vote takes as long as its longest answer; below what it costs: how many times the way's own cost"
+    )
+    title = f"The answer ({_ARROW}), the cheapest of each model, and what each success costs at least"
+    strong = tuple(place for place, row in enumerate(ordered) if row == best)
+    return Table(title, columns, cells, "usd_per_task", note, strong=strong, drops=("fastest costs", "fastest"))
 
 
 def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -191,22 +241,3 @@ def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _effort(row: Mapping[str, Any]) -> list[str]:
     return [format_si(row["tokens_per_task"]), words(row["seconds"], "s")]
-
-
-def _front(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> Table:
-    """What each success costs at least; the answer stands out."""
-    here = tuple(place for place, row in enumerate(rows) if row == best)
-    cells: list[list[str | Cell]] = [
-        [
-            f"\u2192 {_way(row)}" if place in here else _way(row),
-            *(_cells(row)[column] for column in (1, 4)),
-            *_effort(row),
-        ]
-        for place, row in enumerate(rows)
-    ]
-    columns = ("way", "a task #", "solved #", "tokens #", "takes #")
-    note = (
-        "a vote takes as long as its longest answer: once that one runs into the limit of thinking, more answers take "
-        "no longer"
-    )
-    return Table("Cheapest ways to each success", columns, cells, "usd_per_task", note, strong=here, drops=("tokens",))
