@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 import computeledger as cl
+from computeledger.interfaces import options as command_options
 from computeledger.interfaces import tables
 from computeledger.interfaces.fitting import FittingTable, Page
 from computeledger.interfaces.render.terminal import print_view
@@ -234,3 +235,19 @@ def test_a_long_answer_is_printed_whole_where_all_is_asked_for(computeledger: An
     assert len(short.splitlines()) < 80 < len(whole.splitlines())
     assert "By source" in computeledger("accuracy", "--by", "source").stdout
     assert "..." not in computeledger("claims").stdout
+
+
+def test_a_message_is_broken_between_words_for_people_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal has it at its width; a pipe has one line."""
+    message = "no such option; " + "--rollout-p50-tokens or " * 8 + "none"
+    lines: dict[bool, list[str]] = {}
+    monkeypatch.setenv("COLUMNS", "50")
+    for is_terminal in (True, False):
+        monkeypatch.setattr("sys.stderr.isatty", lambda said=is_terminal: said, raising=False)
+        with pytest.raises(SystemExit):
+            command_options._fail("computeledger", message, 2)
+        lines[is_terminal] = capsys.readouterr().err.splitlines()
+    assert lines[False] == [f"computeledger: {message}"]
+    assert " ".join(lines[True]) == lines[False][0] and max(map(len, lines[True])) <= 50 < len(lines[False][0])

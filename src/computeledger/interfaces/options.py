@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -92,8 +94,18 @@ def _unknown_option(error: click.NoSuchOption) -> str:
 
 def _fail(name: str, message: str, code: int) -> None:
     message = re.sub(r"(\S{80})\S{200,}", r"\1...", message)  # what was given may be a whole file
-    click.echo(f"{name}: {message}", err=True)
+    click.echo(_in_lines(f"{name}: {message}") if sys.stderr.isatty() else f"{name}: {message}", err=True)
     sys.exit(code)
+
+
+def _in_lines(message: str) -> str:
+    """A message for a terminal, broken between words; a file or a pipe gets one line."""
+    width = max(shutil.get_terminal_size().columns, _LEAST_COLUMNS)
+    return textwrap.fill(message, width, break_long_words=False, break_on_hyphens=False)
+
+
+#: Columns below which no message is broken further.
+_LEAST_COLUMNS = 40
 
 
 class SectionedOption(click.Option):

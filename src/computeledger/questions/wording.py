@@ -123,8 +123,18 @@ def figure_words(value: Any, unit: str) -> str:
     --------
     >>> [figure_words({"p05": low, "p50": 3.482, "p95": high}, "USD") for low, high in ((2.0, 6.6), (3.4, 3.6))]
     ['$3.5', '$3.48']
+    >>> time = {"p05": 760.0, "p50": 1140.0, "p95": 1560.0}
+    >>> figure_words(time, "s").split(), interval_words(time, "s").split()
+    (['19', 'min'], ['13', '–', '26', 'min'])
     """
-    return _rounded(point(value), point(value, "p95") - point(value, "p05"), unit)
+    unit, per = _one_unit(value, unit)
+    return _rounded(point(value) / per, (point(value, "p95") - point(value, "p05")) / per, unit)
+
+
+def _one_unit(value: Any, unit: str) -> tuple[str, float]:
+    """Minutes for a figure and its interval where some of them would be seconds and some minutes."""
+    is_mixed = unit == "s" and MINUTE_S <= point(value, "p05") < KILO <= point(value, "p95") < HOUR_S * 10
+    return ("min", MINUTE_S) if is_mixed else (unit, 1.0)
 
 
 def _rounded(value: float, width: float, unit: str) -> str:
@@ -190,7 +200,8 @@ def interval_class_words(sure: Mapping[str, Any], is_anchored: bool = False) -> 
         return f"interval class {sure['class']} ({sure['n']:,} measurements): as it was before your own"
     if not sure["n"]:
         return f"{sure['class']}: {sure['why']}"
-    return f"interval from {sure['n']:,} measurements ({sure['class']}): {sure['why']}"
+    why = re.sub(r": the interval is that of other people's measurements[^;]*", "", sure["why"])
+    return f"interval from {sure['n']:,} measurements: {why}"
 
 
 def accuracy_slice(alike: Mapping[str, Any]) -> dict[str, str]:
@@ -328,7 +339,8 @@ def interval_words(value: Any, unit: str) -> str:
     >>> interval_words({"p05": 1.026, "p50": 2.0, "p95": 3.0}, ""), interval_words(2.0, "")
     ('1 – 3', '')
     """
-    low, high = point(value, "p05"), point(value, "p95")
+    unit, per = _one_unit(value, unit)
+    low, high = point(value, "p05") / per, point(value, "p95") / per
     return joined(*(_rounded(end, high - low, unit) for end in (low, high)))
 
 

@@ -173,7 +173,7 @@ def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
         for one in claims
         if one["verdict"] == "fails"
     ]
-    columns = ("", "claim", "said", "the formula gives")
+    columns = ("claim", "", "said", "the formula gives")
     return Table(f"The {len(rows)} that do not hold", columns, rows, note=_HINT)
 
 

@@ -193,11 +193,20 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         modelled = stated_beside(phase)
         if modelled is not None:
             stated = f"the plan states {figure_words(phase['gpu_hours'], 'GPU-hours')}, which the ledger uses"
-            out.append((PHASE_NAMES[name], f"{stated}; the model gives {with_interval_words(modelled, 'GPU-hours')}"))
+            beside = f"the model gives {with_interval_words(modelled, 'GPU-hours')}"
+            out.append((PHASE_NAMES[name], f"{stated}; {beside}{_outside_words(phase['gpu_hours'], modelled)}"))
         if "unpaid_gpu_time_fraction" in details:
             share = with_interval_words(details["unpaid_gpu_time_fraction"], "fraction")
             out.append((PHASE_NAMES[name], f"of its GPU-time nobody pays for {share}"))
     return out
+
+
+def _outside_words(stated: Any, modelled: Any) -> str:
+    """That a plan's own figure lies outside the interval of the model; empty where it does not."""
+    if not isinstance(modelled, Mapping) or modelled["p05"] <= point(stated) <= modelled["p95"]:
+        return ""
+    side = "below" if point(stated) < modelled["p05"] else "above"
+    return f"; ! the plan's figure lies {side} that interval"
 
 
 def stated_beside(phase: Mapping[str, Any]) -> Any:
@@ -283,7 +292,19 @@ def _balance(document: Mapping[str, Any]) -> tuple[Table, ...]:
             label = "RL's coefficient in GPU-time, a token in its own trainer = 6" if is_own else said
             rows.append((label, quantity_cell(document["balance"][key], unit)))
     note = "Balanced means equal GPU-time: a point of comparison, not a goal."
-    return (Table("Balance", ("", "median and 90 % interval #"), rows, "gpu_hours", note),) if rows else ()
+    return (
+        (
+            Table(
+                "Tokens that would equal pretraining",
+                ("", "median and 90 % interval #"),
+                rows,
+                "gpu_hours",
+                note,
+            ),
+        )
+        if rows
+        else ()
+    )
 
 
 def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:

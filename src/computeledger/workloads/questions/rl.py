@@ -383,8 +383,8 @@ class RLQuestion(MayAdapt, OnSystem):
         n_said = sum(getattr(self, name) is not None for name in lengths)
         if n_said != 1 and not (n_said == 0 and self.reads_log):
             raise InputError(
-                "rollout lengths: give one of --rollout-tokens, --rollout-p50-tokens with --rollout-p95-tokens, "
-                "--rollout-lengths"
+                "how long is a rollout? give one of --rollout-tokens 4K (the mean), --rollout-p50-tokens 2K with "
+                "--rollout-p95-tokens 12K, or --rollout-lengths FILE (one length a line)"
             )
         if self.rollout_p50_tokens is not None and self.rollout_p95_tokens is None:
             raise InputError("--rollout-p50-tokens: needs --rollout-p95-tokens beside it")
