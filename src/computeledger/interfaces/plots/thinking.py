@@ -91,7 +91,7 @@ def _answer_label(front: Sequence[tuple[str, Mapping[str, Any]]], answer: Mappin
         return []
     return [{
         "text": f"<b>{plain(names[0]).replace(', ', ',<br>', 1)}</b>", "showarrow": False, "align": "left",
-        "font": {"size": 12, "color": palette.CHOSEN}, "x": math.log10(answer["usd_per_task"]),
+        "font": {"size": 12}, "x": math.log10(answer["usd_per_task"]),
         "y": answer["success"]["p50"], "xanchor": "left", "yanchor": "top", "xshift": 10, "yshift": -12,
     }]  # fmt: skip
 
