@@ -14,6 +14,10 @@ class ClaimsQuestion(Asked):
     ids: tuple[str, ...] = asked(
         "texts", "Claims, such as C030.", (), aliases=("id",), label="One claim", group="Which", blank="all"
     )
+    words: str | None = asked(
+        "text", "Only claims that have these words.", metavar="WORDS", label="Search the claims", group="Which",
+        blank="all",
+    )  # fmt: skip
     verdict: str | None = asked(
         "text", "Only claims with this verdict.",
         choices=("holds", "holds_if", "fails", "derived", "input", "not_checkable"),

@@ -13,12 +13,12 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.answers.claims import ratio_of
 
 Claim = Mapping[str, Any]
-_BAR_PX, _ROW_PX = 44, 56
+_BAR_PX, _ROW_PX, _WIDE_ROW_PX = 44, 92, 60
 #: Share of a phone's width that a character takes.
 _CHARACTER = 0.024
-#: Characters of each of the two lines above a claim's row, those of a line under the pointer, and claims that have a
-#: row of their own.
-_LONGEST, _LINE, _MOST_ROWS = 44, 60, 24
+#: Characters of a line above a claim's row on a phone and where there is room, those of a line under the pointer, and
+#: claims that have a row of their own.
+_NARROW, _WIDE, _LINE, _MOST_ROWS = 46, 110, 60, 24
 #: Where a row's words and its mark stand, above and below its middle.
 _WORDS, _MARK = 0.16, -0.34
 #: Rows of dots that a strip of many claims takes, and its height in rows.
@@ -68,8 +68,11 @@ def _fitting(n: int, said: str, share: float) -> str:
     return next((text for text in (f"{n} {said}", str(n)) if n and share > _CHARACTER * len(text)), "")
 
 
-def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
+def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str], numbers: Mapping[str, str] | None = None) -> Spec:
     """Recomputed over said on one axis: a row for each claim that does not hold, one strip for all others of a verdict.
+
+    ``numbers`` are what each claim said and what the formula gives. A page that is wide enough takes the lower height
+    and the longer lines that ``meta`` holds.
 
     Examples
     --------
@@ -93,9 +96,10 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
         )
     ]  # fmt: skip
     notes: list[Spec] = []
+    said = numbers or {}
     for place, (one, ratio) in enumerate(rows):
         data += _row(one, ratio, -place + _MARK)
-        notes.append(parts.note(_said(one, ratio[1]), -place + _WORDS))
+        notes.append(parts.note(_said(one, said.get(one["id"], _times(ratio[1])), _NARROW), -place + _WORDS))
     for place, (name, own) in enumerate(strips.items()):
         top = -len(rows) - _STRIP * place
         total = sum(one["verdict"] == name for one in claims)
@@ -105,8 +109,10 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
     if rows:
         data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
     across = {**axis, "showgrid": False, "title": {"text": "recomputed over said →"}}
+    wide = [_said(one, said.get(one["id"], _times(ratio[1])), _WIDE) for one, ratio in rows]
     layout = parts.layout(
         round(_ROW_PX * -bottom) + 112, notes, xaxis=across,
+        meta={"wide": {"height": round(_WIDE_ROW_PX * -bottom) + 112, "notes": wide}},
         xaxis2={**across, "overlaying": "x", "side": "top"},
         yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 48, "b": 48},
     )  # fmt: skip
@@ -115,7 +121,7 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str]) -> Spec:
 
 def _unbroken(n_rows: int, n_strips: int, places: Sequence[float]) -> Spec:
     """Upright lines at some places of the axis, with a gap where the words of a row or of a strip stand."""
-    spans = [(-place - 0.15, -place - 0.52) for place in range(n_rows)]
+    spans = [(-place - 0.22, -place - 0.52) for place in range(n_rows)]
     spans += [(top + 0.08, top - 1.0) for top in (-n_rows - _STRIP * place for place in range(n_strips))]
     return {
         "x": [end for x in places for end in (*rounded([x, x]), None) * len(spans)],
@@ -123,12 +129,12 @@ def _unbroken(n_rows: int, n_strips: int, places: Sequence[float]) -> Spec:
     }
 
 
-def _said(one: Claim, ratio: float) -> str:
-    """A claim's id, how far off it is, and its words, in two lines that a phone holds."""
-    head = f"{one['id']}  {_times(ratio)}"
-    lines = textwrap.wrap(f"{head.replace(' ', chr(0))} {one['claim']}", _LONGEST, max_lines=2, placeholder="…")
+def _said(one: Claim, head: str, width: int) -> str:
+    """What a claim said and what it is, its words and its code, in lines of so many characters."""
+    lines = textwrap.wrap(f"{head.replace(' ', chr(0))} {one['claim']} {one['id']}", width)
     text = "<br>".join(plain(line) for line in lines).replace(chr(0), " ")
-    return f"<b>{head}</b>{text.removeprefix(head)}"
+    shown = plain(head)
+    return f"<b>{shown}</b>{text.removeprefix(shown)}"
 
 
 def _row(one: Claim, ratio: tuple[float, float, float], y: float) -> list[Spec]:

@@ -14,20 +14,20 @@ from computeledger.interfaces.working import ground_words
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.claims import ClaimsAnswer, ratio_of
 from computeledger.questions.claims import ClaimsQuestion
-from computeledger.questions.wording import headline_words, joined
+from computeledger.questions.wording import headline_words, joined, listed
 from computeledger.sources import load_sources
-from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_percent, format_si, format_usd
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_count, format_percent, format_si, format_usd
 
 #: By verdict, what does not hold first: the heading, one claim, several claims, and what the verdict means.
 _VERDICTS = {
     "fails": ("does not hold", "does not hold", "do not hold", "the formula gives something else"),
-    "holds_if": ("holds if", "holds under a condition", "hold under a condition",
+    "holds_if": ("holds on a condition", "holds on a condition", "hold on a condition",
                  "as stated it does not hold; under a named condition it does"),
     "holds": ("holds", "holds", "hold", "the formula gives what was said, within the rounding that the words allow"),
-    "derived": ("derived", "is a derivation", "are derivations",
+    "derived": ("derived", "is derived", "are derived",
                 "the document gives the inputs and the number is ours; nothing to hold or fail"),
     "input": ("input", "is an input", "are inputs", "taken as given; no formula here decides it"),
-    "not_checkable": ("not checkable", "cannot be checked", "cannot be checked",
+    "not_checkable": ("not checkable", "is not checkable", "are not checkable",
                       "too little is stated to recompute it"),
 }  # fmt: skip
 #: By verdict on what the document concludes: the words of a cell, and what the verdict means.
@@ -43,15 +43,18 @@ _CONCLUDED = {
     "falls": ("fall", BAD), "does_not_follow": ("do not follow", CONDITIONAL), "stands": ("stand", GOOD)
 }  # fmt: skip
 #: Verdicts in the words of a legend.
-_SEVERAL = {"fails": "do not hold", "holds_if": "hold if", "holds": "hold", "derived": "derived", "input": "input",
-            "not_checkable": "not checkable"}  # fmt: skip
-_TALLY = "How many claims of each document have which verdict, as shares of its claims."
+_SEVERAL = {"fails": "do not hold", "holds_if": "on a condition", "holds": "hold", "derived": "derived",
+            "input": "inputs", "not_checkable": "not checkable"}  # fmt: skip
 _JUDGEMENT = "Conclusions that the documents draw from these figures, where one is judged."
 _RATIOS = (
-    "Each mark is a claim: what the formula gives over what was said. What does not hold has a row each, with what its "
+    "Each mark is a claim: what the formula gives over what was said. What does not hold has a row each, with both "
+    "numbers, its words and its code, what its "
     "words allow in grey and the recomputed range as a line: a claim about every case fails where one end misses. "
     "Point at a mark for its words and the reason. A claim of at least or at most may hold far from 1; one with zero "
     "or without a number has no ratio."
+)
+_TALLY = "Shares of each document's numbers. " + " ".join(
+    f"{said[0].upper()}{said[1:]}: {_VERDICTS[name][3]}." for name, said in _SEVERAL.items()
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -63,8 +66,8 @@ _DOCUMENTS = {
 }
 #: Verdicts in the columns of the table of documents, and what stands over each.
 _COLUMNS = {
-    "hold": ("holds",), "hold if": ("holds_if",), "do not hold": ("fails",),
-    "not decided": ("derived", "input", "not_checkable"),
+    "hold": ("holds",), "on a condition": ("holds_if",), "do not hold": ("fails",),
+    "undecided": ("derived", "input", "not_checkable"),
 }  # fmt: skip
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
@@ -85,7 +88,8 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"]),
-        context=_context(len(claims), document["counts"]),
+        context=_context(claims, document["counts"]),
+        notes=_rest_on(document["counts"]),
         tiles=_tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(*(() if few else (_by_document(claims),)), _table(claims, is_all)) if claims else (),
@@ -118,41 +122,50 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     if any(name in _CONCLUDED for _, name in reached):
         out.append(Plot("conclusions", "What the documents conclude", _JUDGEMENT, tally_figure(reached, _CONCLUDED)))
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
-        names = {"holds_if": "hold under a condition (here as stated)", "holds": "hold"}
-        out.append(Plot("ratios", "Said against recomputed", _RATIOS, ratios_figure(claims, names), is_wide=True))
+        names = {"holds_if": "hold on a condition (here as stated)", "holds": "hold"}
+        numbers = {one["id"]: f"said {_said(one)}, is {_found(one)}" for one in claims}
+        figure = ratios_figure(claims, names, numbers)
+        out.append(Plot("ratios", "Said against recomputed", _RATIOS, figure, is_wide=True))
     return tuple(out)
 
 
 def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
     if len(claims) == 1:
         return headline_words(f"Claim {claims[0]['id']}", _verdict(claims[0]))
-    return headline_words(
-        "Claims of the documents that this project began with", _verdicts(len(claims), counts["verdicts"])[0]
-    )
+    n_documents = len({one["document"] for one in claims})
+    subject = f"We checked {format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
+    return headline_words(subject, ", ".join(_verdicts(counts["verdicts"])[:2]))
 
 
-def _verdicts(n_claims: int, number: Mapping[str, int]) -> list[str]:
-    """How many claims have the verdict that most ask for, of how many; then how many have which other verdict."""
-    first = "holds" if number["holds"] else next((name for name in _VERDICTS if number[name]), "")
-    if not first:
-        return [f"{n_claims:,} of this kind"]
-    said = {name: f"{number[name]} {one[1 if number[name] == 1 else 2]}" for name, one in _VERDICTS.items()}
-    top = said[first].replace(" ", f" of {n_claims:,} ", 1)
-    return [top, *(said[name] for name in _VERDICTS if number[name] and name != first)]
+def _verdicts(number: Mapping[str, int]) -> list[str]:
+    """How many claims have which verdict: those that hold first, then those that do not."""
+    order = dict.fromkeys(("holds", *_VERDICTS))
+    said = [f"{number[name]} {_VERDICTS[name][1 if number[name] == 1 else 2]}" for name in order if number[name]]
+    return said or ["none of this kind"]
 
 
-def _context(n_claims: int, counts: Mapping[str, Mapping[str, int]]) -> str:
-    """What those that hold rest on, and how many conclusions stand."""
-    number, by, concluded = counts["verdicts"], counts["holds_by"], counts["conclusions"]
+def _context(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Which texts these are, what else was found, and how many conclusions stand."""
+    n_claims = len(claims)
+    number, concluded = counts["verdicts"], counts["conclusions"]
     words = (("stands", "stands", "stand"), ("falls", "falls", "fall"),
              ("does_not_follow", "does not follow", "do not follow"))  # fmt: skip
     judged = [f"{concluded[key]} {one if concluded[key] == 1 else many}" for key, one, many in words if concluded[key]]
-    held = f"{by['published_facts']} rest on published facts and {by['own_premises']} on their own premises alone"
-    others = _verdicts(n_claims, number)[1:]
-    parts = [f"{', '.join(others)}."] if others and n_claims > 1 else []
-    parts += [f"Of those that hold, {held}."] if number["holds"] > 1 else []
+    names = [_DOCUMENTS[name] for name, _ in Counter(one["document"] for one in claims).most_common()]
+    others = _verdicts(number)[2:]
+    parts = [f"The texts: {listed(names)}."] if n_claims > 1 else []
+    parts += [f"Of the other numbers, {listed(others)}."] if others and n_claims > 1 else []
     parts += [f"Of the conclusions judged, {', '.join(judged)}."] if judged and n_claims > 1 else []
     return " ".join(parts)
+
+
+def _rest_on(counts: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    """What those that hold rest on."""
+    by = counts["holds_by"]
+    if sum(by.values()) <= 1:
+        return ()
+    facts, own = by["published_facts"], by["own_premises"]
+    return (f"{facts} of those that hold rest on published facts, {own} on their own premises",)
 
 
 def _by_document(claims: Sequence[Mapping[str, Any]]) -> Table:
@@ -163,7 +176,7 @@ def _by_document(claims: Sequence[Mapping[str, Any]]) -> Table:
         [_DOCUMENTS[name], str(total), *(str(sum(number[name, one] for one in kinds)) for kinds in _COLUMNS.values())]
         for name, total in totals.most_common()
     ]
-    return Table("By document", ("document", "claims #", *(f"{name} #" for name in _COLUMNS)), rows, is_detail=True)
+    return Table("By document", ("document", "all #", *(f"{name} #" for name in _COLUMNS)), rows, is_detail=True)
 
 
 def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:

@@ -87,9 +87,18 @@ def answer_claims(question: ClaimsQuestion) -> ClaimsAnswer:
     wanted = (
         one
         for one in checked
-        if question.verdict in (None, one.verdict) and question.conclusion in (None, one.conclusion.verdict)
+        if question.verdict in (None, one.verdict)
+        and question.conclusion in (None, one.conclusion.verdict)
+        and _has_words(one, question.words)
     )
     return ClaimsAnswer(question, tuple(wanted))
+
+
+def _has_words(checked: CheckedClaim, words: str | None) -> bool:
+    """Whether all words stand in a claim, its code or its reason."""
+    claim = checked.claim
+    text = f"{claim.id} {claim.claim} {claim.reason}".lower()
+    return all(word in text for word in (words or "").lower().split())
 
 
 def _document(checked: CheckedClaim) -> dict[str, Any]:

@@ -12,7 +12,16 @@ from computeledger.questions.claims import ClaimsQuestion
 
 _CONTROLS = controls_of(
     ClaimsQuestion,
-    {"verdict": {}, "conclusion": {}, "ids": {"name": "id", "kind": "text", "help": "Its id, such as C030."}},
+    {
+        "words": {
+            "kind": "text",
+            "is_wide": True,
+            "help": "Words of a claim or of its reason, such as B200 or sparse.",
+        },
+        "verdict": {},
+        "conclusion": {},
+        "ids": {"name": "id", "kind": "text", "help": "Its id, such as C030."},
+    },
 )
 
 
@@ -25,10 +34,11 @@ def _view(answer: Answer) -> View:
 
 
 PAGE = Page(
-    "claims", "Claims", "Do the source documents' own figures hold?", _CONTROLS, _answer, _view,
+    "claims", "Claims", "Do the numbers in five texts on compute hold?", _CONTROLS, _answer, _view,
     section=EVIDENCE,
+    search="words",
     presets={"Every claim": {}, "What does not hold": {"verdict": "fails"},
-             "What holds under a condition": {"verdict": "holds_if"},
+             "What holds on a condition": {"verdict": "holds_if"},
              "Conclusions that fall": {"conclusion": "falls"},
              "Conclusions that do not follow": {"conclusion": "does_not_follow"}},
 )  # fmt: skip

@@ -5,6 +5,8 @@ import { theme } from "./theme.js";
 
 const given = JSON.parse(document.getElementById("data").textContent);
 
+const narrow = matchMedia("(max-width: 56rem)");
+
 // plots in view are drawn before an answer counts as shown, those near the view as soon as nothing else is to do, and
 // the others when they come near it or the drag is over: a drag moves what one looks at
 const waiting = new WeakMap();
@@ -22,7 +24,16 @@ const libraryLoaded = new Promise((go) => {
   if (window.Plotly) go(); else document.addEventListener("DOMContentLoaded", go, { once: true });
 });
 
-export function want(canvas, figure) {
+// where there is room, a figure takes its longer lines and its lower height
+function roomy(figure) {
+  const { wide } = figure.layout.meta ?? {};
+  if (!wide || narrow.matches) return figure;
+  const annotations = figure.layout.annotations.map((one, i) => (i < wide.notes.length ? { ...one, text: wide.notes[i] } : one));
+  return { ...figure, layout: { ...figure.layout, height: wide.height, annotations } };
+}
+
+export function want(canvas, given) {
+  const figure = roomy(given);
   const asked = JSON.stringify(figure);
   if (canvas.asked === asked) return; // as it is drawn, or waits to be
   canvas.asked = asked;
