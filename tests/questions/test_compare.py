@@ -19,8 +19,9 @@ from computeledger.errors import InputError
 from computeledger.interfaces.cli import main
 from computeledger.interfaces.fitting import Page
 from computeledger.interfaces.tables import new_table
-from computeledger.interfaces.views.compare import better_choice, kept_words
+from computeledger.interfaces.views.compare import kept_words
 from computeledger.physics.parallelism import Layout
+from computeledger.questions.answers.compare import recommended_place
 from computeledger.questions.answers.serving.offers import read_offers
 from computeledger.validation.accuracy.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
 from computeledger.workloads.serving.offers import (
@@ -431,19 +432,11 @@ def test_an_offer_ten_times_as_dear_stands_below_the_chart_and_the_axis_starts_a
     assert plot.caption.startswith("Off the scale: b at $")
 
 
-def test_the_better_choice_of_a_tie_is_the_surer_one_or_else_the_cheaper() -> None:
-    def offers(*kept: float | None, chance: float = 0.55) -> list[dict[str, Any]]:
-        names = [str(place) for place in range(len(kept))]
-        beaten = dict.fromkeys(names[1:], chance)
-        return [
-            {"name": name, "kept_probability": one, "cheaper_probability": beaten}
-            for name, one in zip(names, kept, strict=True)
-        ]
-
-    assert better_choice(offers(0.6, 0.7, 0.72))["name"] == "1"
-    assert better_choice(offers(0.6, 0.64))["name"] == "0"
-    assert better_choice(offers(0.6, 0.99, chance=0.9))["name"] == "0", "no tie"
-    assert better_choice(offers(None, 0.99))["name"] == "0", "nothing is known of how surely the first keeps it"
+def test_the_recommended_offer_of_a_tie_is_the_surer_one_or_else_the_cheaper() -> None:
+    assert recommended_place([0.5, 0.55, 0.55], [0.6, 0.7, 0.72]) == 1
+    assert recommended_place([0.5, 0.55], [0.6, 0.64]) == 0
+    assert recommended_place([0.5, 0.9], [0.6, 0.99]) == 0, "no tie"
+    assert recommended_place([0.5, 0.55], [None, 0.99]) == 0, "nothing is known of how surely the first keeps it"
 
 
 def test_a_price_of_nothing_is_remarked() -> None:

@@ -25,13 +25,11 @@ from computeledger.sources import load_sources
 from computeledger.units import format_count, format_si
 
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request"}
-#: A chance beyond which an order is called clear, and below which it is called open (assumptions).
-_CLEAR, _OPEN = 0.9, 0.65
+#: A chance beyond which an order is called clear (an assumption).
+_CLEAR = 0.9
 #: A chance below which what holds at the medians more likely does not.
 _EVEN = 0.5
 _NONE = "–"
-#: By how much more surely an offer has to keep its promise to be the better one of a tie (an assumption).
-_SURER = 0.05
 #: Times the cost of the recommended offer beyond which an offer stands below the chart, not in it (an assumption).
 _OFF_SCALE = 5.0
 #: Offers of a tie that are named at most.
@@ -56,8 +54,8 @@ def view(answer: Answer, working: bool) -> View:
     tables = [_costs(known), *_systems(known), *_break_even(even)]
     return View(
         headline=_headline(known, len(refused)),
-        context=" ".join(part for part in (_context(known), _workload(answer, better_choice(known))) if part),
-        title=f"{title}; recommended: {better_choice(known)['label']}" if len(known) > 1 else title,
+        context=" ".join(part for part in (_context(known), _workload(answer, _choice(known))) if part),
+        title=f"{title}; recommended: {_choice(known)['label']}" if len(known) > 1 else title,
         plots=(*_cost_plot(known), *_even_plot(even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
@@ -103,7 +101,7 @@ def _label_of(known: Sequence[Mapping[str, Any]], name: str) -> str:
 
 def _headline(known: Sequence[Mapping[str, Any]], n_refused: int) -> str:
     """The model, the offer to take and what it costs; none is called the cheapest where another is about as likely."""
-    chosen = better_choice(known)
+    chosen = _choice(known)
     month = chosen["usd_per_month"]
     paid = [*([f"{words(month, 'USD')} a month"] if month is not None else []), f"{chosen['cost']} {_PER_REQUESTS}"]
     able = f"the {len(known)} of {len(known) + n_refused} offers that can serve it"
@@ -127,21 +125,9 @@ def _workload(answer: Any, chosen: Mapping[str, Any]) -> str:
     return f"With {', '.join(said)}." if said else ""
 
 
-def better_choice(known: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The offer to take: of those that cost does not tell apart, the cheapest that keeps its promise as surely as any.
-
-    Examples
-    --------
-    >>> first = {"name": "a", "cheaper_probability": {"b": 0.55, "c": 0.9}, "kept_probability": 0.6}
-    >>> others = [{"name": "b", "kept_probability": 0.7}, {"name": "c", "kept_probability": 0.99}]
-    >>> better_choice([first, *others])["name"]
-    'b'
-    """
-    tied = [known[0], *_as_likely(known)]
-    kept = [one["kept_probability"] for one in tied]
-    if any(chance is None for chance in kept):
-        return known[0]
-    return next(one for one in tied if one["kept_probability"] >= max(kept) - _SURER)
+def _choice(known: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The offer to take."""
+    return next(one for one in known if one["is_recommended"])
 
 
 def _who(one: Mapping[str, Any]) -> str:
@@ -162,8 +148,7 @@ def _ends(one: Mapping[str, Any]) -> dict[str, float]:
 
 def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Offers whose chance of being the cheaper one is about as great as the first one's."""
-    first = known[0]
-    return [one for one in known[1:] if first["cheaper_probability"][one["name"]] < _OPEN]
+    return [one for one in known[1:] if one["is_tied_on_cost"]]
 
 
 def _context(known: Sequence[Mapping[str, Any]]) -> str:
@@ -184,7 +169,7 @@ def _context(known: Sequence[Mapping[str, Any]]) -> str:
 
 def _tie(known: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which offer may be cheaper than the one to take and why it is not taken, and how many more are no worse."""
-    first, chosen, others = known[0], better_choice(known), _as_likely(known)
+    first, chosen, others = known[0], _choice(known), _as_likely(known)
     if chosen is first:
         parts = [f"Its median cost is the lowest{_no_surer(first, others)}.", *kept_words(first, "It")]
     else:
@@ -266,7 +251,7 @@ def _or_none(value: float | None, unit: str) -> str:
 
 
 def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
-    first, chosen, has_month = known[0], better_choice(known), any(one["usd_per_month"] is not None for one in known)
+    first, chosen, has_month = known[0], _choice(known), any(one["usd_per_month"] is not None for one in known)
     has_kept = any(one["kept_probability"] is not None for one in known)
     rows: list[list[str | Cell]] = []
     for one in known:
@@ -433,7 +418,7 @@ def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
     priced = [one for one in known if one["usd_per_request"] > 0]
     if not priced:
         return []
-    heading, chosen = _kept_heading(known).removesuffix(" #"), better_choice(known)
+    heading, chosen = _kept_heading(known).removesuffix(" #"), _choice(known)
     near, far = _near([one for one in priced if one is not chosen], chosen)
     rows = [
         Row(

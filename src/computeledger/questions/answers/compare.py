@@ -6,7 +6,7 @@ import csv
 import functools
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
@@ -65,6 +65,40 @@ class Served:
     tightest_used_fraction: float | None = None
 
 
+#: Chance of being the cheaper one under which cost does not tell two offers apart (assumption) [-].
+_OPEN = 0.65
+#: By how much more surely an offer has to keep its promise to be the better one of a tie (assumption) [-].
+_SURER = 0.05
+
+
+def _tied(cheaper: Sequence[float]) -> list[int]:
+    """Places of the first offer and of those that are cheaper about as likely."""
+    return [0, *(place for place in range(1, len(cheaper)) if cheaper[place] < _OPEN)]
+
+
+def recommended_place(cheaper: Sequence[float], kept: Sequence[float | None]) -> int:
+    """The place of the offer to take: of a tie on cost the cheapest that keeps its promise as surely as any.
+
+    Parameters
+    ----------
+    cheaper : sequence of float
+        Chance that the first offer is cheaper than each; its own place is not read [-].
+    kept : sequence of float or None
+        Chance that each keeps its promise; None where it is not known, and then the first is taken [-].
+
+    Examples
+    --------
+    >>> recommended_place([0.5, 0.55, 0.9], [0.6, 0.7, 0.99])
+    1
+    """
+    tied = _tied(cheaper)
+    known = [(place, chance) for place in tied for chance in [kept[place]] if chance is not None]
+    if len(known) < len(tied):
+        return 0
+    surest = max(chance for _, chance in known) - _SURER
+    return next(place for place, chance in known if chance >= surest)
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """An offer with its answer, how its cost moves with what is uncertain, and what is not known of it."""
@@ -91,6 +125,17 @@ class CompareAnswer(Answer):
     offers: tuple[Compared, ...]
     without_answer: tuple[Refused, ...]
     cheaper: tuple[tuple[float, ...], ...]
+
+    @property
+    def tied(self) -> tuple[Compared, ...]:
+        """The cheapest offer, and those whose chance of being the cheaper one is about as great."""
+        return tuple(self.offers[place] for place in _tied(self.cheaper[0])) if self.offers else ()
+
+    @property
+    def recommended(self) -> Compared | None:
+        """Of the offers that cost does not tell apart, the cheapest that keeps its promise as surely as any."""
+        kept = [one.served.kept_probability for one in self.offers]
+        return self.offers[recommended_place(self.cheaper[0], kept)] if self.offers else None
 
     @property
     def cheapest(self) -> Compared | None:
@@ -124,6 +169,8 @@ class CompareAnswer(Answer):
         return {
             **_asked_document(one.offer),
             "rank": place + 1,
+            "is_recommended": one is self.recommended,
+            "is_tied_on_cost": len(self.tied) > 1 and any(one is each for each in self.tied),
             **{_KEYS.get(name, name): value for name, value in asdict(one.served).items()},
             "usd_per_request_p05": low,
             "usd_per_request_p95": high if math.isfinite(high) else None,
