@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -108,6 +111,7 @@ def test_the_sentences_of_a_command_and_the_lead_of_its_report(
     tables = [line for line in printed if line not in prose]
     tables += [percent(one.median_abs_error) for one in errors_by_workload().values()]  # of `computeledger accuracy`
     shown = {name: part for name, part in document.items() if name != "working"}  # which a report has with it
+    tables += [f"a factor of {factor:.2g}" for factor in _factors(shown)]
     for line in prose:
         assert unsupported(line, tables, [asked], shown) == [], line
     if written:
@@ -115,6 +119,15 @@ def test_the_sentences_of_a_command_and_the_lead_of_its_report(
         (lead,) = re.findall(r'<p class="lead">(.*?)</p>', text, re.DOTALL)
         cells = [_plain(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", text, re.DOTALL)]
         assert unsupported(_plain(lead), cells, [asked], document) == [], _plain(lead)
+
+
+def _factors(part: Any) -> Iterator[float]:
+    """Half the width of every interval of a document, as a factor."""
+    if isinstance(part, dict) and {"p05", "p95"} <= part.keys():
+        yield from [math.sqrt(part["p95"] / part["p05"])] if (part["p05"] or 0) > 0 else []
+    elif isinstance(part, dict | list):
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from _factors(one)
 
 
 def test_every_report_is_that_of_a_command() -> None:

@@ -81,12 +81,13 @@ def test_medians_of_the_phases_are_drawn(ledger: Ledger, figures: dict[str, dict
     for measure in ("gpu_hours", "usd"):
         drawn = [x for trace in markers(figures[measure]) for x in trace["x"]]
         wanted = [median(getattr(phase, measure)) for phase in ledger.phases.values()]
-        assert drawn == pytest.approx(wanted[::-1], rel=1e-9)
+        assert drawn == pytest.approx([median(ledger.total(measure)), *wanted[::-1]], rel=1e-9)
 
 
 def test_a_phase_without_a_spread_says_so(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
     notes = [note["text"] for note in figures["gpu_hours"]["layout"]["annotations"]]
-    for phase, note in zip(list(ledger.phases.values())[::-1], notes, strict=True):
+    assert "Total" in notes[0]
+    for phase, note in zip(list(ledger.phases.values())[::-1], notes[1:], strict=True):
         assert ("no spread" in note) is (float(np.ptp(phase.gpu_hours)) == 0.0)
 
 

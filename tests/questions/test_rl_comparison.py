@@ -190,7 +190,7 @@ def test_a_log_tells_the_mean_rollout_and_the_gpus_of_a_question_that_names_none
     assert taken.step_s.p50 == pytest.approx(named.step_s.p50)
     notes = " ".join(taken.view(working=False).notes).replace("\xa0", " ")
     assert "taken from the log: mean rollout 1.23K tokens, 8 GPUs" in notes
-    with pytest.raises(InputError, match="rollout lengths"):
+    with pytest.raises(InputError, match="how long is a rollout"):
         cl.rl(**bare, compare_to="step=60")
 
 

@@ -94,7 +94,7 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
         margin={"l": 4, "r": 6, "t": 44, "b": 4},
     )  # fmt: skip
     layout["shapes"] = [
-        {"type": "line", "x0": held["capacity"], "x1": held["capacity"], "y0": place - 0.28, "y1": place + 0.28,
+        {"type": "line", "x0": held["capacity"], "x1": held["capacity"], "y0": place - 0.26, "y1": place + 0.22,
          "line": {"color": palette.BAD, "width": 3}}
         for place, (_, held) in zip(at, rows, strict=True)
     ]  # fmt: skip
@@ -106,7 +106,8 @@ def _parts(held: Mapping[str, float]) -> list[str]:
 
 
 def _of(held: Mapping[str, float]) -> str:
-    """How much of how much, and what there is too little of."""
-    short = held["total"] - held["capacity"]
-    lacks = f", {words(short, 'B')} too much" if short > 0 else ""
-    return f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}{lacks}"
+    """How much of how much, and whether that is too much."""
+    more = ", too much" if held["total"] > held["capacity"] else ""
+    total, capacity = words(held["total"], "B"), words(held["capacity"], "B")
+    number, _, unit = total.partition("\u00a0")
+    return f"{number if capacity.endswith(unit) else total} of {capacity}{more}"
