@@ -35,7 +35,9 @@ def test_a_signal_is_answered_in_one_line(
     number: signal.Signals, code: int, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
+    own = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs of a shell in the background ignore it
     found = ended(lambda: signal.raise_signal(number), monkeypatch, capsys)
+    signal.signal(signal.SIGINT, own)
     assert found == (code, f"rntp: {how}; the same command goes on from the last checkpoint\n")
     assert signal.getsignal(signal.SIGTERM) is before
 

@@ -582,10 +582,8 @@ def margins_words(margins: Mapping[str, Any]) -> str:
         return "No other layout meets the limits."
     if not close:
         return f"Ahead of the {others} other layouts that meet the limits: none has 1 chance in 10 to be better."
-    return (
-        f"Not distinguishable from {close} of the {others} other layouts that meet the limits: each of these has more "
-        "than 1 chance in 10 to be the better one."
-    )
+    each = "each of these has more than 1 chance in 10 to be the better one"
+    return f"Not distinguishable from {close} of the {others} other layouts that meet the limits: {each}."
 
 
 def lora_words(lora: Mapping[str, Any]) -> str:
