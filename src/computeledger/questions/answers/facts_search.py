@@ -78,7 +78,7 @@ def _meant_words(words: Sequence[str]) -> Sequence[str]:
 
     Examples
     --------
-    >>> _meant_words(["h200", "memry"]), _meant_words(["llama", "memry"])
+    >>> _meant_words(["h200", "memry"]), _meant_words(["zzzz", "memry"])
     (('h200', 'memory'), ('memory',))
     """
     vocabulary = _vocabulary()
