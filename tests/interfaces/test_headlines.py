@@ -124,7 +124,9 @@ def test_the_sentences_of_a_command_and_the_lead_of_its_report(
 def _factors(part: Any) -> Iterator[float]:
     """Half the width of every interval of a document, as a factor."""
     if isinstance(part, dict) and {"p05", "p95"} <= part.keys():
-        yield from [math.sqrt(part["p95"] / part["p05"])] if (part["p05"] or 0) > 0 else []
+        ends = part["p05"], part["p95"]
+        if all(isinstance(one, int | float) and one > 0 for one in ends):  # dates have no factor
+            yield math.sqrt(ends[1] / ends[0])
     elif isinstance(part, dict | list):
         for one in part.values() if isinstance(part, dict) else part:
             yield from _factors(one)
