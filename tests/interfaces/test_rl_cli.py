@@ -69,6 +69,7 @@ def test_one_timeline_draws_what_the_document_says(split: dict) -> None:
     shown = {row[0]: row[1].text for row in table.rows if isinstance(row[1], Cell)}
     assert len(spans) > 4
     assert {name: shown[name] for name, _ in spans} == {name: figure_words(value, "s") for name, value in spans}
+    assert all("waiting" in name for name in shown.keys() - dict(spans).keys()), "only waits are too short to be drawn"
     assert "log shows generation" in table.note or split  # what it holds beside the phase
 
 

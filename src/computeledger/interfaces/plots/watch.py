@@ -25,13 +25,13 @@ def history_figure(moments: Sequence[Moment], unit: str) -> Spec:
     data: list[Spec] = []
     if known:
         times = [when for when, _ in known]
-        low, middle, high = (rounded([ends[place] for _, ends in known]) for place in range(3))
+        low, median, high = (rounded([ends[place] for _, ends in known]) for place in range(3))
         line: dict[str, Any] = {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False}
         data += [
             {**line, "x": times, "y": low, "line": {"width": 0}},
             {**line, "x": times, "y": high, "line": {"width": 0}, "fill": "tonexty", "name": "predicted, 90 %",
              "fillcolor": parts.faint(palette.OTHER, palette.BAND), "showlegend": True},
-            {**line, "x": times, "y": middle, "name": "predicted", "showlegend": True,
+            {**line, "x": times, "y": median, "name": "predicted", "showlegend": True,
              "line": {"color": palette.OTHER, "width": 1.5, "dash": "dash"}},
         ]  # fmt: skip
     data.append({

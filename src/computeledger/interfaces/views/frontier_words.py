@@ -62,8 +62,8 @@ def system_sentence(document: Document) -> str:
 def leaning(document: Document) -> str:
     """Why the number of chips of a power lies at the low end of its range, where one kind of chip makes it so."""
     chips, kinds = document["chips"], document["generations"]
-    low, middle, high = (point(chips, end) for end in ("p05", "p50", "p95"))
-    if len(kinds) > 1 or middle / low > 1.1 or high / middle < 1.2:
+    low, median, high = (point(chips, end) for end in ("p05", "p50", "p95"))
+    if len(kinds) > 1 or median / low > 1.1 or high / median < 1.2:
         return ""
     each = kinds[0]["facility_w_per_chip"]
     usual, least = (words(point(each, end), "W") for end in ("p50", "p05"))

@@ -1,4 +1,4 @@
-"""What a picture of an answer says of its ground: the sources and the edition of prices in the answer's document."""
+"""What a picture of an answer says of its provenance: the sources and the edition of prices in the document."""
 
 from __future__ import annotations
 
