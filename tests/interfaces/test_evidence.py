@@ -14,7 +14,7 @@ from computeledger.interfaces.views import _MODULES
 from computeledger.interfaces.views.evidence import unmeasured
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import page_named
-from computeledger.questions.wording import percent
+from computeledger.questions.wording import percent, words
 from computeledger.validation.published.real_systems import real_systems
 
 #: Answers that are checks or measurements themselves, lists, or carry evidence of their own.
@@ -47,7 +47,7 @@ def test_a_serving_answer_names_three_measurements_with_what_is_predicted_of_eac
     assert view.evidence is not None
     alike = document["measured_alike"]
     speed, text = alike["by"]["tpot"], view.evidence.text
-    assert f"time per token within {percent(speed['median_abs_error'])} in half of {speed['n']:,} figures" in text
+    assert f"time per token within {words(speed['median_abs_error'], 'fraction', 2)} in half of {speed['n']:,}" in text
     assert [row[-1].href for row in view.evidence.tables[0].rows if isinstance(row[-1], Cell)] == [
         one["url"] for one in near
     ]
@@ -60,8 +60,8 @@ def test_the_verdict_comes_of_the_interval_and_of_what_was_measured() -> None:
     cost, alike = answer.to_dict()["usd_per_mtok_output"], answer.to_dict()["measured_alike"]
     text = answer.view().evidence.text
     factor = (cost["p95"] / cost["p05"]) ** 0.5
-    assert text.startswith(f"Trust the cost to a factor of {factor:.2g} and the speed to about ")
-    assert f"about {alike['tpot']:.0%}".replace("%", "\u00a0%") in text and "do not rely on the time to first" in text
+    assert text.startswith(f"Trust the cost to a factor of {factor:.2g} and the speed to ±")
+    assert f"±{alike['tpot']:.0%}".replace("%", "\u00a0%") in text and "do not rely on the time to first" in text
     asked = {"model": "llama-3.1-8b", "precision": "gguf-q4_k_m", "backend": "llama.cpp", "batch": 1, "samples": 64}
     answer = cl.serve(system="1xa100-sxm4-80gb", layout="tp1", **asked)
     held = answer.to_dict()["measured_alike"]["steps"]["coverage_90"]

@@ -396,10 +396,10 @@ def trusted_to_words(value: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> trusted_to_words({"p05": 2.0, "p50": 4.0, "p95": 8.0}), trusted_to_words({"p05": 1.0, "p50": 1.1, "p95": 1.21})
-    ('a factor of 2', 'about 10\xa0%')
+    ('a factor of 2', '±10\xa0%')
     """
     factor = math.sqrt(value["p95"] / value["p05"])
-    return f"a factor of {factor:.2g}" if factor >= _FACTOR else f"about {words(factor - 1, 'fraction', 2)}"
+    return f"a factor of {factor:.2g}" if factor >= _FACTOR else f"±{words(factor - 1, 'fraction', 2)}"
 
 
 #: Times from which on a factor is said, not a share.

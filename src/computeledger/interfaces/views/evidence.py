@@ -106,7 +106,7 @@ def serving_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence(f"No measurement like this one exists: {document['interval']['why']}.")
-    text = f"{_trust(document, alike)} {_half_words(alike)} {_own_words(alike, document)}"
+    text = f"{_trust(document, alike)} {_half_words(alike)} {_own_error_words(document, alike)}"
     chosen = (("load", alike["load"]),)
     own = Wanted(
         alike["workload"], document["model"], document["accelerator"], "", (), alike["what"].split()[0], chosen
@@ -125,7 +125,7 @@ _FEW_HELD = 0.6
 def _trust(document: Document, alike: Document) -> str:
     """How far an answer can be trusted: by its intervals, and its speed by what was measured of such deployments."""
     speed = next(one for name, one in alike["by"].items() if name != "ttft")
-    near = words(speed["median_abs_error"], "fraction", 2)
+    near = _about(speed["median_abs_error"])
     held = alike["steps"]["coverage_90"]
     if held < _FEW_HELD:
         return (
@@ -134,7 +134,7 @@ def _trust(document: Document, alike: Document) -> str:
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
     parts = [f"the cost to {trusted_to_words(cost)}"] if isinstance(cost, Mapping) else []
-    said = f"Trust {' and '.join([*parts, f'the speed to about {near} (in half of the cases)'])}"
+    said = f"Trust {' and '.join([*parts, f'the speed to ±{near} in half of the cases'])}"
     if not isinstance(first, Mapping):
         return f"{said}."
     if math.sqrt(first["p95"] / first["p05"]) > _LOOSE:
@@ -145,11 +145,29 @@ def _trust(document: Document, alike: Document) -> str:
 def _half_words(alike: Document) -> str:
     """Within what half of the measured figures lie, each quantity with its own count."""
     parts = [
-        f"{_QUANTITY.get(name) or quantity_words(name)} within {percent(one['median_abs_error'])} "
+        f"{_QUANTITY.get(name) or quantity_words(name)} within {_about(one['median_abs_error'])} "
         f"in half of {format_count(one['n'], 'figure')}"
         for name, one in alike["by"].items()
     ]
     return f"Measured of deployments like this one: {', '.join(parts)}."
+
+
+def _about(share: float) -> str:
+    """A share in a sentence, with the two digits that an error deserves."""
+    return words(share, "fraction", 2)
+
+
+def _own_error_words(document: Document, alike: Document) -> str:
+    """How far off the answer's own model on its own chip was predicted, and to which side the nearest figures lie."""
+    said = _own_words(alike, document)
+    errors = {one["quantity"]: one["median_abs_error"] for one in alike["own_errors"]}
+    halves = [f"{_about(errors[name])} ({said_as})" for name, said_as in _QUANTITY.items() if name in errors]
+    said = f"{said.removesuffix('.')}; half of them lie within {' and '.join(halves)}." if halves else said
+    near = alike["nearest"]
+    sides = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
+    if len(near) < 2 or len(sides) > 1:
+        return said
+    return f"{said} The nearest {len(near)} ran {'slower' if sides == {True} else 'faster'} than predicted."
 
 
 #: Quantities as a sentence without abbreviations calls them.
@@ -187,11 +205,11 @@ def _own_link(wanted: Wanted) -> tuple[tuple[str, str], ...]:
 
 def _runs_words(document: Document, error: float, n: int, cost: str) -> str:
     """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
-    counted = f"time of a step within {percent(error)} in half of {n:,} runs"
+    measured = f"half of {n:,} measured runs like it took within {_about(error)} of the predicted step"
     value = document.get(cost)
     if not isinstance(value, Mapping):
-        return f"Measured of runs like this one: {counted}."
-    return f"Trust time and cost to {trusted_to_words(value)}. Measured of runs like this one: {counted}."
+        return f"{measured[:1].upper()}{measured[1:]}."
+    return f"Trust time and cost to {trusted_to_words(value)}: {measured}."
 
 
 def training_evidence(document: Document, published: str = "") -> Evidence:
@@ -277,7 +295,7 @@ def memory_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence("Nothing fits, so that there is nothing to hold against measurements.")
-    error = percent(alike["median_abs_error"])
+    error = _about(alike["median_abs_error"])
     said = f"Weights within {error} in half of {alike['n']:,} sizes that engines reported."
     details = f"From {alike['sources']} sources, each model left out of the fit that predicts it."
     return _of_workload((said, details), alike, "memory")
@@ -290,7 +308,7 @@ def price_evidence(document: Document) -> Evidence:
         return Evidence("No price is given, and only sizes by price are held against published ones.")
     held = percent(alike["coverage_90"])
     said = (
-        f"Active parameters within a factor of {alike['median_error_ratio']:.3g} in half of {alike['n']} open models "
+        f"Active parameters within a factor of {alike['median_error_ratio']:.2g} in half of {alike['n']} open models "
         "of known size, told by their prices alone."
     )
     details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
@@ -331,6 +349,11 @@ def parts_evidence(text: str, *workloads: str) -> Evidence:
     columns = ("part", "measurements #", "median error #", "90 % interval held #")
     note = "each measurement left out of the fit that predicts it"
     table = Table("How far off its parts are", columns, rows, note=note)
-    within = listed([f"{percent(found[name].median_abs_error)} ({_PARTS[name]})" for name in workloads])
-    verdict = f"Half of the cases lie within {within}."
-    return Evidence(f"{text} {verdict}", "", "computeledger accuracy", workload_address(workloads[0]), (table,))
+    within = listed([f"{_about(found[name].median_abs_error)} ({_PARTS[name]})" for name in workloads])
+    return Evidence(
+        f"Half of the cases lie within {within}. {text}",
+        "",
+        "computeledger accuracy",
+        workload_address(workloads[0]),
+        (table,),
+    )

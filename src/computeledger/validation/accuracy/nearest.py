@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,10 +40,20 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnError:
+    """How far off figures of one quantity were predicted: the median absolute error of ``n``, a fraction."""
+
+    quantity: str
+    n: int
+    median_abs_error: float
+
+
+@dataclass(frozen=True, slots=True)
 class Near:
-    """How many figures are of the answer's own chip and a model of its shape, and those that are nearest to it."""
+    """Figures of the answer's own chip and a model of its shape, how far off they were, and those nearest to it."""
 
     n_same_model_and_chip: int
+    own_errors: tuple[OwnError, ...]
     nearest: tuple[Neighbour, ...]
 
 
@@ -83,7 +94,7 @@ def nearest_figures(wanted: Wanted, medians: Mapping[str, float]) -> Near:
     others: dict[tuple[str, ...], Row] = {}
     for _, row in sorted(rows, key=distance):
         others.setdefault(_deployment(row), row)
-    return Near(n_same, tuple(_neighbour(row) for row in list(others.values())[:NEAREST]))
+    return Near(n_same, own_errors(wanted), tuple(_neighbour(row) for row in list(others.values())[:NEAREST]))
 
 
 def own_figures(wanted: Wanted) -> Sequence[Row]:
@@ -98,6 +109,21 @@ def own_figures(wanted: Wanted) -> Sequence[Row]:
     shape = _shape(wanted.model)
     rows = _compared(wanted).rows
     return [row for row in rows if row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape]
+
+
+def own_errors(wanted: Wanted) -> tuple[OwnError, ...]:
+    """How far off an answer's own chip and a model of its shape were predicted, by any engine, by quantity.
+
+    Examples
+    --------
+    >>> found = own_errors(Wanted("serving", "deepseek-ai/DeepSeek-V3", "h200-sxm5-141gb", "", (), "usual"))
+    >>> {one.quantity: one.n > 5 and one.median_abs_error < 0.5 for one in found}["tpot"]
+    True
+    """
+    errors: dict[str, list[float]] = {}
+    for row in own_figures(wanted):
+        errors.setdefault(row["quantity"], []).append(abs(float(row["p50"]) / float(row["measured"]) - 1))
+    return tuple(OwnError(name, len(found), statistics.median(found)) for name, found in sorted(errors.items()))
 
 
 def _compared(wanted: Wanted) -> Published:

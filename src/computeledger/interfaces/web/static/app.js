@@ -16,7 +16,7 @@ import { sweeps } from "./sweeping.js";
 import { named, picture, save } from "./taking.js";
 import { differences, overlay } from "./comparing.js";
 import { keptScenarios, MOST_COMPARED, read as readScenario, written as writtenScenario } from "./scenarios.js";
-import { foldsOnPhone } from "./folds.js";
+import { foldsOnPhone, further, MOST_TILES, seatActions } from "./folds.js";
 import { groupsOf } from "./groups.js";
 import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
 import { rests, tellState, updating } from "./state.js";
@@ -411,15 +411,15 @@ function refocus(place, held) {
 
 function draw(place, view, other, heading) {
   const held = place.contains(document.activeElement) ? document.activeElement : null;
-  const shape = JSON.stringify([heading, view.facts.length > 1, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
+  const shape = JSON.stringify([heading, view.facts.length, view.tiles.map((t) => t.label), view.plots.map((p) => p.name)]);
   if (place.dataset.shape !== shape) {
     place.dataset.shape = shape;
-    const tiles = element("dl", { class: view.tiles.length % 3 ? "tiles four" : "tiles" });
-    for (const one of view.tiles) {
-      tiles.append(element("div", {}, element("dt", {}, one.label), element("dd", {},
-        element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
-        one.key ? why(one.key, one.label) : null, element("span", { class: "also" }))));
-    }
+    const isOpen = place.querySelector(".further")?.open ?? false;
+    const tiles = view.tiles.map((one) => element("div", {}, element("dt", {}, one.label), element("dd", {},
+      element("span", { class: "value" }), element("span", { class: "band" }), element("span", { class: "versus" }),
+      one.key ? why(one.key, one.label) : null, element("span", { class: "also" }))));
+    const first = tiles.splice(0, MOST_TILES), rest = further(tiles, view.facts.length);
+    rest.open = isOpen;
     const plots = element("div", { class: "plots" });
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
@@ -434,7 +434,7 @@ function draw(place, view, other, heading) {
     }
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
     place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
-      ...(view.tiles.length ? [tiles] : []), ...foldsOnPhone(view.facts.length > 1, "In detail", element("dl", { class: "facts" })), plots,
+      ...(first.length ? [element("dl", { class: first.length === 3 ? "tiles" : "tiles four" }, ...first)] : []), rest, plots,
       element("div", { class: "tables" }), element("ul", { class: "notes" }));
   }
   view.tiles.forEach((one, index) => {
@@ -576,4 +576,5 @@ fromAddress();
 kept = keptScenarios({ page: given.page, place: byId("kept"), present: () => readBoxes().toString(), compared: () => others,
   compare: (list) => { others = list; settle(); }, open: (query) => { fillBoxes(new URLSearchParams(query)); settle(); } });
 window.explainTerms(form);
+seatActions();
 ask();
