@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any, get_args
 
 import pytest
@@ -11,7 +12,7 @@ import computeledger as cl
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.claims import ratios_figure, tally_figure
 from computeledger.questions.answers.claims import ratio_of
-from computeledger.validation.claims.check import Verdict
+from computeledger.validation.claims.check import Verdict, load_claims
 
 CLAIMS = cl.claims().to_dict()["claims"]
 
@@ -33,7 +34,8 @@ def test_bars_count_every_claim_once() -> None:
 
 
 def test_every_claim_with_two_numbers_is_a_mark_at_its_ratio() -> None:
-    figure = ratios_figure(CLAIMS, {"holds_if": "hold if", "holds": "hold"})
+    said = {one["id"]: (one["id"], one["claim"]) for one in CLAIMS}
+    figure = ratios_figure(CLAIMS, {"fails": "more fail", "holds_if": "hold if", "holds": "hold"}, said)
     marks: list[dict[str, Any]] = [trace for trace in figure["data"] if trace["mode"] == "markers"]
     shown = {
         text.split("</b>")[0][3:]: x for trace in marks for text, x in zip(trace["hovertext"], trace["x"], strict=True)
@@ -44,12 +46,30 @@ def test_every_claim_with_two_numbers_is_a_mark_at_its_ratio() -> None:
         if ratio is not None:
             assert shown[one["id"]] == pytest.approx(ratio[1], rel=1e-3)
     words = [note["text"] for note in figure["layout"]["annotations"]]
-    held = sum(one["verdict"] == "holds" for one in CLAIMS)
-    (strip,) = [text for text in words if text.endswith("no ratio)") or " hold</b>" in text]
-    assert sum(map(int, re.findall(r"\d+", strip))) == held, "those that the chart cannot draw are counted too"
-    for one in CLAIMS:
-        if one["verdict"] == "fails":
-            assert any(one["id"] in text for text in words), "what does not hold is named on the chart"
+    counts = Counter(one["verdict"] for one in CLAIMS)
+    for name, verdict in (("more fail", "fails"), ("hold if", "holds_if"), ("hold", "holds")):
+        (strip,) = [text for text in words if re.search(rf"</b> {name}( \(|$)", text)]
+        rows = sum(text.startswith("<b>C") for text in words) if verdict == "fails" else 0
+        assert int(re.findall(r"\d+", strip)[0]) + rows == counts[verdict], "those that the chart cannot draw count too"
+    failing = sorted((one for one in CLAIMS if one["verdict"] == "fails"), key=_off, reverse=True)
+    named = [text.split("</b>")[0][3:] for text in words if text.startswith("<b>C")]
+    assert named == [one["id"] for one in failing][: len(named)], "the furthest off have a row each, in this order"
+
+
+def _off(claim: dict[str, Any]) -> float:
+    ratio = ratio_of(claim)
+    assert ratio is not None
+    return max(ratio[1], 1 / ratio[1])
+
+
+def test_what_does_not_hold_has_plain_words() -> None:
+    """A short name that a phone has room for and one reason; the furthest off are the tiles."""
+    known = load_claims()
+    failing = [known[one["id"]] for one in CLAIMS if one["verdict"] == "fails"]
+    assert all(0 < len(one.short) <= 40 and 0 < len(one.plainly) <= 60 for one in failing)
+    tiles = cl.claims().view().tiles
+    assert [one.label for one in tiles[:2]] == [known["C142"].short, known["C103"].short]
+    assert all(re.fullmatch(r"[\d.]+×\u00a0too (high|low)", one.text) and "said" in one.band for one in tiles)
 
 
 def test_a_terminal_shows_claims_in_short_and_all_where_asked(computeledger: Any, monkeypatch: Any) -> None:

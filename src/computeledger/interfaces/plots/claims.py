@@ -13,16 +13,16 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.answers.claims import ratio_of
 
 Claim = Mapping[str, Any]
-_BAR_PX, _ROW_PX, _WIDE_ROW_PX = 44, 92, 60
+_BAR_PX, _ROW_PX, _WIDE_ROW_PX = 44, 72, 40
 #: Share of a phone's width that a character takes.
 _CHARACTER = 0.024
-#: Characters of a line above a claim's row on a phone and where there is room, those of a line under the pointer, and
-#: claims that have a row of their own.
-_NARROW, _WIDE, _LINE, _MOST_ROWS = 46, 110, 60, 24
-#: Where a row's words and its mark stand, above and below its middle.
-_WORDS, _MARK = 0.16, -0.34
+#: Characters of a line above a claim's row on a phone, those of a line under the pointer, and claims that have a row.
+_NARROW, _LINE, _MOST_ROWS = 46, 60, 10
+#: Where a row's words and its mark stand, above and below its middle, and where the marks begin in a wide chart, whose
+#: words stand beside them.
+_WORDS, _MARK, _BESIDE = 0.14, -0.36, 0.44
 #: Rows of dots that a strip of many claims takes, and its height in rows.
-_LANES, _STRIP = 5, 1.5
+_LANES, _STRIP = 4, 1.7
 
 
 def tally_figure(claims: Sequence[tuple[str, str]], kinds: Mapping[str, tuple[str, str]]) -> Spec:
@@ -68,11 +68,13 @@ def _fitting(n: int, said: str, share: float) -> str:
     return next((text for text in (f"{n} {said}", str(n)) if n and share > _CHARACTER * len(text)), "")
 
 
-def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str], numbers: Mapping[str, str] | None = None) -> Spec:
-    """Recomputed over said on one axis: a row for each claim that does not hold, one strip for all others of a verdict.
+def ratios_figure(
+    claims: Sequence[Claim], names: Mapping[str, str], words: Mapping[str, tuple[str, str]] | None = None
+) -> Spec:
+    """Recomputed over said on one axis: a row for each of the furthest off, one strip for all others of a verdict.
 
-    ``numbers`` are what each claim said and what the formula gives. A page that is wide enough takes the lower height
-    and the longer lines that ``meta`` holds.
+    ``words`` are by claim what its number is of, and what was said and is. A page that is wide enough sets them beside
+    the marks, as ``meta`` says.
 
     Examples
     --------
@@ -82,12 +84,13 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str], numbers: Ma
     [4.0]
     """
     known = [(one, ratio) for one in claims if (ratio := ratio_of(one)) is not None]
-    known.sort(key=lambda pair: pair[1][1])
-    rows = [pair for pair in known if pair[0]["verdict"] == "fails"][:_MOST_ROWS]
-    strips = {name: [pair for pair in known if pair[0]["verdict"] == name] for name in ("holds_if", "holds")}
+    failing = sorted((pair for pair in known if pair[0]["verdict"] == "fails"), key=lambda pair: -_off(pair[1][1]))
+    rows = failing[:_MOST_ROWS]
+    strips = {"fails": failing[_MOST_ROWS:]}
+    strips |= {name: [pair for pair in known if pair[0]["verdict"] == name] for name in ("holds_if", "holds")}
     strips = {name: own for name, own in strips.items() if own}
     bottom = -len(rows) - _STRIP * len(strips)
-    axis = parts.log_axis([1.0, *(end for _, ratio in known for end in ratio)], "{:g}×".format, 0.08)
+    axis = parts.log_axis([1.0, *(end for _, ratio in known for end in ratio)], _tick, 0.08)
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": color, "width": width},
          "xaxis": side, **_unbroken(len(rows), len(strips), places)}
@@ -96,27 +99,38 @@ def ratios_figure(claims: Sequence[Claim], names: Mapping[str, str], numbers: Ma
         )
     ]  # fmt: skip
     notes: list[Spec] = []
-    said = numbers or {}
+    said = words or {}
     for place, (one, ratio) in enumerate(rows):
         data += _row(one, ratio, -place + _MARK)
-        notes.append(parts.note(_said(one, said.get(one["id"], _times(ratio[1])), _NARROW), -place + _WORDS))
+        head = said.get(one["id"], (one["claim"], f"{_times(ratio[1])} what was said"))
+        notes.append(parts.note(_said(*head), -place + _WORDS))
     for place, (name, own) in enumerate(strips.items()):
         top = -len(rows) - _STRIP * place
-        total = sum(one["verdict"] == name for one in claims)
-        without = f" ({total - len(own)} more have no ratio)" if total > len(own) else ""
-        notes.append(parts.note(f"<b>{len(own)}</b> {names[name]}{without}", top + 0.26))
-        data.append(_dots(own, [top - 0.06 - 0.18 * (lane % _LANES) for lane in range(len(own))]))
+        total = sum(one["verdict"] == name for one in claims) - (len(rows) if name == "fails" else 0)
+        without = f" ({total - len(own)} have no ratio)" if total > len(own) else ""
+        notes.append(parts.note(f"<b>{total}</b> {names[name]}{without}", top + 0.26))
+        data.append(_dots(own, [top - 0.12 - 0.26 * (lane % _LANES) for lane in range(len(own))]))
     if rows:
         data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
     across = {**axis, "showgrid": False, "title": {"text": "recomputed over said →"}}
-    wide = [_said(one, said.get(one["id"], _times(ratio[1])), _WIDE) for one, ratio in rows]
+    beside = [{"y": one["y"] - _WORDS + _MARK} for one in notes[: len(rows)]]
+    beside += [{"y": one["y"] - 0.5} for one in notes[len(rows) :]]
     layout = parts.layout(
         round(_ROW_PX * -bottom) + 112, notes, xaxis=across,
-        meta={"wide": {"height": round(_WIDE_ROW_PX * -bottom) + 112, "notes": wide}},
-        xaxis2={**across, "overlaying": "x", "side": "top"},
-        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 48, "b": 48},
+        meta={"wide": {"height": round(_WIDE_ROW_PX * -bottom) + 112, "notes": beside, "domain": [_BESIDE, 1]}},
+        xaxis2={**across, "overlaying": "x", "side": "top", "title": {"text": ""}},
+        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 30, "b": 48},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _off(ratio: float) -> float:
+    return max(ratio, 1 / ratio)
+
+
+def _tick(ratio: float) -> str:
+    """A tick of the axis in words."""
+    return "as said" if ratio == 1 else f"{ratio:g}×" if ratio > 1 else f"1/{1 / ratio:g}"
 
 
 def _unbroken(n_rows: int, n_strips: int, places: Sequence[float]) -> Spec:
@@ -129,12 +143,11 @@ def _unbroken(n_rows: int, n_strips: int, places: Sequence[float]) -> Spec:
     }
 
 
-def _said(one: Claim, head: str, width: int) -> str:
-    """What a claim said and what it is, its words and its code, in lines of so many characters."""
-    lines = textwrap.wrap(f"{head.replace(' ', chr(0))} {one['claim']} {one['id']}", width)
-    text = "<br>".join(plain(line) for line in lines).replace(chr(0), " ")
-    shown = plain(head)
-    return f"<b>{shown}</b>{text.removeprefix(shown)}"
+def _said(of: str, numbers: str) -> str:
+    """What a number is of and what was said of it, on a line each."""
+    lines = textwrap.wrap(of, _NARROW)
+    shown = plain(lines[0]) + ("\u2026" if lines[1:] else "")
+    return f"<b>{shown}</b><br>{plain(numbers)}"
 
 
 def _row(one: Claim, ratio: tuple[float, float, float], y: float) -> list[Spec]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.claims import ratios_figure, tally_figure
@@ -17,6 +18,7 @@ from computeledger.questions.claims import ClaimsQuestion
 from computeledger.questions.wording import headline_words, joined, listed
 from computeledger.sources import load_sources
 from computeledger.units import DAY_S, HOUR_S, MINUTE_S, format_count, format_percent, format_si, format_usd
+from computeledger.validation.claims.check import load_claims
 
 #: By verdict, what does not hold first: the heading, one claim, several claims, and what the verdict means.
 _VERDICTS = {
@@ -45,16 +47,14 @@ _CONCLUDED = {
 #: Verdicts in the words of a legend.
 _SEVERAL = {"fails": "do not hold", "holds_if": "on a condition", "holds": "hold", "derived": "derived",
             "input": "inputs", "not_checkable": "not checkable"}  # fmt: skip
-_JUDGEMENT = "Conclusions that the documents draw from these figures, where one is judged."
+_JUDGEMENT = "Conclusions that the texts draw from these figures, where one is judged."
 _RATIOS = (
-    "Each mark is a claim: what the formula gives over what was said. What does not hold has a row each, with both "
-    "numbers, its words and its code, what its "
-    "words allow in grey and the recomputed range as a line: a claim about every case fails where one end misses. "
-    "Point at a mark for its words and the reason. A claim of at least or at most may hold far from 1; one with zero "
-    "or without a number has no ratio."
+    "A mark says how many times the number said the formula gives; a line is its range, grey is what the claim's own "
+    "words allow. The furthest off have a row each. Point at any mark for the claim and the reason."
 )
-_TALLY = "Shares of each document's numbers. " + " ".join(
-    f"{said[0].upper()}{said[1:]}: {_VERDICTS[name][3]}." for name, said in _SEVERAL.items()
+_TALLY = (
+    "Holds: the formula gives what was said, as nearly as its words ask. On a condition: only under one that is named. "
+    "Derived, inputs, not checkable: nothing to hold or fail."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -64,6 +64,14 @@ _DOCUMENTS = {
     "training-systems": "thread on training systems",
     "roofline-lecture": "lecture on the roofline",
 }
+#: Kinds of claim, in words.
+_KINDS = {"identity": "sums", "empirical": "figures about the world", "estimate": "estimates"}
+#: Claims that do not hold which stand above the chart.
+_FURTHEST = 4
+_TEXTS = (
+    "The texts go by their subject: neither authors nor links are part of the data. Undecided: derived, taken as an "
+    "input, or not checkable."
+)
 #: Verdicts in the columns of the table of documents, and what stands over each.
 _COLUMNS = {
     "hold": ("holds",), "on a condition": ("holds_if",), "do not hold": ("fails",),
@@ -85,20 +93,48 @@ def view(answer: Answer, working: bool) -> View:
     claims = document["claims"]
     few = len(claims) <= _WITH_WORKING
     is_all = isinstance(answer, ClaimsAnswer) and answer.question == ClaimsQuestion()
+    furthest = _furthest(claims)
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"]),
-        context=_context(claims, document["counts"]),
+        context=_context(claims) if is_all else _texts_words(claims),
         notes=_rest_on(document["counts"]),
-        tiles=_tiles(document["counts"]),
+        tiles=_off_tiles(furthest) if furthest else _tiles(document["counts"]),
         plots=() if few else _plots(claims),
-        tables=(*(() if few else (_by_document(claims),)), _table(claims, is_all)) if claims else (),
+        tables=(
+            *((_table(claims, is_all),) if claims else ()),
+            *(() if few else (_by_document(claims, is_all), _by_kind(claims))),
+        ),
         working=tuple(_working(one) for one in claims) if working or few else (),
         overline="claims",
         sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
-        tile_heading="claims",
-        band_heading="meaning",
+        tile_heading="the furthest off" if furthest else "claims",
+        band_heading="why" if furthest else "meaning",
     )
+
+
+def _furthest(claims: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], float]]:
+    """What does not hold by most, with the recomputed number over the one said."""
+    found = [(one, ratio[1]) for one in claims if one["verdict"] == "fails" and (ratio := ratio_of(one))]
+    return sorted(found, key=lambda pair: -_factor(pair[1]))[:_FURTHEST] if len(found) >= _FURTHEST else []
+
+
+def _factor(ratio: float) -> float:
+    return max(ratio, 1 / ratio)
+
+
+def _off_tiles(furthest: Sequence[tuple[Mapping[str, Any], float]]) -> tuple[Tile, ...]:
+    """The claims that are furthest off: of what, how far, both numbers and one plain reason."""
+    known = load_claims()
+    return tuple(
+        Tile(known[one["id"]].short or one["claim"], _off_words(ratio),
+             f"{_both(one)}. {known[one['id']].plainly}".rstrip())
+        for one, ratio in furthest
+    )  # fmt: skip
+
+
+def _off_words(ratio: float) -> str:
+    return f"{_factor(ratio):.2g}×\u00a0too {'low' if ratio > 1 else 'high'}"
 
 
 def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
@@ -114,18 +150,21 @@ def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
 
 
 def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
-    """Verdicts and conclusions by document, and how far off the claims are."""
+    """How far off the claims are, then verdicts and conclusions by document."""
     verdicts = {name: (said, VERDICTS[name]) for name, said in _SEVERAL.items()}
     found = [(_DOCUMENTS[one["document"]], one["verdict"]) for one in claims]
     reached = [(_DOCUMENTS[one["document"]], one["conclusion"]["verdict"]) for one in claims]
-    out = [Plot("verdicts", "Verdicts by document", _TALLY, tally_figure(found, verdicts))]
-    if any(name in _CONCLUDED for _, name in reached):
-        out.append(Plot("conclusions", "What the documents conclude", _JUDGEMENT, tally_figure(reached, _CONCLUDED)))
+    out = []
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
-        names = {"holds_if": "hold on a condition (here as stated)", "holds": "hold"}
-        numbers = {one["id"]: f"said {_said(one)}, is {_found(one)}" for one in claims}
-        figure = ratios_figure(claims, names, numbers)
+        names = {"fails": "more that do not hold", "holds_if": "hold on a condition (as stated)", "holds": "hold"}
+        known = load_claims()
+        said = {one["id"]: (known[one["id"]].short or one["claim"], _both(one)) for one in claims}
+        figure = ratios_figure(claims, names, said)
         out.append(Plot("ratios", "Said against recomputed", _RATIOS, figure, is_wide=True))
+    out.append(Plot("verdicts", "Verdicts by text", _TALLY, tally_figure(found, verdicts), is_detail=True))
+    if any(name in _CONCLUDED for _, name in reached):
+        figure = tally_figure(reached, _CONCLUDED)
+        out.append(Plot("conclusions", "What the texts conclude", _JUDGEMENT, figure, is_detail=True))
     return tuple(out)
 
 
@@ -144,19 +183,21 @@ def _verdicts(number: Mapping[str, int]) -> list[str]:
     return said or ["none of this kind"]
 
 
-def _context(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
-    """Which texts these are, what else was found, and how many conclusions stand."""
-    n_claims = len(claims)
-    number, concluded = counts["verdicts"], counts["conclusions"]
-    words = (("stands", "stands", "stand"), ("falls", "falls", "fall"),
-             ("does_not_follow", "does not follow", "do not follow"))  # fmt: skip
-    judged = [f"{concluded[key]} {one if concluded[key] == 1 else many}" for key, one, many in words if concluded[key]]
+def _context(claims: Sequence[Mapping[str, Any]]) -> str:
+    """What kind of number holds, and what kind does not."""
+    judged = Counter(one["kind"] for one in claims if one["verdict"] in _JUDGED)
+    held = Counter(one["kind"] for one in claims if one["verdict"] == "holds")
+    sums, world, guess = (f"{held[kind]} of {judged[kind]}" for kind in _KINDS)
+    return (
+        f"Sums mostly hold ({sums}); figures about the world ({world}) and estimates ({guess}) less often: one chip's "
+        "number was said of every chip, a server's price of one GPU."
+    )
+
+
+def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Which texts some claims are from."""
     names = [_DOCUMENTS[name] for name, _ in Counter(one["document"] for one in claims).most_common()]
-    others = _verdicts(number)[2:]
-    parts = [f"The texts: {listed(names)}."] if n_claims > 1 else []
-    parts += [f"Of the other numbers, {listed(others)}."] if others and n_claims > 1 else []
-    parts += [f"Of the conclusions judged, {', '.join(judged)}."] if judged and n_claims > 1 else []
-    return " ".join(parts)
+    return f"From {listed(names)}." if len(claims) > 1 else ""
 
 
 def _rest_on(counts: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
@@ -168,21 +209,35 @@ def _rest_on(counts: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
     return (f"{facts} of those that hold rest on published facts, {own} on their own premises",)
 
 
-def _by_document(claims: Sequence[Mapping[str, Any]]) -> Table:
-    """How many claims of each document have which verdict."""
-    totals = Counter(one["document"] for one in claims)
-    number = Counter((one["document"], one["verdict"]) for one in claims)
+def _by_document(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
+    """How many claims of each text have which verdict; a terminal prints them where all is asked for."""
+    said = [(_DOCUMENTS[one["document"]], one["verdict"]) for one in claims]
+    found = _counted("The texts", "text", said, _COLUMNS, _TEXTS)
+    return replace(found, in_short=Table("", (), ()) if is_all else None)
+
+
+def _by_kind(claims: Sequence[Mapping[str, Any]]) -> Table:
+    """How many claims of each kind that a formula decides have which verdict."""
+    said = [(_KINDS[one["kind"]], one["verdict"]) for one in claims if one["verdict"] in _JUDGED]
+    columns = {name: kinds for name, kinds in _COLUMNS.items() if kinds[0] in _JUDGED}
+    return _counted("By kind of number", "kind", said, columns, "")
+
+
+def _counted(
+    title: str, of: str, said: Sequence[tuple[str, str]], columns: Mapping[str, tuple[str, ...]], note: str
+) -> Table:
+    totals, number = Counter(name for name, _ in said), Counter(said)
     rows = [
-        [_DOCUMENTS[name], str(total), *(str(sum(number[name, one] for one in kinds)) for kinds in _COLUMNS.values())]
+        [name, str(total), *(str(sum(number[name, one] for one in kinds)) for kinds in columns.values())]
         for name, total in totals.most_common()
     ]
-    return Table("By document", ("document", "all #", *(f"{name} #" for name in _COLUMNS)), rows, is_detail=True)
+    return Table(title, (of, "all #", *(f"{name} #" for name in columns)), rows, is_detail=True, note=note)
 
 
 def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
     """What does not hold."""
     rows: list[list[str | Cell]] = [
-        [one["id"], Cell(one["claim"], below=_why(one) if _touches(one) else ""), _said(one), _found(one)]
+        [one["id"], Cell(one["claim"], below=f"Why: {_why(one)}" if _touches(one) else ""), _said(one), _found(one)]
         for one in claims
         if one["verdict"] == "fails"
     ]
@@ -196,14 +251,23 @@ def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
             Cell(one["id"], below=_verdict(one), id=one["id"]),
             Cell(_said(one), below=_recomputed(one)),
             Cell(_CONCLUSIONS[one["conclusion"]["verdict"]][0]),
-            Cell(one["claim"], below=_why(one), details=_reason(one)),
+            Cell(one["claim"], below=_plainly(one), details=_reason(one)),
         ]
         for verdict in _VERDICTS
-        for one in claims
+        for one in sorted(claims, key=_by_distance if verdict == "fails" else _as_listed)
         if one["verdict"] == verdict
     ]
     columns = ("claim", "said and recomputed", "conclusion", "what it says, and why")
     return Table("Claims", columns, rows, "claim", is_stacked=True, in_short=_in_short(claims) if is_all else None)
+
+
+def _by_distance(claim: Mapping[str, Any]) -> float:
+    ratio = ratio_of(claim)
+    return -_factor(ratio[1]) if ratio else 0.0
+
+
+def _as_listed(_claim: Mapping[str, Any]) -> float:
+    return 0.0
 
 
 def _verdict(claim: Mapping[str, Any]) -> str:
@@ -220,10 +284,23 @@ def _found(claim: Mapping[str, Any]) -> str:
     return claim_numbers(claim["recomputed"], claim["unit"])
 
 
+def _both(claim: Mapping[str, Any]) -> str:
+    """What was said and what is; a long unit that they share is written once."""
+    said, found = _said(claim), _found(claim)
+    number, _, unit = said.rpartition(" ")
+    is_shared = len(unit) > _LONG_UNIT and found.endswith(f" {unit}")
+    return f"said {number if is_shared else said}, is {found}"
+
+
+#: Letters of a unit that a phone has no room for twice.
+_LONG_UNIT = 8
+
+
 def _recomputed(claim: Mapping[str, Any]) -> str:
-    """The recomputed number, and what it is without the condition that the verdict rests on."""
+    """The recomputed number, what it is without the condition that the verdict rests on, and how far that is off."""
     found = "" if claim["recomputed"] is None else f"recomputed {_found(claim)}"
-    return "; ".join(part for part in (found, _as_stated(claim)) if part)
+    ratio = ratio_of(claim) if claim["verdict"] in ("fails", "holds_if") else None
+    return "; ".join(part for part in (found, _as_stated(claim), _off_words(ratio[1]) if ratio else "") if part)
 
 
 def _as_stated(claim: Mapping[str, Any]) -> str:
@@ -233,10 +310,14 @@ def _as_stated(claim: Mapping[str, Any]) -> str:
 
 
 def _why(claim: Mapping[str, Any]) -> str:
-    """Why a claim does not simply hold, in one sentence: its condition, or the first of its reasons."""
-    if claim["verdict"] == "holds":
-        return ""
-    return f"Holds if {claim['condition']}." if claim["condition"] else f"Why: {_sentences(claim['reason'])[0]}"
+    """Why a claim has its verdict, in one sentence: its condition, or the first of its reasons."""
+    return f"Holds if {claim['condition']}." if claim["condition"] else _sentences(claim["reason"])[0]
+
+
+def _plainly(claim: Mapping[str, Any]) -> str:
+    """Why a claim has its verdict, in plain words where it does not hold."""
+    said = load_claims()[claim["id"]].plainly
+    return said if said and claim["verdict"] == "fails" else _why(claim)
 
 
 def _sentences(text: str) -> tuple[str, str]:
@@ -255,10 +336,8 @@ def _touches(claim: Mapping[str, Any]) -> bool:
 
 
 def _reason(claim: Mapping[str, Any]) -> str:
-    """What is left to say of the reasons, and what is concluded."""
-    reason = claim["reason"]
-    if claim["verdict"] != "holds" and not claim["condition"]:
-        reason = _sentences(reason)[1]
+    """What is left to say of the reasons, what is concluded, and in which text."""
+    reason = claim["reason"] if _plainly(claim) not in claim["reason"] else _sentences(claim["reason"])[1]
     told = claim["conclusion"]
     judged = (
         f" Concluded: {told['says']} {_CONCLUSIONS[told['verdict']][0].capitalize()}: {told['reason']}"
@@ -309,19 +388,23 @@ def claim_numbers(value: float | Sequence[float] | None, unit: str, relation: st
 
 def _number(value: float, unit: str) -> str:
     amount, slash, over = unit.partition("/")
+    return re.sub(r"\.?0+(?=e\d)", "", _with_unit(value, unit, amount, slash + over))
+
+
+def _with_unit(value: float, unit: str, amount: str, per: str) -> str:
     if unit in ("fraction", "probability"):
         return format_percent(value)
     if amount == "USD":
-        return format_usd(value) + slash + over
+        return format_usd(value) + per
     if unit == "s":
         return _time(value)
     if unit == "1/s":
         return f"{format_si(value)}/s"
     if amount in ("FLOP", "W", "byte", "bit"):
-        return format_si(value, {"byte": "B"}.get(amount, amount)) + slash + over
+        return format_si(value, {"byte": "B"}.get(amount, amount)) + per
     if amount in ("ratio", "-", "B0", "C_RL", "D_inf") or unit == "batch reduction":
         return format_si(value)
-    return f"{format_si(value)} {_PLURAL.get(amount, amount)}{slash}{over}"
+    return f"{format_si(value)} {_PLURAL.get(amount, amount)}{per}"
 
 
 def _time(value: float) -> str:

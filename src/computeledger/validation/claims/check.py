@@ -31,7 +31,7 @@ _SPECULATIVE = "marked speculative"
 _REQUIRED = ("document", "kind", "claim", "unit", "reason")
 _OPTIONAL = (
     "claimed", "expected_low", "expected_high", "words", "value", "condition", "if_value", "evidence", "status",
-    "beside",
+    "beside", "short", "plainly",
 )  # fmt: skip
 
 
@@ -55,6 +55,8 @@ class Claim:
     condition: str = ""
     status: str = ""
     beside: tuple[Mapping[str, Any], ...] = ()
+    short: str = ""
+    plainly: str = ""
 
     @property
     def wording(self) -> Wording:

@@ -17,6 +17,7 @@ _CONTROLS = controls_of(
             "kind": "text",
             "is_wide": True,
             "help": "Words of a claim or of its reason, such as B200 or sparse.",
+            "blank": "every claim",
         },
         "verdict": {},
         "conclusion": {},

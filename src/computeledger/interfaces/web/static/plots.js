@@ -24,12 +24,13 @@ const libraryLoaded = new Promise((go) => {
   if (window.Plotly) go(); else document.addEventListener("DOMContentLoaded", go, { once: true });
 });
 
-// where there is room, a figure takes its longer lines and its lower height
+// where there is room, a figure takes its lower height, with its words beside its marks
 function roomy(figure) {
   const { wide } = figure.layout.meta ?? {};
   if (!wide || narrow.matches) return figure;
-  const annotations = figure.layout.annotations.map((one, i) => (i < wide.notes.length ? { ...one, text: wide.notes[i] } : one));
-  return { ...figure, layout: { ...figure.layout, height: wide.height, annotations } };
+  const annotations = figure.layout.annotations.map((one, i) => ({ ...one, ...wide.notes[i] }));
+  const across = Object.fromEntries(["xaxis", "xaxis2"].map((name) => [name, { ...figure.layout[name], domain: wide.domain }]));
+  return { ...figure, layout: { ...figure.layout, ...across, height: wide.height, annotations } };
 }
 
 export function want(canvas, given) {
