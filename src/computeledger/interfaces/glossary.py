@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from importlib import resources
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
 class Glossary(TypedDict):
@@ -13,6 +13,24 @@ class Glossary(TypedDict):
 
     words: dict[str, str]
     layout: dict[str, str]
+
+
+def layout_said(layout: str) -> str:
+    """A layout as a sentence says it; nothing for one GPU.
+
+    Examples
+    --------
+    >>> layout_said("tp4-dp2-ep8"), layout_said("tp1")
+    ('layers split over 4, 2 data-parallel groups, experts spread over 8', '')
+    """
+    short = _read()["layout_in_short"]
+    sizes = [(part[:2], part[2:]) for part in layout.split("-")]
+    return ", ".join(short[kind].replace("{n}", n) for kind, n in sizes if kind in short and n.isdigit() and n != "1")
+
+
+@functools.cache
+def _read() -> dict[str, Any]:
+    return tomllib.loads(resources.files("computeledger.interfaces").joinpath("glossary.toml").read_text("utf-8"))
 
 
 @functools.cache
@@ -26,5 +44,5 @@ def glossary() -> Glossary:
     >>> list(glossary()["layout"])
     ['tp', 'pp', 'dp', 'cp', 'ep']
     """
-    read = tomllib.loads(resources.files("computeledger.interfaces").joinpath("glossary.toml").read_text("utf-8"))
+    read = _read()
     return {"words": {word: one["means"] for one in read["terms"] for word in one["words"]}, "layout": read["layout"]}

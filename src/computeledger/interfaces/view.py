@@ -101,13 +101,22 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Card:
+    """An answer as the start page shows it: its figure large, the words that go on from it, the 90 % interval."""
+
+    figure: str
+    said: str
+    band: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """An answer as it is shown.
 
     ``headline`` is one line that stands alone: subject, answer, 90 % interval; ``context`` has the sentences behind it.
     ``tile_heading`` stands over the figures of the tiles, ``band_heading`` over what follows them.
     ``links`` are addresses of the app with their words, which only the app shows. ``main`` is the key of the tile that
-    answers the question.
+    answers the question. ``card`` is the answer on the start page, where a question there has it.
     """
 
     headline: str
@@ -132,6 +141,7 @@ class View:
     links: tuple[tuple[str, str], ...] = ()
     main: str = ""
     evidence: Evidence | None = None
+    card: Card | None = None
 
 
 def brief(view: View) -> str:

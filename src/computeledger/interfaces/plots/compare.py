@@ -104,10 +104,10 @@ def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
         {"type": "scatter", "mode": "markers", "name": name, "x": rounded(prices), "y": places, "cliponaxis": False,
          "marker": {"symbol": symbol, "size": 12, "color": _COLOR, "line": {"color": _COLOR, "width": 2.5}},
          "hovertemplate": f"%{{x:$.3g}} {name}<extra></extra>"}
-        for name, prices, symbol in (("now", now, "circle"), ("at break-even", even, "diamond-open"))
+        for name, prices, symbol in (("now", now, "circle"), ("cheapest below this", even, "diamond-open"))
     ]  # fmt: skip
     notes = [
-        f"{plain(name)}  <b>{words(price, 'USD')}</b>, even at <b>{words(equal, 'USD')}</b>"
+        f"{plain(name)}  <b>{words(price, 'USD')}</b> now, cheapest below <b>{words(equal, 'USD')}</b>"
         for name, price, equal in offers
     ]
     every = [part for _, *prices in offers for part in prices]

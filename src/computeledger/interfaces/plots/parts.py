@@ -169,6 +169,10 @@ def bar_text(*colors: str) -> Spec:
     }  # fmt: skip
 
 
+#: Fewer ticks than these say too little of an axis.
+_FEWEST_TICKS = 3
+
+
 def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float = 0.06) -> Spec:
     """A logarithmic axis over values, with ticks that read as people write numbers.
 
@@ -184,6 +188,9 @@ def log_axis(values: Iterable[float], label: Callable[[float], str], pad: float 
     decades = [decade for decade in range(math.floor(low), math.ceil(high) + 1) if decade % skip == 0]
     ticks = [step * 10.0**decade for decade in decades for step in steps]
     ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
+    if len(ticks) < _FEWEST_TICKS:
+        ticks = [step * 10.0**decade for decade in decades for step in (1, 1.5, 2, 3, 4, 5, 7)]
+        ticks = [tick for tick in ticks if low <= math.log10(tick) <= high]
     return {"type": "log", "range": [round(low, 4), round(high, 4)], "tickvals": ticks,
             "ticktext": [label(tick) for tick in ticks], "fixedrange": True, "zeroline": False}  # fmt: skip
 

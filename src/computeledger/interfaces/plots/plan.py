@@ -115,6 +115,8 @@ def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
     }  # fmt: skip
 
 
+#: Height of a phase's row with its hill, and the share of it that a row without one takes.
+_HILL_PX, _PLAIN_ROW = 92, 0.62
 #: Height of a phase's row on paper, where the answer shares the sheet.
 _PAPER_ROW_PX = 66
 
@@ -126,27 +128,35 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
     notes: list[Spec] = []
     ends: list[float] = []
     marks: list[tuple[Any, float, str, str]] = []
-    row_px = 92
     rows = [(PHASE_NAMES[name], getattr(phase, measure), PHASE_COLORS[name]) for name, phase in ledger.phases.items()]
     rows += [("Total", ledger.total(measure), NEUTRAL)] if len(rows) > 1 else []
-    for row, (name, value, color) in enumerate(rows[::-1]):
+    row = 0.0
+    for name, value, color in rows[::-1]:
         summary = quantity(value, unit)
         data += (hill := parts.hill(np.asarray(value, float), row, color))
         marks.append((summary, row - 0.1, color, "circle"))
-        said = interval_words(summary, unit) or "one value, no spread"
+        said = interval_words(summary, unit) or _without_spread(ledger, name)
         text = f"<b>{name}  {figure_words(summary, unit)}</b>   {said}"
         notes.append(parts.note(text.replace("\u00a0GPU-hours", ""), row + (0.58 if hill else 0.14)))
         ends += [float(end) for end in np.quantile(np.asarray(value, float), [0.001, 0.999])]
+        row += 1.0 if hill else _PLAIN_ROW
     layout = parts.layout(
-        row_px * len(rows) + 56,
+        _HILL_PX * row + 56,
         notes,
         barmode="overlay",
         xaxis=parts.log_axis(ends, format_usd if measure == "usd" else format_si, 0.1) | {"title": {"text": title}},
-        yaxis={"range": [-0.35, len(rows) - 0.25], **parts.ROWS},
+        yaxis={"range": [-0.35, row - 0.25], **parts.ROWS},
         meta={"paper": _PAPER_ROW_PX * len(rows) + 56},
     )
-    data += parts.interval_marks(marks, unit, row_px)
+    data += parts.interval_marks(marks, unit, _HILL_PX)
     return {"data": data, "layout": layout}
+
+
+def _without_spread(ledger: Ledger, name: str) -> str:
+    """Why a phase has one value: the plan states it, as its makers published or planned it."""
+    phase = next((one for key, one in ledger.phases.items() if PHASE_NAMES[key] == name), None)
+    stated = phase is not None and "modelled_gpu_hours" in phase.details
+    return "stated in the plan" if stated else "no spread"
 
 
 def roofline_figure(ledger: Ledger) -> Spec:
@@ -179,7 +189,6 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
     xs, ys = ([value for trace in points for value in trace[axis]] for axis in ("x", "y"))
     ridges = [_ridge(chip, precision) for chip in chips for precision in chip.peak_flop_per_s]
     low, high = min([*xs, *ridges]) / 2, max([*xs, *ridges]) * 3
-    _label_longest(points, min(ridges), high)
     roofs: list[Spec] = []
     notes: list[Spec] = []
     legend = ["FLOP/s reached ↑"]
@@ -187,15 +196,18 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
         lines, labels = _roofs(chip, dash, (low, high))
         roofs = [*roofs, *lines]
         notes += [one for one in labels if all(abs(one["y"] - other["y"]) > 0.05 for other in notes)]
-        legend.append(f"{'━ ' if dash == 'solid' else '╍ '}{plain(chip.id)}, ridge {_ridge(chip):.0f}")
+        said = f"{plain(chip.short_name)}: bends at {_ridge(chip):.0f} FLOP/byte"
+        legend.append(f"{'━ ' if dash == 'solid' else '╍ '}{said}")
     tops = [value for trace in roofs for value in trace["y"][1:]]
+    ends = math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)
+    _name_all(points, ((math.log10(low), math.log10(high)), ends), min(ridges))
     layout = parts.layout(
         480,
         [*notes, parts.corner("<br>".join(legend))],
         xaxis=parts.log_axis([low, high], format_si, 0)
         | {"title": {"text": "intensity, FLOP per byte of memory traffic"}},
         yaxis=parts.log_axis([*ys, *tops], lambda value: format_si(value, "FLOP/s").replace("FLOP/s", ""), 0.25)
-        | {"range": [math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)]},
+        | {"range": list(ends)},
         showlegend=True,
         legend=parts.LEGEND,
         margin={"l": 8, "r": 12, "t": 56, "b": 48},
@@ -225,17 +237,69 @@ def _operations(step: str, color: str, mark: str, placed: list[Spec]) -> Spec:
     }  # fmt: skip
 
 
-def _label_longest(points: list[Spec], ridge: float, edge: float) -> None:
-    """Keep the name of each step's longest operation where no other name is near, on the side away from the roof."""
-    taken: list[tuple[float, float]] = []
+#: What a phone shows of a roofline, a letter's width and a line's height [px].
+_FRAME_PX, _LETTER_PX, _LINE_PX = (290.0, 330.0), 6.4, 15.0
+#: Places of a name beside its mark, by how far its middle is from it in halves of the name and of the mark.
+_PLACES = {"middle right": (1, 0), "bottom center": (0, -1), "middle left": (-1, 0), "top center": (0, 1),
+           "bottom right": (1, -1), "bottom left": (-1, -1), "top left": (-1, 1), "top right": (1, 1)}  # fmt: skip
+Box = tuple[float, float, float, float]
+
+
+def _name_all(points: list[Spec], axes: tuple[tuple[float, float], tuple[float, float]], ridge: float) -> None:
+    """Name every mark that has room for its name on a phone, those that take the most of a step first.
+
+    Axes are given by their ends, as powers of ten; names stand on the side away from the roof where they can.
+    """
+    xs, ys = axes
+    marks = [(trace, place) for trace in points for place in range(len(trace["x"]))]
+    at = {id(trace): [] for trace in points}
+    taken: list[Box] = []
+    for trace, place in marks:
+        x = (math.log10(trace["x"][place]) - xs[0]) / (xs[1] - xs[0]) * _FRAME_PX[0]
+        y = (math.log10(trace["y"][place]) - ys[0]) / (ys[1] - ys[0]) * _FRAME_PX[1]
+        half = trace["marker"]["size"][place] / 2
+        at[id(trace)].append((x, y, half))
+        taken.append((x - half, y - half, x + half, y + half))
     for trace in points:
-        x, y = math.log10(trace["x"][0]), math.log10(trace["y"][0])
-        free = all(abs(x - other[0]) > 3.4 or abs(y - other[1]) > 0.3 for other in taken)
-        trace["text"] = [trace["text"][0] if free else "", *[""] * (len(trace["x"]) - 1)]
-        inside = "bottom left" if x > math.log10(edge) - 1 else "bottom center"
-        trace["textposition"] = "middle right" if trace["x"][0] < ridge else inside
-        if free:
-            taken.append((x, y))
+        trace["textposition"] = ["middle right"] * len(trace["x"])
+    for trace, place in sorted(marks, key=lambda one: -float(one[0]["marker"]["size"][one[1]])):
+        places = list(_PLACES) if trace["x"][place] < ridge else sorted(_PLACES, key=lambda one: "bottom" not in one)
+        name = trace["text"][place]
+        trace["text"][place] = ""
+        for text in dict.fromkeys((name, _in_two(name))):
+            found = _room(at[id(trace)][place], text, places, taken)
+            if found is not None:
+                trace["text"][place], (trace["textposition"][place], box) = text, found
+                taken.append(box)
+                break
+
+
+def _in_two(name: str) -> str:
+    """A name in two lines, parted near its middle."""
+    spaces = [place for place, letter in enumerate(name) if letter == " "]
+    if not spaces:
+        return name
+    at = min(spaces, key=lambda place: abs(place - len(name) / 2))
+    return f"{name[:at]}<br>{name[at + 1 :]}"
+
+
+def _room(
+    mark: tuple[float, float, float], text: str, places: Sequence[str], taken: Sequence[Box]
+) -> tuple[str, Box] | None:
+    """Where a name has room beside a mark, and the box that it then takes."""
+    x, y, size = mark
+    lines = text.split("<br>")
+    half, tall = max(map(len, lines)) * _LETTER_PX / 2, len(lines) * _LINE_PX / 2
+    for name in places:
+        right, up = _PLACES[name]
+        middle = x + right * (half + (size if not up else 0.0)), y + up * (tall + size)
+        box = (middle[0] - half, middle[1] - tall, middle[0] + half, middle[1] + tall)
+        inside = box[0] >= 0 and box[2] <= _FRAME_PX[0] and box[1] >= 0 and box[3] <= _FRAME_PX[1]
+        if inside and not any(
+            box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in taken
+        ):
+            return name, box
+    return None
 
 
 def _ridge(chip: Any, precision: str = "bf16") -> float:

@@ -28,7 +28,7 @@ def pareto_figure(document: Mapping[str, Any]) -> Spec:
     speed, cost = "output_tokens_per_s_per_user", "usd_per_mtok_output"
     curve = document["price_of_speed"]["curve"]
     data = [_line([1 / one["tpot_s"] for one in curve], [one[cost] for one in curve],
-                  [f"batch {one['batch']:,}" for one in curve], f"{plain(document['layout'])}, every batch",
+                  [f"batch {one['batch']:,}" for one in curve], "this layout, every batch",
                   PHASE_COLORS["inference"])]  # fmt: skip
     if document.get("pareto"):
         front = document["pareto"]

@@ -7,10 +7,10 @@ from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
 from computeledger.interfaces.plots.clues import moved_words, pulls_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell
+from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import figure_words, headline_words, interval_words, percent, point
+from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point
 
 _NAMES = {
     "n_params_active": ("Active parameters", "params"),
@@ -59,6 +59,11 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
                ("Chip of the run", found["accelerator"]), *_total_by_price(found["clues"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
+        card=Card(
+            figure_words(active, "params"),
+            f"active parameters, from its {listed([one['clue'] for one in found['clues']])} alone",
+            interval_words(active, "params").replace(" – ", " to "),
+        ),
         sources=tuple(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())),
     )  # fmt: skip
 

@@ -10,10 +10,11 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
-from computeledger.interfaces.view import Cell, Plot, Table, View, usd_alike
+from computeledger.interfaces.view import Card, Cell, Plot, Table, View, usd_alike
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
+    figure_words,
     headline_words,
     interval_words,
     listed,
@@ -54,9 +55,9 @@ def view(answer: Answer, working: bool) -> View:
     tables = [_costs(known), *_systems(known), *_break_even(even)]
     return View(
         headline=_headline(known, len(refused)),
-        context=" ".join(part for part in (_context(known), _workload(answer, _choice(known))) if part),
+        context=_context(known),
         title=f"{title}; recommended: {_choice(known)['label']}" if len(known) > 1 else title,
-        plots=(*_cost_plot(known), *_even_plot(even)),
+        plots=(*_cost_plot(known, _workload(answer, _choice(known))), *_even_plot(known, even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
             f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
@@ -65,6 +66,7 @@ def view(answer: Answer, working: bool) -> View:
         notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
         overline="compare",
         sources=_rents(answer),
+        card=_card(known),
     )
 
 
@@ -102,8 +104,7 @@ def _label_of(known: Sequence[Mapping[str, Any]], name: str) -> str:
 def _headline(known: Sequence[Mapping[str, Any]], n_refused: int) -> str:
     """The model, the offer to take and what it costs; none is called the cheapest where another is about as likely."""
     chosen = _choice(known)
-    month = chosen["usd_per_month"]
-    paid = [*([f"{words(month, 'USD')} a month"] if month is not None else []), f"{chosen['cost']} {_PER_REQUESTS}"]
+    paid = _paid(chosen)
     able = f"the {len(known)} of {len(known) + n_refused} offers that can serve it"
     of = able if n_refused else format_count(len(known), "offer")
     rank = f"the cheapest of {of}" if len(known) > 1 else "the only offer that serves it"
@@ -114,6 +115,29 @@ def _headline(known: Sequence[Mapping[str, Any]], n_refused: int) -> str:
     return headline_words(f"{subject}{where}{chosen['label']}{own}", said, _ends(chosen), "USD")
 
 
+def _paid(one: Mapping[str, Any]) -> list[str]:
+    """What an offer costs, by the month where a load is known and by the request."""
+    month = one["usd_per_month"]
+    return [*([f"{_month(one, month)} a month"] if month is not None else []), f"{one['cost']} {_PER_REQUESTS}"]
+
+
+def _month(one: Mapping[str, Any], usd: float) -> str:
+    """Dollars a month of an offer, with the digits that the interval of its cost deserves."""
+    each = one["usd_per_request"]
+    ends = {name: usd * value / (_REQUESTS * each) for name, value in _ends(one).items()} if each else usd
+    return figure_words(ends, "USD")
+
+
+def _card(known: Sequence[Mapping[str, Any]]) -> Card:
+    """The offer to take, what it costs, and what costs less."""
+    first, chosen = known[0], _choice(known)
+    said = " and ".join(_paid(chosen))
+    if first is not chosen:
+        said += f"; {first['label']} may be cheaper but {_keeps(first, 'the latency limits')} less surely"
+    band = interval_words(_ends(chosen), "USD").replace(" – ", " to ")
+    return Card(chosen["label"], said, band and f"{band} {_PER_REQUESTS}")
+
+
 def _workload(answer: Any, chosen: Mapping[str, Any]) -> str:
     """What is served: the format of the weights, and the tokens of a request where each is one number."""
     asked = next(one.offer.question for one in answer.offers if one.offer.name == chosen["name"])
@@ -122,7 +146,7 @@ def _workload(answer: Any, chosen: Mapping[str, Any]) -> str:
     if sizes and all(isinstance(one, int | float) for one in sizes):
         read, written = map(format_si, sizes)
         said.append(f"{read} input and {written} output tokens a request")
-    return f"With {', '.join(said)}." if said else ""
+    return f"Served with {', '.join(said)}. " if said else ""
 
 
 def _choice(known: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -152,37 +176,55 @@ def _as_likely(known: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _context(known: Sequence[Mapping[str, Any]]) -> str:
-    """How surely the first is the cheapest, or what may be cheaper, and whether its speed is known."""
-    first = known[0]
+    """How surely the first is the cheapest, or what may be cheaper; how surely it keeps what is asked."""
+    first, chosen = known[0], _choice(known)
     if _as_likely(known):
         parts = _tie(known)
     else:
-        parts = [*_priced_as(first)]
-        if len(known) > 1:
-            parts.append(_odds(first["cheaper_than_next_probability"], known[1]["label"]))
-        parts += kept_words(first, first["label"])
+        odds = [_odds(first["cheaper_than_next_probability"], known[1]["label"])] if len(known) > 1 else []
+        parts = [*(odds or _priced_as(first)), *kept_words(first, "It" if odds else first["label"])]
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
-    return " ".join(parts)
+    return " ".join([*parts, *_surer(known, chosen)])
+
+
+def _surer(known: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> list[str]:
+    """What to take to keep what is asked with a chance of 90 %, where the recommended offer does not."""
+    chance = chosen["kept_probability"]
+    if chance is None or chance >= _CLEAR:
+        return []
+    sure = [one for one in known if one["at_90_percent"]]
+    if not sure:
+        return ["More GPUs do not make it 90 %: loosen a limit, or take other systems."]
+    best = min(sure, key=lambda one: float(one["at_90_percent"]["usd_per_month"]))
+    more = best["at_90_percent"]
+    return [f"For 90 %, take {_sized(best, more['gpus'])} at {_month(best, more['usd_per_month'])} a month."]
+
+
+def _sized(one: Mapping[str, Any], gpus: int) -> str:
+    """An offer with so many GPUs."""
+    label, own = str(one["label"]), f"{one['gpus']}\u00a0"
+    if label.startswith(own):
+        return f"{gpus}\u00a0{label.removeprefix(own)}"
+    return f"{format_count(gpus, 'GPU')} of {label}"
 
 
 def _tie(known: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which offer may be cheaper than the one to take and why it is not taken, and how many more are no worse."""
+    """Which offer may be cheaper than the one to take and by which rule it is not taken, or what is no worse."""
     first, chosen, others = known[0], _choice(known), _as_likely(known)
-    if chosen is first:
-        parts = [f"Its median cost is the lowest{_no_surer(first, others)}.", *kept_words(first, "It")]
-    else:
+    if chosen is not first:
         surer, less_sure = (_chance(one["kept_probability"]) for one in (chosen, first))
-        does = _keeps(first, _limits(first))
-        but = f"but {does} with a chance of {less_sure}, {chosen['label']} with {surer}"
-        parts = [f"{first['label']} may be cheaper ({first['cost']}), {but}."]
-    rest = [one["label"] for one in others if one is not chosen]
-    if not rest:
-        return parts
+        but = f"but {_keeps(first)} less surely, {less_sure} against {surer}"
+        rule = "of costs too close to call, the cheapest of the surest is recommended"
+        return [f"{first['label']} may be cheaper ({first['cost']}) {but}: {rule}."]
+    rest = [one["label"] for one in others]
     more = len(rest) - len(rest[:_MOST_NAMED])
     named = listed([*rest[:_MOST_NAMED], *([f"{more} more"] if more else [])])
-    return [*parts, f"Too close to call: {named}."]
+    return [
+        f"Its median cost is the lowest{_no_surer(first, others)}. Too close to call: {named}.",
+        *kept_words(first, "It"),
+    ]
 
 
 def _limits(one: Mapping[str, Any]) -> str:
@@ -253,44 +295,56 @@ def _or_none(value: float | None, unit: str) -> str:
 def _costs(known: Sequence[Mapping[str, Any]]) -> Table:
     first, chosen, has_month = known[0], _choice(known), any(one["usd_per_month"] is not None for one in known)
     has_kept = any(one["kept_probability"] is not None for one in known)
+    has_sure = any(one["at_90_percent"] for one in known)
     rows: list[list[str | Cell]] = []
     for one in known:
         high = one["usd_per_request_p95"]
         open_end = f"{words(_REQUESTS * one['usd_per_request_p05'], 'USD')} – not kept"
-        band = open_end if high is None else interval_words(_ends(one), "USD")
-        month = [_or_none(one["usd_per_month"], "USD")] if has_month else []
-        each = Cell(one["cost"], below=band)
-        kept = [_chance(one["kept_probability"])] if has_kept else []
+        month = one["usd_per_month"]
         less = _chance(None if one is first else first["cheaper_probability"][one["name"]])
         rows.append(
             [
                 _name(one, one is chosen and len(known) > 1),
-                each,
-                *month,
-                words(one["usd_per_mtok"], "USD"),
-                *kept,
+                Cell(one["cost"], below=open_end if high is None else interval_words(_ends(one), "USD")),
+                *([_NONE if month is None else _month(one, month)] if has_month else []),
+                *([_chance(one["kept_probability"])] if has_kept else []),
+                *([_at_90_percent(one)] if has_sure else []),
                 *([less] if len(known) > 1 else []),
+                words(one["usd_per_mtok"], "USD"),
             ]
         )
+    order = f"costs more than {first['label']}"
     columns = (
         "offer",
         "per thousand requests #",
         *(["a month #"] if has_month else []),
-        "a Mtok #",
         *([_kept_heading(known)] if has_kept else []),
-        *([f"{first['label']} cheaper #"] if len(known) > 1 else []),
+        *([_SURE] if has_sure else []),
+        *([f"{order} #"] if len(known) > 1 else []),
+        "a Mtok #",
     )
-    strong = (known.index(chosen),)
-    kept = (
-        [f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {_kept_means(known)}"]
-        if has_kept
-        else []
-    )
-    order = [f"{first['label']} cheaper: the chance that it costs less than the offer of the row"] * (len(known) > 1)
-    note = "; ".join([*kept, *order])
+    heading = _kept_heading(known).removesuffix(" #")
+    kept = [f"{heading}: the chance that the offer {_kept_means(known)}"] if has_kept else []
+    sure = ["for 90 %: how many GPUs make that chance 90 %, and what they cost a month"] if has_sure else []
+    chance = [f"{order}: the chance of it; near 50 % the order is open"] if len(known) > 1 else []
+    note = "; ".join([*kept, *sure, *chance])
+    drops = ("a Mtok", _SURE.removesuffix(" #"))
     return Table(
-        "What each costs", columns, rows, "usd_per_request", note, strong=strong, is_stacked=True, drops=("a Mtok",)
+        "What each costs", columns, rows, "usd_per_request", note, strong=(known.index(chosen),), is_stacked=True,
+        drops=drops,
     )  # fmt: skip
+
+
+#: The column of what keeps all that is asked so surely.
+_SURE = "for 90\u00a0% #"
+
+
+def _at_90_percent(one: Mapping[str, Any]) -> str | Cell:
+    """How many GPUs keep what is asked with a chance of 90 %, and their cost."""
+    found = one["at_90_percent"]
+    if not found:
+        return _NONE
+    return Cell(format_count(found["gpus"], "GPU"), below=f"{_month(one, found['usd_per_month'])} a month")
 
 
 def _kept_heading(known: Sequence[Mapping[str, Any]]) -> str:
@@ -390,9 +444,11 @@ def _break_even(found: Sequence[Mapping[str, Any]]) -> list[Table]:
             [one["offer"], words(one["usd_per_gpu_hour"], "USD"), words(one["equal_usd_per_gpu_hour"], "USD")]
             for one in prices
         ]
-        note = "below it the offer is the cheapest of all."
-        columns = ("offer", "now #", "even #")
-        tables.append(Table("A GPU-hour at which it breaks even", columns, rows, note=note, is_detail=True))
+        note = "below the price in the last column the offer is the cheapest of all."
+        columns = ("offer", "GPU-hour now #", "cheapest below #")
+        tables.append(
+            Table("Break-even: when each offer would be the cheapest", columns, rows, note=note, is_detail=True)
+        )
     volumes = [one for one in found if one["kind"] == "volume"]
     if volumes:
         rows = [
@@ -414,7 +470,7 @@ def _refused(refused: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Without an answer", ("offer", "why"), rows)
 
 
-def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
+def _cost_plot(known: Sequence[Mapping[str, Any]], workload: str) -> list[Plot]:
     priced = [one for one in known if one["usd_per_request"] > 0]
     if not priced:
         return []
@@ -433,8 +489,8 @@ def _cost_plot(known: Sequence[Mapping[str, Any]]) -> list[Plot]:
     ]
     off = f"Off the scale: {listed([_dear(one) for one in far])}. " if far else ""
     caption = (
-        f"{off}Bar: 90 % interval over times and prices; one that is open ends at the median. Dot: median. Ring: the "
-        "recommended offer."
+        f"{off}{workload}Bar: 90 % interval over times and prices, cut at the median where it has no end; dot: median; "
+        "ring: recommended."
     )
     figure = costs_figure(rows, f"USD {_PER_REQUESTS}")
     return [Plot("cost", f"Cost {_PER_REQUESTS}", caption, figure, "usd_per_request")]
@@ -460,7 +516,7 @@ def _dear(one: Mapping[str, Any]) -> str:
     return f"{one['label']} at {one['cost']}"
 
 
-def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
+def _even_plot(known: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[Plot]:
     prices = [
         (one["offer"], one["usd_per_gpu_hour"], one["equal_usd_per_gpu_hour"])
         for one in found
@@ -468,8 +524,13 @@ def _even_plot(found: Sequence[Mapping[str, Any]]) -> list[Plot]:
     ]
     if not prices:
         return []
-    caption = "What a GPU-hour costs (filled), and the price below which the offer is the cheapest of all (open)."
-    return [Plot("even", "A GPU-hour at break-even", caption, even_figure(prices), "break_even", is_detail=True)]
+    first = next((one for one in prices if one[0] == known[0]["label"]), None)
+    stays = (
+        "" if first is None else f"{first[0]} stays the cheapest until its GPU-hour costs {words(first[2], 'USD')}. "
+    )
+    caption = f"{stays}Filled: the price now. Open: the price below which that offer is the cheapest of all."
+    title = "When would each be the cheapest?"
+    return [Plot("even", title, caption, even_figure(prices), "break_even", is_detail=True)]
 
 
 def _quantity(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,10 +47,17 @@ def assumed_words(document: Mapping[str, Any]) -> list[str]:
     return [f"assumed: {', '.join(parts)}"] if parts else []
 
 
+#: A part of memory that is named takes at least this share of what is held.
+_LARGE = 0.05
+
+
 def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tuple[str, str]:
     """Memory of one GPU by component, against all of it or the part that can be used."""
     parts = [name for name in memory if name not in ("total", "capacity", "usable")]
     key = "usable" if "usable" in memory else "capacity"
     whole = f"{words(memory['total'], 'B')} of {words(memory[key], 'B')}{'' if key == 'capacity' else ' usable'}"
-    held = ", ".join(f"{name.replace('_', ' ').replace('kv ', 'KV ')} {words(memory[name], 'B')}" for name in parts)
+    large = [name for name in parts if memory[name] >= _LARGE * memory["total"]]
+    rest = memory["total"] - sum(memory[name] for name in large)
+    held = ", ".join(f"{name.replace('_', ' ').replace('kv ', 'KV ')} {words(memory[name], 'B')}" for name in large)
+    held += f", other {words(rest, 'B', 2)}" if rest > 1e-6 * memory["total"] else ""
     return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{whole}: {held}; {remark}"

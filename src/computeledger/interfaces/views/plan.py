@@ -9,6 +9,7 @@ from typing import Any
 from computeledger.arrays import Uncertain
 from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
+from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, with_interval
 from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
@@ -34,6 +35,7 @@ from computeledger.questions.wording import (
     words,
 )
 from computeledger.sources import load_sources
+from computeledger.units import MONTH_S
 from computeledger.workloads.result import quantity
 
 #: Rows of the ledger: what, where it stands in a phase, its unit; experiments are GPU-time and money alone.
@@ -68,7 +70,10 @@ def view(answer: Any, working: bool) -> View:
     )
 
 
-_HILLS = "Median and 90 % interval, on a logarithmic axis; the hill is the distribution, a dot alone has none."
+_HILLS = (
+    "Median and 90 % interval, on a logarithmic axis; the hill is the distribution. A dot alone is a figure that the "
+    "plan states, such as what its makers published."
+)
 _ROOFLINE = (
     "Each point is an operation of one step on the busiest GPU; its size is its share of the step's time. Left of the "
     "ridge the memory binds, right of it the arithmetic; points far below the roof wait for the network, launches or "
@@ -81,8 +86,8 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
     return View(
         title=document["title"],
         asked=_asked(document),
-        headline=_headline(document),
-        context=_context(document, ledger),
+        headline=_headline(document, ledger),
+        context=_context(document),
         notes=(
             *(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
             *document.get("remarks", ()),
@@ -109,71 +114,77 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     return (*sorted(models), f"medians of {document['n_samples']:,} samples, seed {document['seed']}")
 
 
-def _headline(document: Mapping[str, Any]) -> str:
+def _headline(document: Mapping[str, Any], ledger: Ledger) -> str:
     total, phases = document["total"], document["phases"]
     hours, usd = figure_words(total["gpu_hours"], "GPU-hours"), figure_words(total["usd"], "USD")
     # a plan of serving alone need not cover the model's life
     whole = "to serve it" if set(phases) == {"inference"} else "over its life"
     more = ", experiments included" if document["experiments"] else ""
     models = " and ".join(dict.fromkeys(short_model(one["model"]) for one in phases.values()))
-    said = f"{hours} and {usd} {whole}{more}"
+    of = _life(_every_phase(document), ledger)
+    said = f"{hours} and {usd} {f'for {of}' if of else whole + more}"
     return headline_words(models, said, total["gpu_hours"], "GPU-hours", (total["usd"], "USD"))
 
 
-def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
-    """What the life is made of, what takes the most, what it earns, and where the spread comes from."""
-    drivers = " and ".join(input_phrase(one["name"]) for one in document["drivers"][:_NAMED])
+def _context(document: Mapping[str, Any]) -> str:
+    """Which phase takes the most, what the life earns, and where the spread comes from."""
+    drivers = listed([input_phrase(one["name"]) for one in document["drivers"][:_NAMED]])
     said = (
-        _life(document, ledger),
-        _currencies(document["shares"]),
+        _currencies(document),
         income_sentence(document["income"]) if "income" in document else "",
         f"Most of the uncertainty comes from {drivers}." if drivers else "",
     )
     return " ".join(part for part in said if part)
 
 
-def _life(document: Mapping[str, Any], ledger: Ledger) -> str:
-    """What counts as the life: the phases, whose GPU-hours add up to the total, how long it is served and how much."""
-    phases = _every_phase(document)
+def _life(phases: Mapping[str, Any], ledger: Ledger) -> str:
+    """What counts as the life: the phases, how much is served and for how long; nothing where there is one phase."""
     if len(phases) < 2:
         return ""
     section = ledger.plan.sections.get("inference")
     life = section.values.get("life") if section is not None else None
     names = dict(_IN_A_LIFE)
     if (tokens := phases.get("inference", {}).get("tokens")) is not None:
-        names["inference"] += f" of {figure_words(tokens, 'tokens')}"
+        names["inference"] += f" {figure_words(tokens, 'tokens')}"
     if life is not None and not isinstance(life, str):
-        names["inference"] += f" over {_long(life)}"
-    units = [" GPU-hours", *[""] * len(phases)]
-    parts = [f"{names[name]} ({figure_words(phase['gpu_hours'], '')}{unit})"
-             for (name, phase), unit in zip(phases.items(), units, strict=False)]  # fmt: skip
-    return f"Its life is {listed(parts)}."
+        names["inference"] += f" in {_long(life)}"
+    return listed([names[name] for name in phases])
 
 
 def _long(life_s: Uncertain) -> str:
-    """How long it is served."""
+    """How long it is served: in months from two on, as people say it."""
     low_s, high_s = low_of(life_s), high_of(life_s)
-    return (span(low_s, high_s, "s") or words(low_s, "s")).replace(" – ", " to ")
+    if low_s < 2 * MONTH_S:
+        return (span(low_s, high_s, "s") or words(low_s, "s")).replace(" – ", " to ")
+    low, high = (f"{end / MONTH_S:.2g}" for end in (low_s, high_s))
+    return f"{high} months" if low == high else f"{low} to {high} months"
 
 
 #: What each phase is called where all of them are counted.
-_IN_A_LIFE = {"pretraining": "pretraining", "rl": "RL", "inference": "inference", "experiments": "experiments"}
+_IN_A_LIFE = {"pretraining": "pretraining", "rl": "RL", "inference": "serving", "experiments": "experiments"}
 
 
-def _currencies(shares: Mapping[str, Any]) -> str:
+def _currencies(document: Mapping[str, Any]) -> str:
     """Which phase takes the most in each currency."""
-    flop, time = shares["flop"], shares["gpu_time"]
+    flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
     if len(time) < 2:
         return "".join(f"Its only phase is {PHASE_NAMES[name]}." for name in time)
     most_flop, most_time = (_largest(one) for one in (flop, time))
-    by_flop, by_time = (" and ".join(PHASE_NAMES[name] for name in one) for one in (most_flop, most_time))
-    in_flop, in_time = percent(flop[most_flop[0]]), percent(time[most_time[0]])
+    by_flop, by_time = (listed([PHASE_NAMES[name] for name in one]) for one in (most_flop, most_time))
+    in_flop, in_time = _share(flop[most_flop[0]]), _share(time[most_time[0]])
+    hours = document["phases"][most_time[0]]["gpu_hours"]
     if len(most_time) == len(time):
         return f"Its {len(time)} phases take equal GPU-time ({in_time} each); in FLOP, {by_flop} takes {in_flop}."
     if most_flop == most_time:
-        return f"{by_time} takes most: {in_time} of the GPU-time and {in_flop} of the FLOP."
-    but = " and ".join(percent(flop[name]) for name in most_time)
+        most = figure_words(hours, "GPU-hours")
+        return f"{by_time} takes most: {most}, {in_time} of the GPU-time ({in_flop} of the FLOP)."
+    but = " and ".join(_share(flop[name]) for name in most_time)
     return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {by_flop} the most FLOP ({in_flop})."
+
+
+def _share(value: Any) -> str:
+    """A share in the two digits of prose."""
+    return words(point(value), "fraction", 2)
 
 
 def _largest(shares: Mapping[str, Any]) -> list[str]:
@@ -249,9 +260,10 @@ def _chips(phases: Mapping[str, Mapping[str, Any]]) -> str:
     names: dict[str, list[str]] = {}
     for name, phase in phases.items():
         names.setdefault(phase["accelerator"], []).append(PHASE_NAMES[name])
+    said = {chip: load_accelerator(chip).short_name or chip if chip in accelerator_ids() else chip for chip in names}
     if len(names) == 1:
-        return f"all on {next(iter(names))}"
-    return ", ".join(f"{listed(those)} on {chip}" for chip, those in names.items())
+        return f"all on {said[next(iter(names))]}"
+    return ", ".join(f"{listed(those)} on {said[chip]}" for chip, those in names.items())
 
 
 def _shares(document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -300,6 +312,7 @@ def _balance(document: Mapping[str, Any]) -> tuple[Table, ...]:
                 rows,
                 "gpu_hours",
                 note,
+                is_detail=True,
             ),
         )
         if rows
@@ -345,14 +358,14 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     ]  # fmt: skip
     if any(phase.operations for phase in ledger.phases.values()):
         found.append(Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.",
-                          plots.bounds_figure(ledger), "utilization_fraction"))  # fmt: skip
+                          plots.bounds_figure(ledger), "utilization_fraction", is_detail=True))  # fmt: skip
     if document["drivers"]:
         found.append(Plot("drivers", "What drives the uncertainty", "Rank correlation of each uncertain input with the "
                           "totals: narrow the upper ones first.", plots.drivers_figure(document, 6),
-                          "gpu_hours"))  # fmt: skip
+                          "gpu_hours", is_detail=True))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
         found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
-                          plots.speed_figure(ledger), "busy_gpu_hours"))  # fmt: skip
+                          plots.speed_figure(ledger), "busy_gpu_hours", is_detail=True))  # fmt: skip
     if "income" in document:
         found += income_plots(document["income"])
     return tuple(found)

@@ -12,7 +12,7 @@ from computeledger.interfaces.plots.bars import bars_figure, strip_figure
 from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.plots.palette import OTHER
 from computeledger.interfaces.plots.parts import PHASE_COLORS
-from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
 from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.published import published_hours, published_run
@@ -33,6 +33,7 @@ from computeledger.questions.wording import (
     chips_words,
     figure_words,
     headline_words,
+    interval_words,
     lora_words,
     model_words,
     percent,
@@ -98,6 +99,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="pretrain",
+        card=_card(document, answer.setting.machine.system.accelerator.short_name),
         evidence=training_evidence(document, _published_run(answer, document)),
     )
 
@@ -137,6 +139,15 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     model, tokens = short_model(document["model"]), format_si(point(document["tokens"]))
     subject = f"{model} on {tokens} tokens with {chips_words(document['n_gpus'], chip)}"
     return headline_words(subject, said, days, "days", (document["effective_usd"], "USD"))
+
+
+def _card(document: Mapping[str, Any], chip: str) -> Card:
+    """What the run costs, and how long it takes."""
+    usd, days = document["effective_usd"], document["effective_days"]
+    where, hours = chips_words(document["n_gpus"], chip), figure_words(document["effective_gpu_hours"], "GPU-hours")
+    said = f"and {figure_words(days, 'days')} on {where}: {hours} for {format_si(point(document['tokens']))} tokens"
+    ends = (interval_words(one, unit).replace(" – ", " to ") for one, unit in ((usd, "USD"), (days, "days")))
+    return Card(figure_words(usd, "USD"), said, ", ".join(one for one in ends if one))
 
 
 def _context(document: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.plots.rl import HATCHED, SEEN, step_figure
 from computeledger.interfaces.view import (
+    Card,
     Cell,
     Plot,
     Table,
@@ -78,6 +79,7 @@ def view(answer: RLAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="rl",
+        card=_card(document, answer.setting.system.accelerator.short_name),
         evidence=rl_evidence(document),
     )
 
@@ -138,6 +140,21 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     steps = format_si(point(document["steps"]))
     said = f"{figure_words(hours, 'GPU-hours')} and {usd} for {steps} steps, {percent(share)} of it {name}"
     return headline_words(subject, said, hours, "GPU-hours", (document["usd"], "USD"))
+
+
+def _card(document: Mapping[str, Any], chip: str) -> Card | None:
+    """Which phase takes the GPU-time, how little it uses of the chips, and what that costs."""
+    busy, (name, share) = document["phase_utilization_fraction"], _largest(document)
+    if "comparison" in document or name not in busy:
+        return None
+    used, steps = words(point(busy[name]), "fraction", 2), f"{point(document['steps']):,.0f}"
+    where = f"{short_model(document['model'])} on {chips_words(document['n_gpus'], chip)}"
+    said = (
+        f"of the GPU-time is {name}, which uses {used} of the chips' arithmetic. So {steps} steps of {where} cost "
+        f"{figure_words(document['usd'], 'USD')}"
+    )
+    band = interval_words(document["usd"], "USD").replace(" – ", " to ")
+    return Card(words(share, "fraction", 2), said, band and f"of the cost {band}")
 
 
 def _largest(document: Mapping[str, Any]) -> tuple[str, float]:

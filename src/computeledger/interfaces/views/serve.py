@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
+from computeledger.interfaces.glossary import layout_said
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.plots.memory import memory_figure
-from computeledger.interfaces.view import Cell, Plot, Table, View, quantity_cell, share_cell, tile
+from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.accuracy import alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
@@ -35,6 +36,8 @@ from computeledger.questions.wording import (
     figure_words,
     headline_words,
     interval_class_words,
+    interval_words,
+    listed,
     margins_words,
     meets_words,
     percent,
@@ -49,14 +52,15 @@ from computeledger.units import KILO, format_count, format_times
 
 #: Rows of a front and alternatives to a winner that are shown, about.
 _FRONT, _ALTERNATIVES = 16, 8
+#: The four that a reader needs first.
 _TILES = (
+    ("usd_per_mtok_output", "Output cost", "USD/Mtok"),
     ("output_tokens_per_s_per_user", "Speed for one user", "tokens/s"),
-    ("usd_per_mtok_output", "Output", "USD/Mtok"),
-    ("usd_per_mtok_input", "Input", "USD/Mtok"),
-    ("usd_per_mtok_cached_read", "Cached read", "USD/Mtok"),
     ("ttft_s", "Time to first token", "s"),
-    ("tpot_s", "Time per output token", "s"),
     ("output_tokens_per_s_per_gpu", "Output per GPU", "tokens/s"),
+    ("tpot_s", "Time per output token", "s"),
+    ("usd_per_mtok_input", "Input cost", "USD/Mtok"),
+    ("usd_per_mtok_cached_read", "Cached input cost", "USD/Mtok"),
 )
 #: Figures of a fleet that the physical limit of its chips bounds.
 _OF_SPEED = ("output_tokens_per_s_per_user", "ttft_s", "tpot_s")
@@ -95,6 +99,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
         overline="serve",
         main="usd_per_mtok_output",
         evidence=serving_evidence(document),
+        card=_card(document, answer.setting.system.accelerator.short_name),
     )
 
 
@@ -158,6 +163,18 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
     return headline_words(f"{short_model(document['model'])} on {chips_words(gpus, chip)}", said, cost, "USD")
 
 
+def _card(document: Mapping[str, Any], chip: str) -> Card | None:
+    """What output costs; a promise is no single figure."""
+    of_one, cost = document["output_tokens_per_s_per_user"], document["usd_per_mtok_output"]
+    if "promise" in document or of_one is None:
+        return None
+    gpus = document.get("gpus", document["n_gpus_per_replica"] * document["n_replicas"])
+    said = (
+        f"per million output tokens, at {figure_words(of_one, 'tokens/s')} for each user, on {chips_words(gpus, chip)}"
+    )
+    return Card(figure_words(cost, "USD"), said, interval_words(cost, "USD").replace(" – ", " to "))
+
+
 def _context(document: Mapping[str, Any]) -> str:
     """How it is laid out, what it waits for, and whether a fleet carries its load."""
     if "promise" in document:
@@ -166,10 +183,11 @@ def _context(document: Mapping[str, Any]) -> str:
     if "pools" in document:
         where = f"{_layout_words(document)}, {at_once}"
     else:
-        where = f"{at_once} on {format_count(document['n_gpus_per_replica'], 'GPU')} ({document['layout']})"
+        gpus, how = format_count(document["n_gpus_per_replica"], "GPU"), layout_said(document["layout"])
+        where = f"{at_once} on {gpus}{f': {how}' if how else ''}"
     if "fleet" in document:
-        replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}: "
-        where = f"{replicas}{where}, as that load fills it"
+        replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}, each "
+        where = f"{replicas}{where}"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
     return " ".join(part for part in (_waits(document), f"{where}.", carried) if part)
 
@@ -195,7 +213,7 @@ def _waits(document: Mapping[str, Any]) -> str:
     first, *others = sorted((what for what, share in shares.items() if share >= _TOLD), key=lambda what: -shares[what])
     if shares[first] > 1 / 2 or not others:
         return f"The bottleneck of decoding is {first}."
-    return f"The bottleneck of decoding is {first}, then {' and '.join(others)}."
+    return f"The bottleneck of decoding is {first}, then {listed(others)}."
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
@@ -280,14 +298,14 @@ def _speed(document: Mapping[str, Any]) -> str:
     speed, full = document["price_of_speed"], document.get("fleet", {}).get("replica", document)
     floor = words(speed["latency_floor_s"], "s")
     plateau = words(speed["usd_per_mtok_output_plateau"], "USD/Mtok")
-    share = percent(speed["slow_mode_saves_fraction"])
-    times = f", at {format_times(speed['fast_mode_costs_ratio'])} the cost" if point(full["batch"]) > 1 else ""
+    share = words(speed["slow_mode_saves_fraction"], "fraction", 2)
+    times = f", at {words(speed['fast_mode_costs_ratio'], '', 2)} times the cost" if point(full["batch"]) > 1 else ""
     less = f", {share} less" if speed["slow_mode_saves_fraction"] else ": nothing is cheaper"
     if "promise" in document and speed["slow_mode_saves_fraction"]:  # the price above is of a fleet with headroom
         less += f" than the {words(full['usd_per_mtok_output'], 'USD/Mtok')} of a replica that is always full"
     alone = "; the engine was measured one request at a time: other batches are extrapolated"
     beyond = alone if document["backend"] in local_engines() else ""
-    return f"{floor} per token at batch 1{times}; {plateau} at the largest batch{less}{beyond}"
+    return f"fastest {floor} per token (batch 1){times}; cheapest {plateau} (the largest batch){less}{beyond}"
 
 
 def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
@@ -327,11 +345,12 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
         *front,
         Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
              plots.step_bounds(document), "decode_s"),
-        Plot("roofline", "What binds", "Each point is an operation, larger where it takes more of the step. Under "
-             "the slope memory binds, under the flat roof compute.", plots.serving_roofline(document, chip), BELOW),
+        Plot("roofline", "Does memory or compute bind?", "Each mark is an operation, larger where it takes more of the "
+             "step. Under the slope memory binds, under the flat roof compute.",
+             plots.serving_roofline(document, chip), BELOW, is_detail=True),
         Plot("memory", f"Memory of the busiest GPU{of_pool}",
              f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
-             memory_figure(document["memory_bytes"]), "memory_bytes"),
+             memory_figure(document["memory_bytes"]), "memory_bytes", is_detail=True),
     )  # fmt: skip
 
 
@@ -356,7 +375,10 @@ def _kept_back(document: Mapping[str, Any]) -> str:
 
 
 #: Why a table and the figures above it may differ in the third digit.
-_AT_MEDIANS = "figures at the median of every input; those above are medians of the outcomes, a few percent off"
+_AT_MEDIANS = (
+    "costs in USD per Mtok; figures at the median of every input: those above are medians of the outcomes, a few "
+    "percent off"
+)
 
 
 def _alternatives(document: Mapping[str, Any]) -> list[Table]:
@@ -373,8 +395,8 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
         rows.append([*_alternative(one, one["layout"]), cost, chance])
     columns = ("layout", "batch #", "TPOT #", "TTFT #", "tok/s/GPU #", "output #", "input #", "cost of a request #",
                "chance to be better")  # fmt: skip
-    title = "The answer and the layouts next to it (medians of all inputs; USD per Mtok)"
-    drops = ("input", "TTFT")
+    title = "The answer and the layouts next to it"
+    drops = ("input", "TTFT", "tok/s/GPU", "batch")
     return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,), drops=drops)]
 
 
@@ -407,7 +429,7 @@ def _front(document: Mapping[str, Any]) -> Table:
     note = f"\u2192 {answer}. None is faster and cheaper (the Pareto front); medians, costs in USD per Mtok."
     return Table(
         f"The best of {document['n_options']} options", columns, rows, "output_tokens_per_s_per_gpu", note,
-        strong=(here,), drops=("input", "tok/s/GPU", "GPUs"),
+        strong=(here,), drops=("input", "tok/s/GPU", "GPUs"), is_detail=True,
     )  # fmt: skip
 
 

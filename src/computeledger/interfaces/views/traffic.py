@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.view import Table
-from computeledger.questions.wording import figure_words, percent, point, words
+from computeledger.questions.wording import figure_words, percent, words
 
 
 def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -24,24 +24,22 @@ def traffic_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _traffic(one: Mapping[str, Any]) -> str:
-    kinds = [kind for kind in ("input", "cached", "output") if point(one[f"{kind}_tokens_per_s"])]
-    rates = ", ".join(f"{figure_words(one[f'{kind}_tokens_per_s'], '')} {kind}" for kind in kinds)
     rate = figure_words(one["requests_per_s"], "requests/s")
     usage = one.get("usage")
     whose = "" if usage is None else f" like {usage['name']}"
-    asks = f"{words(one['requests_per_user_per_day'], '')} requests a day{whose}"
+    asks = f"{words(one['requests_per_user_per_day'], '', 2)} a day each{whose}"
     users = figure_words(one["users"], "")
-    return f"{rate} ({rates} tokens/s): {users} users with {asks}"
+    return f"{rate}: what {users} users ask at {asks}"
 
 
 def _crossover(one: Mapping[str, Any]) -> str:
     here, single = one["context_tokens"], one["of_one_copy_context_tokens"]
     copies = ""
     if here != single:
-        alone = "at no context" if single is None else f"from {words(single, 'tokens')} on"
-        copies = f"; with one copy of the cache {alone}"
-    where = "at no context" if here is None else f"from {words(here, 'tokens')} of context on"
-    return f"reading a token's cache takes longer than computing the token {where}{copies}"
+        alone = "never" if single is None else f"beyond {words(single, 'tokens')}"
+        copies = f" (one copy: {alone})"
+    where = "never" if here is None else f"beyond {words(here, 'tokens')} of context"
+    return f"reading it takes longer than computing a token {where}{copies}"
 
 
 def design_table(document: Mapping[str, Any]) -> list[Table]:

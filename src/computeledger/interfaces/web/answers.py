@@ -137,7 +137,7 @@ def _line_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     page = page_named(name)
     view = page.view(_answer(page, dict(query)))
     right = "" if view.evidence is None else view.evidence.text
-    return _json({"headline": view.headline, "context": view.context, "evidence": right})
+    return _json({"headline": view.headline, "context": view.context, "evidence": right, "card": view.card})
 
 
 def _has_working(answer: Answer) -> bool:

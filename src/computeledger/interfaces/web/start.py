@@ -6,30 +6,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from computeledger.facts.load import load_model
 from computeledger.interfaces.web.docs_site import DOCS, docs_folder, repository_url
 from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.shell import rendered
 from computeledger.interfaces.web.spec import Page
 from computeledger.questions.answers.accuracy import errors_by_workload
-from computeledger.questions.wording import percent
+from computeledger.questions.wording import listed, short_model, words
+from computeledger.units import format_si
 
 WHAT = "What a language model costs to train, tune and serve, with sources and error bars"
 #: What was measured of each workload, in the words of one line.
-_MEASURED = {"serving": "serving, a token", "training": "training, a step", "rl": "RL, a step"}
+_MEASURED = {"serving": "a token served", "training": "a training step", "rl": "an RL step"}
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with a page that answers it, and the preset of that page, or nothing for its defaults."""
+    """A question with a page that answers it, and the preset of that page, or nothing for its defaults.
+
+    ``in_truth`` is the open model that the page takes as if it were closed.
+    """
 
     question: str
     page: str
     preset: str = ""
+    in_truth: str = ""
 
     @property
     def query(self) -> str:
         """What its address asks."""
         return urlencode(page_named(self.page).presets[self.preset]) if self.preset else ""
+
+    @property
+    def beside(self) -> str:
+        """What is known of the open model."""
+        if not self.in_truth:
+            return ""
+        model = load_model(self.in_truth)
+        active = format_si(model.published["n_params_active"].value)
+        return f"{short_model(self.in_truth)}, taken as if it were closed; in truth it has {active}."
 
     @property
     def address(self) -> str:
@@ -46,9 +61,14 @@ class Example:
 EXAMPLES = (
     Example("What does it cost to serve DeepSeek-V3?", "serve"),
     Example("Which hardware serves Llama 3.1 8B for the least?", "compare"),
-    Example("What does training Llama 3.1 405B take?", "pretrain", "Llama 3.1 405B on 16K H100"),
+    Example("What does it cost to train Llama 3.1 405B?", "pretrain", "Llama 3.1 405B on 16K H100"),
     Example("Why is reinforcement learning so expensive?", "rl"),
-    Example("What does a price reveal about a model?", "sheet", "DeepSeek-V3 as if it were closed"),
+    Example(
+        "What does a price reveal about a model?",
+        "sheet",
+        "DeepSeek-V3 as if it were closed",
+        in_truth="deepseek-ai/DeepSeek-V3",
+    ),
     Example("What can a gigawatt train?", "frontier", "A 1 GW site of GB200"),
 )
 
@@ -83,9 +103,14 @@ def accuracy_line() -> str:
     """
     found = errors_by_workload()
     n = sum(found[name].n for name in _MEASURED)
-    errors = ", ".join(f"{percent(found[name].median_abs_error)} ({said})" for name, said in _MEASURED.items())
+    errors = listed([f"{_two(found[name].median_abs_error)} for {said}" for name, said in _MEASURED.items()])
     held = sorted(found[name].coverage_90 for name in _MEASURED)
     return (
-        f"Checked against {n:,} measurements left out of the fit: median error {errors}; the 90\u00a0% intervals hold "
-        f"{percent(held[0])} to {percent(held[-1])} of them"
+        f"Checked against {n:,} measurements left out of the fit: the median error is {errors}, and the 90\u00a0% "
+        f"ranges hold {_two(held[0])} to {_two(held[-1])} of them"
     )
+
+
+def _two(share: float) -> str:
+    """A share in two digits."""
+    return words(share, "fraction", 2)

@@ -23,6 +23,7 @@ from computeledger.questions.answers.serving.answer import ServeAnswer, answer_s
 from computeledger.questions.answers.serving.offers import price_spread, read_offers
 from computeledger.questions.answers.serving.pools import PoolsAnswer
 from computeledger.questions.answers.serving.setting import Setting
+from computeledger.questions.answers.serving.surer import sure_fleet
 from computeledger.questions.compare import CompareQuestion, Offer, Offers
 from computeledger.questions.executors import local_workers, open_executor
 from computeledger.questions.prices import BillQuestion
@@ -59,6 +60,7 @@ class Served:
     j_per_token: float | None = None
     attained: Mapping[str, Mapping[str, float]] | None = None
     kept_probability: float | None = None
+    at_90_percent: Mapping[str, float] | None = None
     meets: Mapping[str, Mapping[str, float]] | None = None
     bound: str | None = None
     tightest_limit: str | None = None
@@ -364,10 +366,23 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         priced = Priced(usd, deployed=deployed)
     else:
         rate = median_of(question.requests_per_s or 1.0)
-        served = _fleet_served(served, document, w_per_gpu, rate)
+        served = replace(
+            _fleet_served(served, document, w_per_gpu, rate), at_90_percent=_at_90_percent(answer, document)
+        )
         priced = _fleet_priced(usd, document, deployed)
     served = replace(served, **_within_limits(document, served.kept_probability))
     return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price), _remark(served))
+
+
+def _at_90_percent(answer: ServeAnswer | PoolsAnswer, document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The fleet that keeps what was asked with a chance of 90 %; None where none does, or it is not known."""
+    fleet, kept = document["fleet"], document.get("promise")
+    if kept is None:
+        return None if isinstance(answer, PoolsAnswer) else sure_fleet(answer, fleet["usd_per_hour"])
+    if (sure := kept["at_90_percent"]) is None:
+        return None
+    usd_per_hour = fleet["usd_per_hour"] * sure["gpus"] / fleet["n_gpus"]
+    return {"gpus": sure["gpus"], "usd_per_month": usd_per_hour * HOURS_PER_MONTH}
 
 
 def _within_limits(document: Mapping[str, Any], carries_probability: float | None) -> dict[str, Any]:

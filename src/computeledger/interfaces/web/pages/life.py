@@ -94,11 +94,12 @@ def _view(answer: Answer) -> View:
                  for name, hours, modelled, *_ in _stated_later(answer.document)]  # fmt: skip
         evidence = dataclasses.replace(evidence, details=" ".join([*said, evidence.details]).strip())
     stated = _stated_later(answer.document) if published else []
-    published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated]) for one in published)
+    published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True) for one in published)
+    ledger, *others = view.tables
     return dataclasses.replace(
         view,
         evidence=evidence,
-        tables=(*published, *view.tables),
+        tables=(ledger, *published, *others),
         facts=(),  # below the plots, which are what a slider moves
         notes=(
             *_dropped(dropped),

@@ -1,19 +1,31 @@
 // The start page: each question is asked as the page loads, one after the other, and its answer put beside it.
 import { fetched } from "./fetching.js";
-import { parts } from "./headline.js";
+import { parts, unbroken } from "./headline.js";
 import { dress } from "./theme.js";
 
+const piece = (name, text) => Object.assign(document.createElement("span"), { className: name, textContent: unbroken(text) });
+
+// the figure large, the words that go on from it, the interval; or else the headline
+function shown({ headline, card }) {
+  if (!card) {
+    const said = piece("said", "");
+    said.append(...parts(headline));
+    return [said];
+  }
+  const all = [piece("figure", card.figure), " ", piece("said", card.said)];
+  return card.band ? [...all, " ", piece("band", `90 % range ${card.band}`)] : all;
+}
+
 async function answer(link) {
-  const place = link.querySelector(".said");
-  const tell = ({ done, total, what }) => { if (total > 1) place.textContent = `computing: ${done} of ${total} ${what}`; };
+  const place = link.querySelector(".answer");
+  const tell = ({ done, total, what }) => { if (total > 1) place.replaceChildren(piece("said", `computing: ${done} of ${total} ${what}`)); };
   place.dataset.waits = "on";
   try {
-    const { headline } = await fetched(link.dataset.line, undefined, {}, tell);
-    place.replaceChildren(...parts(headline));
+    place.replaceChildren(...shown(await fetched(link.dataset.line, undefined, {}, tell)));
     delete place.dataset.waits;
     return true;
   } catch (error) {
-    place.textContent = error.message ?? String(error);
+    place.replaceChildren(piece("said", error.message ?? String(error)));
     return false;
   }
 }
