@@ -41,7 +41,7 @@ def test_every_command_that_answers_takes_it() -> None:
     [
         (
             "serve --model llama-3.1-8b --system h100-nvl8 --layout tp1 --batch 16 --samples 64",
-            r"\$\S+/Mtok \(\$\S+ to \$\S+/Mtok\)  Output, .*Llama-3.1-8B on h100-nvl8, tp1.*",
+            r"\$\S+/Mtok \(\$\S+ to \$\S+/Mtok\)  Output cost, .*Llama-3.1-8B on h100-nvl8, tp1.*",
         ),
         ("pretrain --model llama-3.1-8b --system h100-nvl8 --layout dp64 --samples 64",
          r"\S+ days \(\S+ to \S+ days\)  Takes, failures included, .*Llama-3.1-8B on 64 GPUs of h100-nvl8"),

@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 import computeledger as cl
+from computeledger.facts.load import load_accelerator
 from computeledger.interfaces import options as command_options
 from computeledger.interfaces import tables
 from computeledger.interfaces.fitting import FittingTable, Page
@@ -223,7 +224,7 @@ def test_a_ledger_keeps_every_phase_and_the_total_at_80_columns(
     assert heads.split() == [*phases, "Total"]
     assert max(map(len, rows)) <= 80
     (chip,) = {one["accelerator"] for one in document["phases"].values()}
-    assert f"all on {chip};" in printed
+    assert f"all on {load_accelerator(chip).short_name};" in printed
     hours = next(row.split() for row in rows if row.startswith(" GPU-hours"))
     assert hours[-1] == figure_words(document["total"]["gpu_hours"], "")
 

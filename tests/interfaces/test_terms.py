@@ -36,7 +36,7 @@ def test_a_word_is_explained_by_pointer_key_and_tap(visit: Any) -> None:
     page = visit("/serve?layout=tp8&batch=16")
     bubble = page.locator("#term-means")
     assert bubble.is_hidden()
-    page.locator("#context .term", has_text="tp8").hover()
+    page.locator(".help .term, .hint .term", has_text="tp8").first.hover()
     assert bubble.inner_text() == "Each layer split over 8 GPUs (tensor parallel)."
     page.keyboard.press("Escape")
     assert bubble.is_hidden()

@@ -24,7 +24,7 @@ def client() -> TestClient:
 
 
 def test_every_value_is_what_its_own_command_says(client: TestClient, computeledger: Any) -> None:
-    found = client.get("/sweep/serve", params={**_SMALL, "sweep": "batch", "figure": "Output"}).json()
+    found = client.get("/sweep/serve", params={**_SMALL, "sweep": "batch", "figure": "Output cost"}).json()
     assert sweeping._FEW <= len(found["points"]) <= 2 * sweeping.N_VALUES
     loop = re.fullmatch(r'for value in (.+); do (computeledger .+) "--batch=\$value" --brief; done', found["command"])
     assert loop and loop[1].split() == [one["text"] for one in found["points"]]
@@ -54,7 +54,7 @@ def test_a_second_figure_asks_nothing_anew(client: TestClient, monkeypatch: pyte
         ({}, "'': no box of numbers"),
         ({"sweep": "model"}, "'model': no box of numbers"),
         ({"sweep": "../etc"}, "no box of numbers"),
-        ({"sweep": "batch", "figure": "Outptu"}, "did you mean 'Output'?"),
+        ({"sweep": "batch", "figure": "Outptu cost"}, "did you mean 'Output cost'?"),
         ({"sweep": "batch", "input-tokens": "many"}, "no value of Batch has an answer"),
         ({"sweep": "batch", "nosuch": "1"}, "no control of this page"),
         ({"sweep": "batch", "figure": "<b>" + "x" * 5000}, "no figure of this answer"),
@@ -81,7 +81,7 @@ def test_a_sweep_is_drawn_from_its_box_and_told_when_the_scenario_changes(visit:
     page.locator(".control[data-name=batch]").hover()
     page.locator(".control[data-name=batch] .sweep-by").click()
     page.wait_for_selector("#sweep .canvas .main-svg")
-    assert page.locator("#sweep h3").inner_text() == "Speed for one user against Batch"
+    assert page.locator("#sweep h3").inner_text() == "Output cost against Batch"
     assert page.locator("#sweep-draw").inner_text() == "Draw"
     assert page.locator("#sweep code").inner_text().startswith("for value in 1 2 3 ")
     page.locator("#c-output-tokens").fill("512")

@@ -199,7 +199,8 @@ def _surer(known: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> lis
         return ["More GPUs do not make it 90 %: loosen a limit, or take other systems."]
     best = min(sure, key=lambda one: float(one["at_90_percent"]["usd_per_month"]))
     more = best["at_90_percent"]
-    return [f"For 90 %, take {_sized(best, more['gpus'])} at {_month(best, more['usd_per_month'])} a month."]
+    to = _keeps(chosen).replace("keeps", "keep").replace("carries", "carry")
+    return [f"To {to} with 90 %, take {_sized(best, more['gpus'])} at {_month(best, more['usd_per_month'])} a month."]
 
 
 def _sized(one: Mapping[str, Any], gpus: int) -> str:

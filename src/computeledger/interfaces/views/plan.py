@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from computeledger.arrays import Uncertain
 from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
 from computeledger.facts.load import accelerator_ids, load_accelerator
@@ -86,8 +85,8 @@ def ledger_view(document: Mapping[str, Any], ledger: Ledger) -> View:
     return View(
         title=document["title"],
         asked=_asked(document),
-        headline=_headline(document, ledger),
-        context=_context(document),
+        headline=_headline(document),
+        context=_context(document, ledger),
         notes=(
             *(f"{PHASE_NAMES[name]} is left out: {reason}" for name, reason in document["skipped"].items()),
             *document.get("remarks", ()),
@@ -114,45 +113,45 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     return (*sorted(models), f"medians of {document['n_samples']:,} samples, seed {document['seed']}")
 
 
-def _headline(document: Mapping[str, Any], ledger: Ledger) -> str:
+def _headline(document: Mapping[str, Any]) -> str:
     total, phases = document["total"], document["phases"]
     hours, usd = figure_words(total["gpu_hours"], "GPU-hours"), figure_words(total["usd"], "USD")
     # a plan of serving alone need not cover the model's life
     whole = "to serve it" if set(phases) == {"inference"} else "over its life"
     more = ", experiments included" if document["experiments"] else ""
     models = " and ".join(dict.fromkeys(short_model(one["model"]) for one in phases.values()))
-    of = _life(_every_phase(document), ledger)
+    of = _life(_every_phase(document))
     said = f"{hours} and {usd} {f'for {of}' if of else whole + more}"
     return headline_words(models, said, total["gpu_hours"], "GPU-hours", (total["usd"], "USD"))
 
 
-def _context(document: Mapping[str, Any]) -> str:
+def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
     """Which phase takes the most, what the life earns, and where the spread comes from."""
     drivers = listed([input_phrase(one["name"]) for one in document["drivers"][:_NAMED]])
     said = (
-        _currencies(document),
+        _currencies(document, _long(ledger)),
         income_sentence(document["income"]) if "income" in document else "",
         f"Most of the uncertainty comes from {drivers}." if drivers else "",
     )
     return " ".join(part for part in said if part)
 
 
-def _life(phases: Mapping[str, Any], ledger: Ledger) -> str:
-    """What counts as the life: the phases, how much is served and for how long; nothing where there is one phase."""
+def _life(phases: Mapping[str, Any]) -> str:
+    """What counts as the life: the phases, and how much is served; nothing where there is one phase."""
     if len(phases) < 2:
         return ""
-    section = ledger.plan.sections.get("inference")
-    life = section.values.get("life") if section is not None else None
     names = dict(_IN_A_LIFE)
     if (tokens := phases.get("inference", {}).get("tokens")) is not None:
         names["inference"] += f" {figure_words(tokens, 'tokens')}"
-    if life is not None and not isinstance(life, str):
-        names["inference"] += f" in {_long(life)}"
     return listed([names[name] for name in phases])
 
 
-def _long(life_s: Uncertain) -> str:
-    """How long it is served: in months from two on, as people say it."""
+def _long(ledger: Ledger) -> str:
+    """How long it is served, in months from two on; nothing where the plan does not say."""
+    section = ledger.plan.sections.get("inference")
+    life_s = section.values.get("life") if section is not None else None
+    if life_s is None or isinstance(life_s, str):
+        return ""
     low_s, high_s = low_of(life_s), high_of(life_s)
     if low_s < 2 * MONTH_S:
         return (span(low_s, high_s, "s") or words(low_s, "s")).replace(" – ", " to ")
@@ -164,7 +163,7 @@ def _long(life_s: Uncertain) -> str:
 _IN_A_LIFE = {"pretraining": "pretraining", "rl": "RL", "inference": "serving", "experiments": "experiments"}
 
 
-def _currencies(document: Mapping[str, Any]) -> str:
+def _currencies(document: Mapping[str, Any], served: str = "") -> str:
     """Which phase takes the most in each currency."""
     flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
     if len(time) < 2:
@@ -177,7 +176,8 @@ def _currencies(document: Mapping[str, Any]) -> str:
         return f"Its {len(time)} phases take equal GPU-time ({in_time} each); in FLOP, {by_flop} takes {in_flop}."
     if most_flop == most_time:
         most = figure_words(hours, "GPU-hours")
-        return f"{by_time} takes most: {most}, {in_time} of the GPU-time ({in_flop} of the FLOP)."
+        whole = f", {served} of it," if served and most_time == ["inference"] else ""
+        return f"{by_time}{whole} takes most: {most}, {in_time} of the GPU-time ({in_flop} of the FLOP)."
     but = " and ".join(_share(flop[name]) for name in most_time)
     return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {by_flop} the most FLOP ({in_flop})."
 
