@@ -252,7 +252,7 @@ def _name_all(points: list[Spec], axes: tuple[tuple[float, float], tuple[float, 
     """
     xs, ys = axes
     marks = [(trace, place) for trace in points for place in range(len(trace["x"]))]
-    at = {id(trace): [] for trace in points}
+    at: dict[int, list[tuple[float, float, float]]] = {id(trace): [] for trace in points}
     taken: list[Box] = []
     for trace, place in marks:
         x = (math.log10(trace["x"][place]) - xs[0]) / (xs[1] - xs[0]) * _FRAME_PX[0]

@@ -74,4 +74,4 @@ def _kept_probability(answer: ServeAnswer, n_replicas: int) -> float:
     machine = answer.setting.machine
     found = estimate_serving(at_load(full.scenario, machine, share), machine)
     kept = meets_document(found, dict(limits), carried)
-    return min(float(np.mean(carried)), *(one["probability"] for one in kept.values()))
+    return min(float(np.mean(carried)), *(float(one["probability"]) for one in kept.values()))
