@@ -49,6 +49,8 @@ def assumed_words(document: Mapping[str, Any]) -> list[str]:
 
 #: A part of memory that is named takes at least this share of what is held.
 _LARGE = 0.05
+#: What is left of a sum below this share of it is rounding.
+_NOTHING = 0.0001
 
 
 def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tuple[str, str]:
@@ -59,5 +61,5 @@ def memory_fact(memory: Mapping[str, float], remark: str, pool: str = "") -> tup
     large = [name for name in parts if memory[name] >= _LARGE * memory["total"]]
     rest = memory["total"] - sum(memory[name] for name in large)
     held = ", ".join(f"{name.replace('_', ' ').replace('kv ', 'KV ')} {words(memory[name], 'B')}" for name in large)
-    held += f", other {words(rest, 'B', 2)}" if rest > 1e-6 * memory["total"] else ""
+    held += f", other {words(rest, 'B', 2)}" if rest > _NOTHING * memory["total"] else ""
     return f"Memory of one GPU{f' of the {pool}' if pool else ''}", f"{whole}: {held}; {remark}"

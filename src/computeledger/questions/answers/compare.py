@@ -39,7 +39,7 @@ LONG_COMPARISON = 8
 #: What is said of an offer that nothing is known of but its price sheet.
 _API_SPEED = "no fact states the speed of an API: that it keeps a promise is not checked"
 #: Names of figures in documents where attributes have others.
-_KEYS = {"j_per_token": "joules_per_token"}
+_KEYS = {"j_per_token": "joules_per_token", "sure": "at_90_percent"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Served:
     j_per_token: float | None = None
     attained: Mapping[str, Mapping[str, float]] | None = None
     kept_probability: float | None = None
-    at_90_percent: Mapping[str, float] | None = None
+    sure: Mapping[str, float] | None = None
     meets: Mapping[str, Mapping[str, float]] | None = None
     bound: str | None = None
     tightest_limit: str | None = None
@@ -366,9 +366,7 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         priced = Priced(usd, deployed=deployed)
     else:
         rate = median_of(question.requests_per_s or 1.0)
-        served = replace(
-            _fleet_served(served, document, w_per_gpu, rate), at_90_percent=_at_90_percent(answer, document)
-        )
+        served = replace(_fleet_served(served, document, w_per_gpu, rate), sure=_at_90_percent(answer, document))
         priced = _fleet_priced(usd, document, deployed)
     served = replace(served, **_within_limits(document, served.kept_probability))
     return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price), _remark(served))
