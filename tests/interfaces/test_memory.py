@@ -59,14 +59,14 @@ def test_what_fits_nowhere_says_how_much_is_missing(tmp_path: Path) -> None:
     done = call(main, ["memory", "--model", "kimi-k2-instruct", "--system", "h100-nvl8", "--gpus", "8"], tmp_path)
     assert done.returncode == 0
     assert "Does not fit" in done.stdout and "fits none of them" not in done.stdout  # int4 does
-    (row,) = [line.split() for line in done.stdout.splitlines() if line.split()[:2] == ["fp8", "h100-nvl8"]]
-    assert float(row[3]) > float(row[5]) > 79, "more is needed on each of the 8 than one has"
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.split()[:3] == ["fp8", "8", "H100"]]
+    assert float(row[5]) > float(row[7]) > 79, "more is needed on each of the 8 than one has"
     view = cl.memory(model="deepseek-v3", system="h100-nvl8", precision="fp8", gpus=8).view()
     (table,) = view.tables
-    needed, there, lacking = table.rows[0][3:6]
+    lacking, needed, there = table.rows[0][2:5]
     assert f"each GPU lacks {lacking} ({needed} needed, {there} there)" in view.headline
     assert float(str(needed).split()[0]) - float(str(there).split()[0]) == pytest.approx(23.3, abs=0.5)
-    assert "sold as 80 GB; an engine sees 85" in " ".join(text for _, text in view.facts).replace("\u00a0", " ")
+    assert "sees 85 GB (79.2 GiB) of an H100 that is sold as 80 GB" in view.context.replace("\u00a0", " ")
     with pytest.raises(InputError, match="unknown precision 'int5'"):
         cl.memory(model="qwen3-14b", precision="int5")
 

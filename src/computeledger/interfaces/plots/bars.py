@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import figure_words, interval_words, percent, point, words
+from computeledger.questions.wording import figure_words, interval_words, listed, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
 #: Characters of a legend's line that a phone shows; an interval that goes beyond stands below its value.
@@ -102,6 +102,28 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
     )
     return {"data": data, "layout": layout}
+
+
+#: Share of a whole from which on a part stands alone.
+_ALONE = 0.02
+
+
+def small_together(parts_of: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Parts of a whole, those too small to be seen as one; and a sentence that names them.
+
+    Examples
+    --------
+    >>> found, said = small_together({"a": 0.97, "b": 0.018, "c": 0.012})
+    >>> list(found), said.replace(chr(160), " ")
+    (['a', '2 others'], ' Others, each under 2 %: b and c.')
+    """
+    whole = sum(map(point, parts_of.values()))
+    small = [name for name, part in parts_of.items() if 0 < point(part) < _ALONE * whole]
+    if not small[1:]:
+        return dict(parts_of), ""
+    kept = {name: part for name, part in parts_of.items() if name not in small}
+    ends = {key: sum(point(parts_of[name], key) for name in small) for key in ("p05", "p50", "p95")}
+    return {**kept, f"{len(small)} others": ends}, f" Others, each under 2\u00a0%: {listed(small)}."
 
 
 def _lines(name: str, color: str, figures: tuple[str, str], y: float) -> list[Spec]:

@@ -58,18 +58,22 @@ def memory_figure(held: Mapping[str, float]) -> Spec:
     return figure
 
 
-_ROW_PX = 46
+_ROW_PX = 42
+#: Shares of a GPU's memory that the axis ends at, at most, and its ticks.
+_WIDEST, _TICKS = 1.5, (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
-    """The busiest GPU's memory of several ways to hold a model, a bar each, with the line beyond which there is none.
+    """The busiest GPU's memory of several ways to hold a model, a bar each, as shares of what there is.
+
+    What is far too much goes beyond the edge.
 
     Examples
     --------
     >>> held = {"weights": 2e10, "kv_cache": 1e10, "activations": 0.0, "total": 3e10, "capacity": 8e10}
     >>> figure = memory_rows_figure([("fp8 on 1 H100", held), ("bf16 on 1 H100", held | {"weights": 9e10})])
     >>> [(trace["name"], trace["x"]) for trace in figure["data"]][:2]
-    [('weights', [20000000000.0, 90000000000.0]), ('KV cache', [10000000000.0, 10000000000.0])]
+    [('weights', [0.25, 1.125]), ('KV cache', [0.125, 0.125])]
     """
     at = [float(len(rows) - 1 - place) for place in range(len(rows))]
     data: list[Spec] = []
@@ -77,37 +81,44 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
         key = next((one for one, said in _NAMES.items() if said == name), name)
         sizes = [held.get(key, 0.0) for _, held in rows]
         if any(sizes) and name != "free":
+            shares = [size / held["capacity"] for size, (_, held) in zip(sizes, rows, strict=True)]
             data.append({
-                "type": "bar", "orientation": "h", "name": name, "x": rounded(sizes), "y": at,
+                "type": "bar", "orientation": "h", "name": name, "x": rounded(shares), "y": at,
                 "width": [0.4] * len(rows), "marker": {"color": color},
                 "hovertext": [f"{name}: {words(size, 'B')}" for size in sizes],
                 "hovertemplate": "%{hovertext}<extra></extra>",
             })  # fmt: skip
-    most = max(max(sum(held.get(one, 0.0) for one in _parts(held)), held["capacity"]) for _, held in rows)
-    said = [f"{plain(label)}  <b>{_of(held)}</b>" for label, held in rows]
+    most = max(max(sum(held.get(one, 0.0) for one in _parts(held)) / held["capacity"], 1.0) for _, held in rows)
+    said = [f"{plain(label)} <b>{_of(held)}</b>" for label, held in rows]
+    notes = [parts.note(text, place + 0.4) for place, text in zip(at, said, strict=True)]
+    line: Spec = {
+        "type": "scatter", "mode": "lines", "name": "GPU memory", "hoverinfo": "skip",
+        "x": [1.0, 1.0, None] * len(rows), "y": [end for place in at for end in (place - 0.26, place + 0.24, None)],
+        "line": {"color": palette.BAD, "width": 3},
+    }  # fmt: skip
     layout = parts.layout(
-        _ROW_PX * len(rows) + 60,
-        [parts.note(text, place + 0.38) for place, text in zip(at, said, strict=True)],
+        _ROW_PX * len(rows) + 92, notes,
         barmode="stack", showlegend=True, legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, 1.02 * most], "visible": False, "fixedrange": True},
+        xaxis={"range": [0, 1.03 * min(most, _WIDEST)], "fixedrange": True, "zeroline": False, "showgrid": False,
+               "tickvals": list(_TICKS), "ticktext": [f"{100 * one:.0f}\u00a0%" for one in _TICKS],
+               "title": {"text": "share of each GPU's memory"}},
         yaxis={"range": [-0.5, len(rows) - 0.3], **parts.ROWS},
-        margin={"l": 4, "r": 6, "t": 44, "b": 4},
+        margin={"l": 4, "r": 6, "t": 44, "b": 44},
     )  # fmt: skip
-    layout["shapes"] = [
-        {"type": "line", "x0": held["capacity"], "x1": held["capacity"], "y0": place - 0.26, "y1": place + 0.22,
-         "line": {"color": palette.BAD, "width": 3}}
-        for place, (_, held) in zip(at, rows, strict=True)
-    ]  # fmt: skip
-    return {"data": data, "layout": layout}
+    return {"data": [*data, line], "layout": layout}
 
 
 def _parts(held: Mapping[str, float]) -> list[str]:
     return [one for one in held if _NAMES.get(one, one) in palette.MEMORY]
 
 
+#: Bytes from which on whole gigabytes have three digits.
+_HUNDRED_GB = 1e11
+
+
 def _of(held: Mapping[str, float]) -> str:
     """How much of how much, and whether that is too much."""
+    total, capacity = (words(held[name], "B", 3 if held[name] >= _HUNDRED_GB else 2) for name in ("total", "capacity"))
     more = ", too much" if held["total"] > held["capacity"] else ""
-    total, capacity = words(held["total"], "B"), words(held["capacity"], "B")
     number, _, unit = total.partition("\u00a0")
     return f"{number if capacity.endswith(unit) else total} of {capacity}{more}"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
-from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import BOUND_COLORS, Spec, faint, plain, rounded
 from computeledger.questions.wording import percent, point, words
 
@@ -24,10 +23,6 @@ WAIT_COLORS = {
 MOST_LABELS, MOST_POINTS = 160, 4000
 #: Boxes of one colour that still get an outline.
 MOST_OUTLINED = 250
-LOSS_COLORS = {
-    "useful": palette.GOOD, "straggler": palette.SERIES[1], "pause": palette.SERIES[2], "lost": palette.BAD,
-    "restart": palette.SERIES[3], "planned": palette.OTHER,
-}  # fmt: skip
 LOSS_NAMES = {
     "useful": "useful", "straggler": "slow hosts", "pause": "checkpoint pauses", "lost": "work done again",
     "restart": "restarts", "planned": "planned stops",
@@ -215,15 +210,3 @@ def operations_figure(step: Mapping[str, Any]) -> Spec:
         margin={"l": 4, "r": 8, "t": 34, "b": 44},
     )
     return {"data": data, "layout": layout}
-
-
-def goodput_figure(spent: Mapping[str, Any]) -> Spec:
-    """Where a run's time on the calendar goes.
-
-    Examples
-    --------
-    >>> [one["name"] for one in goodput_figure({"shares": {"useful": 0.9, "lost": 0.1}})["data"]]
-    ['useful', 'work done again']
-    """
-    shares = spent["shares"]
-    return strip_figure({LOSS_NAMES[name]: shares[name] for name in shares}, [LOSS_COLORS[name] for name in shares])

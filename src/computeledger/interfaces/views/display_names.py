@@ -52,6 +52,18 @@ def _named(match: re.Match[str]) -> str:
     return match[0]
 
 
+def format_words(precision: str) -> str:
+    """What a reader calls a format of weights: a file's mix by its bits, then by its name.
+
+    Examples
+    --------
+    >>> format_words("gguf-q4_k_m"), format_words("bf16")
+    ('4-bit (GGUF Q4_K_M)', 'bf16')
+    """
+    found = re.fullmatch(r"gguf-(\w*?q(\d)\w*)", precision)
+    return f"{found[2]}-bit (GGUF {found[1].upper()})" if found else precision
+
+
 def system_words(name: str) -> str:
     """What a reader calls a shipped system.
 

@@ -8,19 +8,21 @@ from typing import Any
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots.memory import memory_rows_figure
 from computeledger.interfaces.view import Plot, Table, Tile, View
+from computeledger.interfaces.views.capacity import capacity_words
+from computeledger.interfaces.views.display_names import format_words
 from computeledger.interfaces.views.evidence import memory_evidence
 from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.memory import MemoryAnswer
 from computeledger.questions.wording import headline_words, listed, short_model, words
-from computeledger.units import GIB, format_count
+from computeledger.units import format_count
 
-_COLUMNS = ("format", "system", "GPUs #", "layout", "weights #", "cache #", "rest #", "of #", "max batch #",
-            "max context #")  # fmt: skip
+_COLUMNS = ("format", "on", "filled #", "of #", "largest batch #", "longest context #", "weights #", "cache #",
+            "rest #", "layout")  # fmt: skip
 _NOTE = "Rest: activations and workspace; the largest batch at this context, and the longest context at this batch."
-_DROPS = ("max context", "max batch", "rest")
-_LACKING = ("format", "system", "GPUs tried #", "needed on each #", "of #", "too much by #", "what fits there")
+_DROPS = ("layout", "rest", "cache", "weights")
+_LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what fits there")
 
 
 def view(answer: MemoryAnswer, working: bool) -> View:
@@ -34,29 +36,39 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     shown = best or nearest
     chips = {one.system: one.chip.short_name or one.chip.name for one in answer.fits}
     chip = next((one.chip for one in answer.fits if shown and one.system == shown["system"]), None)
+    rows = [_row(one, chips) for one in sorted(fits, key=_size)]
     held = "Memory of the busiest GPU: weights, KV cache, activations and workspace"
     return View(
         title=f"{document['model']}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
         headline=_headline(document, fits, best, nearest, chips),
-        context=_startable(best, started, nearest),
+        context=" ".join(text for text in (_startable(best, started, nearest), _seen(chip)) if text),
         tiles=_tiles(best) if best else (),
         tile_heading="",
         plots=(_plot(document["fits"], chips),) if shown else (),
         tables=(
             *(
-                [Table(held, _COLUMNS, [_row(one) for one in fits], "memory_bytes", _NOTE, drops=_DROPS)]
+                [
+                    Table(
+                        held,
+                        _COLUMNS,
+                        rows,
+                        "memory_bytes",
+                        _NOTE,
+                        drops=_DROPS,
+                    )
+                ]
                 if fits
                 else []
             ),
-            *([_parts(best)] if best else []),
+            *([_parts(best, chips, chip)] if best and chip else []),
             *(
-                [Table("Does not fit", _LACKING, [_lacking(one, fits) for one in lacking], "memory_bytes")]
+                [Table("Does not fit", _LACKING, [_lacking(one, fits, chips) for one in lacking], "memory_bytes")]
                 if lacking
                 else []
             ),
         ),
-        facts=(*(_seen(chip) if chip else ()), *images_facts(document)),
+        facts=tuple(images_facts(document)),
         grounds=tuple(assumed_words(document)),
         notes=_unstarted(best),
         blocks=((f"Start it {_where(started)}", started["launch"]),) if started else (),
@@ -80,11 +92,11 @@ def _unstarted(best: Mapping[str, Any] | None) -> tuple[str, ...]:
     """Why the fewest GPUs come without a launch command."""
     if best is None or not best["launch_problem"]:
         return ()
-    return (f"no launch command for {best['precision']} with {best['engine']}: {best['launch_problem']}",)
+    return (f"no launch command for {format_words(best['precision'])} with {best['engine']}: {best['launch_problem']}",)
 
 
 def _where(one: Mapping[str, Any]) -> str:
-    return f"in {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
+    return f"in {format_words(one['precision'])} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
 
 
 def _headline(
@@ -95,19 +107,21 @@ def _headline(
     chips: Mapping[str, str],
 ) -> str:
     """Whether it fits, on what, and what other formats take; bytes are counted, and have no interval."""
-    load = f"with {format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '')} tokens"
+    load = f"with {format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '', 2)} tokens"
     subject = f"{short_model(document['model'])} {load}"
     if best is not None:
-        filled = f"{words(best['memory_bytes']['total'], 'B')} of {words(best['memory_bytes']['capacity'], 'B')}"
+        filled = f"{words(best['memory_bytes']['total'], 'B', 2)} of {words(best['memory_bytes']['capacity'], 'B')}"
         each = " each" if best["n_gpus"] > 1 else ""
         more = _of_others(fits, best)
-        return headline_words(subject, f"fits {_on(best, chips)} in {best['precision']}, {filled}{each}{more}")
+        return headline_words(
+            subject, f"fits {_on(best, chips)} in {format_words(best['precision'])}, {filled}{each}{more}"
+        )
     if nearest is None:
         return headline_words(subject, "does not fit")
     needed, there = (words(nearest["memory_bytes"][name], "B") for name in ("total", "capacity"))
     lacks = f"each GPU lacks {_left(nearest)} ({needed} needed, {there} there)"
     return headline_words(
-        subject, f"does not fit; nearest {_on(nearest, chips)} in {nearest['precision']}, where {lacks}"
+        subject, f"does not fit; nearest {_on(nearest, chips)} in {format_words(nearest['precision'])}, where {lacks}"
     )
 
 
@@ -118,7 +132,9 @@ def _of_others(fits: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> st
         if one["system"] == best["system"]:
             fewest[one["precision"]] = min(one["n_gpus"], fewest.get(one["precision"], one["n_gpus"]))
     counts = sorted({n for n in fewest.values() if n > best["n_gpus"]})
-    said = [f"{listed([name for name, n in fewest.items() if n == count])} on {count}" for count in counts[:2]]
+    said = [
+        f"{listed([format_words(name) for name, n in fewest.items() if n == count])} on {count}" for count in counts[:2]
+    ]
     return f"; in {listed(said)}" if said else ""
 
 
@@ -149,11 +165,10 @@ def _without_cache(one: Mapping[str, Any]) -> float:
     return float(one["memory_bytes"]["total"] - one["memory_bytes"]["kv_cache"])
 
 
-def _seen(chip: Accelerator) -> tuple[tuple[str, str], ...]:
+def _seen(chip: Accelerator | None) -> str:
     """What an engine sees of a GPU, in the unit that tools report too, beside what the GPU is sold as."""
-    seen = f"an engine sees {words(chip.usable_bytes, 'B')}, which is {chip.usable_bytes / GIB:.1f} GiB"
-    sold = f"sold as {chip.hbm_bytes.given}; " if chip.usable_hbm_bytes is not None else ""
-    return ((f"Memory of one {chip.short_name or chip.name}", f"{sold}{seen}"),)
+    said = "" if chip is None else capacity_words(chip)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
 def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
@@ -176,20 +191,28 @@ def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Plot:
     shown = sorted(found, key=lambda one: (not one["fits"], *(_size(one) if one["fits"] else (_lack(one),))))[
         :_MOST_BARS
     ]
-    rows = [(f"{one['precision']} {_on(one, chips)}", one["memory_bytes"]) for one in shown]
-    caption = "Memory of the busiest GPU. A red line is what an engine sees of it: what lies beyond does not fit."
+    rows = [(f"{format_words(one['precision'])} {_on(one, chips)}", one["memory_bytes"]) for one in shown]
+    caption = "Memory of the busiest GPU. The red line is all that an engine sees of it: beyond it nothing fits."
     return Plot("memory", "What fits where", caption, memory_rows_figure(rows), "memory_bytes")
 
 
-def _lacking(one: Mapping[str, Any], fits: Sequence[Mapping[str, Any]]) -> list[str]:
+def _lacking(one: Mapping[str, Any], fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> list[str]:
     """How much is missing, and what fits there instead."""
     needed, capacity = (words(one["memory_bytes"][name], "B") for name in ("total", "capacity"))
     there = min((other for other in fits if other["system"] == one["system"]), key=_size, default=None)
-    instead = "nothing that was tried" if there is None else f"{there['precision']} on {there['n_gpus']:,}"
-    return [one["precision"], one["system"], str(one["n_gpus"]), needed, capacity, _left(one), instead]
+    instead = (
+        "nothing that was tried" if there is None else f"{format_words(there['precision'])} on {there['n_gpus']:,}"
+    )
+    return [format_words(one["precision"]), _place(one, chips), _left(one), needed, capacity, instead]
 
 
-def _parts(one: Mapping[str, Any]) -> Table:
+def _place(one: Mapping[str, Any], chips: Mapping[str, str]) -> str:
+    """GPUs by their name, or by their system where several have the same."""
+    several = list(chips.values()).count(chips[one["system"]]) > 1
+    return f"{one['n_gpus']} of {one['system']}" if several else f"{one['n_gpus']} {chips[one['system']]}"
+
+
+def _parts(one: Mapping[str, Any], chips: Mapping[str, str], chip: Accelerator) -> Table:
     """What is exact and what is fitted, of one format on one system."""
     held = one["memory_bytes"]
     rest = held["activations"] + held["workspace"]
@@ -201,16 +224,17 @@ def _parts(one: Mapping[str, Any]) -> Table:
         ["weights", words(held["weights"], "B"), "exact from shapes and formats"],
         ["KV cache", words(held["kv_cache"], "B"), "exact"],
         ["activations, libraries, graphs", words(rest, "B"), fitted],
-        ["free", _left(one), f"of {words(held['capacity'], 'B')}"],
+        ["free", _left(one), f"of {words(held['capacity'], 'B')}: {capacity_words(chip)}"],
         ["most that the cache may fill", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
     ]
-    title = f"How sure each part is: {one['precision']} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
+    title = f"How sure each part is: {format_words(one['precision'])} {_on(one, chips)}"
     return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
 
 
-def _row(one: Mapping[str, Any]) -> list[str]:
+def _row(one: Mapping[str, Any], chips: Mapping[str, str]) -> list[str]:
     held = one["memory_bytes"]
     rest = held["activations"] + held["workspace"]
-    parts = [words(size, "B") for size in (held["weights"], held["kv_cache"], rest, held["capacity"])]
+    filled, capacity = (words(held[name], "B") for name in ("total", "capacity"))
+    parts = [words(size, "B") for size in (held["weights"], held["kv_cache"], rest)]
     most = [f"{one['largest_batch']:,}", words(one["longest_context_tokens"], "")]
-    return [one["precision"], one["system"], str(one["n_gpus"]), one["layout"], *parts, *most]
+    return [format_words(one["precision"]), _place(one, chips), filled, capacity, *most, *parts, one["layout"]]

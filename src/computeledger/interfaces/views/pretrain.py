@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from computeledger.facts.schema import Fact
+from computeledger.facts.schema import Accelerator, Fact
 from computeledger.interfaces.plots import training as plots_training
-from computeledger.interfaces.plots.bars import bars_figure, strip_figure
+from computeledger.interfaces.plots.bars import bars_figure, small_together, strip_figure
 from computeledger.interfaces.plots.memory import memory_figure
-from computeledger.interfaces.plots.palette import OTHER
+from computeledger.interfaces.plots.palette import BAD, OTHER
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.views.capacity import capacity_words
 from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.published import published_hours, published_run
@@ -34,6 +36,7 @@ from computeledger.questions.wording import (
     figure_words,
     headline_words,
     interval_words,
+    listed,
     lora_words,
     model_words,
     percent,
@@ -51,6 +54,10 @@ from computeledger.workloads.pretraining.timeline import FEW_ROUNDS
 _ROUNDED_FRACTION = 0.01
 #: Difference of tokens up to which a published run is the one that is asked about.
 _SAME_RUN_FRACTION = 0.05
+#: Letters of a line of a terminal below the name of a plot that it does not draw.
+_LINE = 76
+#: Share of a step's waits from which on a sentence names it.
+_SAID = 0.05
 #: Changes that are listed.
 _CHANGES = 5
 #: Stages that the table of memory lists at most.
@@ -74,16 +81,20 @@ _RUN = (
 def view(answer: PretrainAnswer, working: bool) -> View:
     """Of a run at one configuration."""
     document = answer.to_dict(working=working)
-    step = document.get("step")
+    step, chip = document.get("step"), answer.setting.machine.system.accelerator
     return View(
         title=f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}",
         asked=_asked(document),
-        headline=_headline(document, answer.setting.machine.system.accelerator.short_name),
+        headline=_headline(document, chip.short_name),
         context=_context(document),
         tiles=tuple(tile(document, *one) for one in _TILES),
         main="effective_days",
         facts=tuple(_facts(document)),
-        plots=(*_plots(document), *_pipeline(answer, document), *([operations_plot(step)] if step is not None else [])),
+        plots=(
+            *_plots(document, answer.setting.machine.system.accelerator),
+            *_pipeline(answer, document),
+            *([operations_plot(step)] if step is not None else []),
+        ),
         tables=(
             *_published(answer, document),
             *_tables(document),
@@ -99,7 +110,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         working=tuple(working_view(document)) if working else (),
         chosen=_chosen(document),
         overline="pretrain",
-        card=_card(document, answer.setting.machine.system.accelerator.short_name),
+        card=_card(document, chip.short_name),
         evidence=training_evidence(document, _published_run(answer, document)),
     )
 
@@ -151,8 +162,11 @@ def _card(document: Mapping[str, Any], chip: str) -> Card:
 
 
 def _context(document: Mapping[str, Any]) -> str:
+    """Utilisation, and what a step waits for most."""
+    binds = sorted(document["binds"].items(), key=lambda pair: -point(pair[1]))
+    waits = [f"{name} ({words(point(share), 'fraction', 2)})" for name, share in binds if point(share) >= _SAID]
     mfu = percent(document["mfu_fraction"])
-    return f"Failures are included. MFU is {mfu}. What binds a step: {document['binds_words']}."
+    return f"Failures are included. MFU is {mfu}; a step waits for {listed(waits)}."
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -245,14 +259,13 @@ def _framework(said: Mapping[str, Any]) -> str:
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    out = [("Goodput", _goodput(document))]
+    out: list[tuple[str, str]] = []
     if document["framework"]["id"] != USUAL_STACK:
         out.append(("Framework", _framework(document["framework"])))
     if "anchor" in document:
         out.append(("Anchor", _anchor(document["anchor"])))
     if "step" in document:
         out.append(phases_fact(document["step"]))
-    out.append(memory_fact(document["memory_bytes"], _fit_words(document)))
     if "host_bytes" in document:
         held, room = (words(document[key], "B") for key in ("host_bytes", "host_usable_bytes"))
         fits = "fits" if document["host_bytes"] <= document["host_usable_bytes"] else "DOES NOT FIT"
@@ -279,9 +292,15 @@ def _goodput(document: Mapping[str, Any]) -> str:
     names = [name for name in spent["shares"] if name != "useful"]
     names.sort(key=lambda name: -point(spent["shares"][name]))
     lost = ", ".join(f"{plots_training.LOSS_NAMES[name]} {percent(spent['shares'][name])}" for name in names)
+    return textwrap.fill(f"{lost}; {_failing(document)}", _LINE)
+
+
+def _failing(document: Mapping[str, Any]) -> str:
+    """How often something fails, and how often the state is saved."""
+    spent = document["goodput"]
     times = (point(spent[key]) for key in ("mean_time_between_failures_s", "checkpoint_interval_s"))
-    between, every = (words(one, "s") for one in times)
-    return f"lost to {lost}; a failure every {between}, a checkpoint every {every}"
+    between, every = (words(one, "s", 2) for one in times)
+    return f"a failure every {between}, a checkpoint every {every}"
 
 
 def _anchor(held: Mapping[str, Any]) -> str:
@@ -316,26 +335,27 @@ def _anchors(held: Mapping[str, Any]) -> Table:
     return Table("Your measurements", columns, rows, "step_s", note)
 
 
-def _binds_figure(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a step waits for, in the colours of what binds."""
-    colors = [plots_training.WAIT_COLORS.get(name, OTHER) for name in document["binds"]]
-    return strip_figure(document["binds"], colors)
-
-
-def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
-    memory = document["memory_bytes"]
+def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
+    memory, spent = document["memory_bytes"], document["goodput"]["shares"]
+    parts, rest = small_together(document["components"])
+    binds, small = small_together(document["binds"])
+    colors = [plots_training.WAIT_COLORS.get(name, OTHER) for name in binds]
+    lost = {plots_training.LOSS_NAMES[name]: share for name, share in spent.items() if name != "useful"}
+    failing = _failing(document)
+    usable = (
+        f"{words(memory['total'], 'B')} of the {words(memory['usable'], 'B')} that a job should fill, the dotted line; "
+        f"the full line is all of it: {capacity_words(chip)}. It {_fit_words(document)}."
+    )
     return (
-        Plot("parts", "Where a step's time goes", "Each part with its 90 % interval.",
-             bars_figure(document["components"], "s", PHASE_COLORS["pretraining"]), "step_s"),
-        Plot("binds", "Bottlenecks", "Shares of the step by what it waits for.", _binds_figure(document),
-             "microbatch_s"),
-        Plot("goodput", "What failures take", "Useful time, and what stops and slow hosts cost. Checkpoints are spaced "
-             "by Daly's interval, and never closer than one takes to write.",
-             plots_training.goodput_figure(document["goodput"]), "goodput_fraction"),
-        Plot("memory", "Memory of the busiest GPU", f"{words(memory['total'], 'B')} of the "
-             f"{words(memory['usable'], 'B')} that a job should fill, the dotted line; the full line is what it is "
-             "sold as.",
-             memory_figure(memory), "memory_bytes"),
+        Plot("parts", "Where a step's time goes", f"Each part with its 90 % interval.{rest}",
+             bars_figure(parts, "s", PHASE_COLORS["pretraining"]), "step_s"),
+        Plot("binds", "Bottlenecks", f"Shares of the step by what it waits for.{small}", strip_figure(binds, colors),
+             "microbatch_s", is_detail=True),
+        Plot("goodput", "What failures take", f"Shares of the run's time, of which {percent(spent['useful'])} is "
+             f"useful. {failing[:1].upper()}{failing[1:]}, as Daly spaces them.",
+             bars_figure(lost, "fraction", BAD), "goodput_fraction", text=_goodput(document), is_detail=True),
+        Plot("memory", "Memory of the busiest GPU", usable, memory_figure(memory), "memory_bytes",
+             text=textwrap.fill(memory_fact(memory, _fit_words(document))[1], _LINE), is_detail=True),
     )  # fmt: skip
 
 
@@ -492,7 +512,7 @@ def _layouts(document: Mapping[str, Any]) -> Table:
         f"{document['n_fitting']:,} are); choose among them by memory and simplicity. mb: sequences of a microbatch."
     )
     return Table(f"Best legal layouts of {tried} (medians; slower than the first)", columns, rows, "step_s", note,
-                 drops=("MFU", "memory"))  # fmt: skip
+                 drops=("MFU", "memory"), is_detail=True)  # fmt: skip
 
 
 def _schedule(one: Mapping[str, Any]) -> str:

@@ -1,0 +1,31 @@
+"""How much memory of a chip counts, in words that are the same on every page."""
+
+from __future__ import annotations
+
+from computeledger.facts.schema import Accelerator
+from computeledger.questions.wording import words
+from computeledger.units import GIB
+
+
+def capacity_words(chip: Accelerator) -> str:
+    """What an engine sees of a chip beside what it is sold as; of a chip that nobody read, what it is sold as.
+
+    Examples
+    --------
+    >>> from computeledger.facts.load import load_accelerator
+    >>> capacity_words(load_accelerator("h100-sxm5-80gb")).replace(chr(160), " ")
+    'an engine sees 85 GB (79.2 GiB) of an H100 that is sold as 80 GB'
+    >>> capacity_words(load_accelerator("h800-sxm5-80gb")).replace(chr(160), " ")
+    'an H800 counts with the 80 GB that it is sold as: what an engine sees of it was not read'
+    """
+    name = chip.short_name or chip.name
+    article = "an" if name[:1] in _VOWELS else "a"
+    if chip.usable_hbm_bytes is None:
+        said = f"{article} {name} counts with the {words(chip.hbm_bytes.value, 'B')} that it is sold as"
+        return f"{said}: what an engine sees of it was not read"
+    seen = f"an engine sees {words(chip.usable_bytes, 'B')} ({chip.usable_bytes / GIB:.1f}\u00a0GiB)"
+    return f"{seen} of {article} {name} that is sold as {chip.hbm_bytes.given}"
+
+
+#: First letters of names that are spelt with a vowel: an A100, an H100, an RTX 4090.
+_VOWELS = "AEFHILMNORSX8"
