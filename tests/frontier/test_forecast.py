@@ -393,4 +393,4 @@ def test_the_report_is_one_page(tmp_path: Path, run_json: Any) -> None:
     page = tmp_path / "forecast.html"
     run_json("frontier", "forecast", "1e28", "--html", str(page), "--json")
     text = page.read_text("utf-8")
-    assert all(f'data-plot="{name}"' in text for name in ("runs", "sites", "cost", "fits")) and "CC BY 4.0" in text
+    assert all(f'data-plot="{name}"' in text for name in ("runs", "sites", "cost")) and "CC BY 4.0" in text

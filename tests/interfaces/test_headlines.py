@@ -141,18 +141,19 @@ def _plain(markup: str) -> str:
 
 
 def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """1 GW of GB300 for 6 months: the sentence has the MFU and the months of the table's row at the critical batch."""
+    """1 GW of GB300 for 6 months: sentence and tile have the table's months and MFU at the critical batch."""
     asked = ["frontier", "systems", "1 GW facility of gb300-gpu", "--duration", "6 months", "--json"]
     document = json.loads(_said(capsys, asked))
     (row,) = [one for one in document["trains"]["dense"]["batches"] if one["batch_over_critical"] == 1]
-    sentence = f"{system_headline(document)}. {system_sentence(document)}".replace("\u00a0", " ")
-    for figure in (format_percent(row["mfu_fraction"]), *step_months(row)):
-        assert figure in sentence
     view = view_of(
         answer_systems(question_from(SystemsQuestion, {"spec": "1 GW facility of gb300-gpu", "duration": "6 months"}))
     )
     assert system_sentence(document) in view.context
-    assert step_months(row)[1] in view.headline
+    assert view.headline == in_names(system_headline(document))
+    (tile,) = [one for one in view.tiles if one.key == "dense.step_s"]
+    sentence = f"{tile.text} {tile.band}".replace("\u00a0", " ")
+    for figure in (format_percent(row["mfu_fraction"]), *step_months(row)):
+        assert figure in sentence
     (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
     assert any(str(row[4]).replace("\u00a0", " ") in sentence and str(row[5]) in sentence for row in steps)
 

@@ -10,8 +10,6 @@ from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
 from computeledger.questions.wording import point, show
 from computeledger.units import format_si
 
-#: A share is written as a multiple from here on.
-_MULTIPLE = 10.0
 #: A chance from which on a plot of years ends.
 _SURE = 0.99
 
@@ -38,48 +36,6 @@ def cost_figure(document: Mapping[str, Any]) -> Spec:
     )  # fmt: skip
     layout["margin"] = {"l": 4, "r": 8, "t": 34, "b": 44}
     return {"data": data, "layout": layout}
-
-
-#: Room below the cells for names of systems that stand upright on a phone.
-_NAMES_PX = 140
-#: The two models that fill the system's time.
-_RUNS = {"dense": "this run, dense", "moe": "this run, MoE"}
-
-
-def fits_figure(document: Mapping[str, Any], names: Mapping[str, str]) -> Spec:
-    """Which models' 8-bit weights fit in which scale-up domain, by the names of these.
-
-    Examples
-    --------
-    >>> fits = [{"model": "m", "system": "a100-nvl8", "weights_fraction": share} for share in (0.34,)]
-    >>> figure = fits_figure({"fits": fits}, {"a100-nvl8": "8 A100"})
-    >>> figure["data"][0]["x"], figure["data"][0]["text"]
-    (['8 A100'], [['34']])
-    """
-    fits = document["fits"]
-    models, systems = (list(dict.fromkeys(one[name] for one in fits)) for name in ("model", "system"))
-    share = {(one["model"], one["system"]): one["weights_fraction"] for one in fits}
-    cells = [[share[model, system] for system in systems] for model in models]
-    said = [[_share(one) for one in row] for row in cells]
-    data: list[Spec] = [
-        {"type": "heatmap", "x": [names.get(one, one) for one in systems],
-         "y": [_RUNS.get(one, names.get(one, one)) for one in models],
-         "z": [[min(one, 1.0) for one in row] for row in cells],
-         "customdata": cells, "text": said,
-         "texttemplate": "%{text}", "textfont": {"size": 12}, "zmin": 0, "zmax": 1, "xgap": 2, "ygap": 2,
-         "showscale": False, "hovertemplate": "%{y} on %{x}: %{customdata:.3~p} of its memory<extra></extra>"},
-    ]  # fmt: skip
-    layout = parts.layout(_NAMES_PX + 34 * len(models), [], xaxis={"fixedrange": True, "automargin": True},
-                          yaxis={"fixedrange": True, "autorange": "reversed", "automargin": True})  # fmt: skip
-    layout["margin"] = {"l": 4, "r": 8, "t": 8, "b": 24}
-    return {"data": data, "layout": layout}
-
-
-def _share(one: float) -> str:
-    """Percent in as few digits as a cell of a phone holds; from ten times on the multiple."""
-    if one >= _MULTIPLE:
-        return f"{one:.0f}×"
-    return "&lt;1" if one < 0.01 else f"{100 * one:.0f}"
 
 
 def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Spec:

@@ -9,12 +9,13 @@ from typing import Any
 from computeledger.frontier.epoch_files import TrainingRun
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import figure_words, interval_words, point, show
-from computeledger.units import TERA, format_times
+from computeledger.questions.wording import figure_words, interval_words, point, show, words
+from computeledger.units import TERA
 
 #: Characters of a system's name on a phone, and decades between two labels.
 _LONGEST, _APART = 22, 0.3
-#: The marks of the two runs.
+#: Where the two runs' names stand, and their marks.
+_BESIDE = {"dense model": "bottom center", "mixture of experts": "top left"}
 _MARKS = {"dense": "circle", "moe": "diamond"}
 _HEIGHT_PX = 380
 
@@ -46,19 +47,20 @@ def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
         })  # fmt: skip
     data.append({
         "type": "scatter", "mode": "lines", "x": [first, last], "y": rounded([point(flop)] * 2), "name": "this system",
+        "showlegend": False,
         "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
     })  # fmt: skip
     name = f"{plain(title)}: " if len(title) <= _LONGEST else ""
     text = f"{name}<b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop), runs)}"
     label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.99, "xanchor": "right"}
-    axis = parts.log_axis([*(one.training_flop for one in runs), low, 2 * high], _flop)
-    return _framed(data, [label], {"type": "date"}, axis)
+    axis = parts.log_axis([*(one.training_flop for one in runs), low, 8 * high], _flop)
+    return _framed(data, [label, parts.corner("FLOP \u2191")], {"type": "date", "dtick": "M24"}, axis)
 
 
 def _beside_record(flop: float, runs: Sequence[TrainingRun]) -> str:
     """How many times the largest published run it is."""
     largest = max(runs, key=lambda one: one.training_flop)
-    return f", {format_times(flop / largest.training_flop)} {plain(largest.name.partition(' (')[0])}"
+    return f", {words(flop / largest.training_flop, '', 2)} times {plain(largest.name.partition(' (')[0])}"
 
 
 def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Sequence[TrainingRun]) -> Spec:
@@ -90,7 +92,7 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     data += [_own(trains[name], said, _MARKS[name]) for name, said in own.items()]
     stated, least, most = (f"{value / TERA:,.0f}T" for value in (stock["stock_tokens"], low, high))
     text = f"stock of text: {stated} ({least} to {most})"
-    label = {**parts.note(text, math.log10(low)), "yanchor": "bottom", "x": 0.012}
+    label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.012, "font": {"size": 12}}
     every = [low, 6 * high, *(one.tokens or 1.0 for one in known)]
     up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
     axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
@@ -102,7 +104,8 @@ def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
     size, tokens = run["n_params_total"], run["tokens"]
     text = f"{said}: {figure_words(size, '')} parameters, {figure_words(tokens, 'tokens')}"
     return {
-        "type": "scatter", "mode": "markers", "x": rounded([point(size)]), "y": rounded([point(tokens)]), "name": said,
+        "type": "scatter", "mode": "markers+text", "x": rounded([point(size)]), "y": rounded([point(tokens)]),
+        "name": said, "showlegend": False, "text": [said], "textposition": _BESIDE[said], "textfont": {"size": 12},
         "marker": {"color": palette.CHOSEN, "size": 13, "symbol": mark}, "hovertemplate": f"{text}<extra></extra>",
         "error_x": _error(size), "error_y": _error(tokens),
     }  # fmt: skip
@@ -143,7 +146,7 @@ def _published(some: Sequence[TrainingRun], labels: set[str], is_speculative: bo
 
 
 def _flop(value: float) -> str:
-    return f"{value:.0e} FLOP".replace("e+", "e")
+    return f"{value:.0e}".replace("e+", "e")
 
 
 def _framed(data: list[Spec], notes: list[Spec], across: Spec, up: Spec) -> Spec:

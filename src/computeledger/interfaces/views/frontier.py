@@ -11,10 +11,11 @@ from computeledger.frontier.conditional import TREND
 from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots import frontier as plots
 from computeledger.interfaces.plots.known_runs import data_figure, runs_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table, with_interval
 from computeledger.interfaces.views.display_names import in_names, system_words
 from computeledger.interfaces.views.frontier_words import (
     HARDLY,
+    critical_row,
     leaning,
     step_months,
     system_headline,
@@ -38,6 +39,8 @@ from computeledger.questions.wording import (
 from computeledger.units import format_si
 
 Document = Mapping[str, Any]
+#: A share below this is printed as less than it.
+_LEAST = 0.01
 #: Site-dates that are listed, at most.
 _MOST_ROWS = 400
 #: Beyond so many a terminal lists only the largest sites, so many of them.
@@ -69,9 +72,10 @@ def _steps(trains: Document) -> Table:
         for name, said in _RUN_NAMES.items()
         for row in trains[name]["batches"]
     ]
-    title = "The step, from the operation model, at the critical batch and at both ends of its 90 % interval"
+    title = "The step, by the size of its batch"
     note = (
-        "batch: as many whole sequences for each rank of the layout as come near; over critical: that batch over the "
+        "from the operation model, at the critical batch and at both ends of its 90 % interval; batch: as many "
+        "whole sequences for each rank of the layout as come near; over critical: that batch over the "
         "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
         "16K GPUs"
     )
@@ -90,18 +94,19 @@ def _step_cells(row: Document) -> tuple[str, ...]:
     return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
 
 
-def _run_table(trains: Document) -> Table:
-    """What both runs train: one column each."""
+def _run_tables(trains: Document) -> tuple[Table, Table]:
+    """What both runs train: one column each, what decides first."""
     rows: list[list[str | Cell]] = [
         [label, *(quantity_cell(trains[name][key], unit) for name in _RUN_NAMES)] for label, key, unit in _RUN_ROWS
     ]
     columns = ("", *(f"{said} #" for said in _RUN_NAMES.values()))
-    return Table("The run", columns, rows, "dense.flop", is_stacked=True)
+    first = Table("The run", columns, rows[:_MAIN_ROWS], "dense.flop", is_stacked=True)
+    return first, Table("The run in detail", columns, rows[_MAIN_ROWS:], "dense.flop", is_stacked=True, is_detail=True)
 
 
 def _system_tables(system: Document, trains: Document) -> list[Table]:
     whole = replace(quantity_table("The system", system_rows(system), "chips"), is_detail=True)
-    return [_run_table(trains), _steps(trains), whole]
+    return [*_run_tables(trains), _steps(trains), whole]
 
 
 _REACH = (
@@ -116,16 +121,33 @@ _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
     "largest one, from revisions of the data."
 )
-_FITS = (
-    "8-bit weights in percent of the memory of a scale-up domain (\u00d7: as a multiple); beyond 100 they do not fit."
-)
+_FITS = "weights of 8 bit, in the memory of one scale-up domain: GPUs that a fast link joins into one"
 
 
-def _fits(document: Document) -> Mapping[str, Any]:
-    """What fits where, in names."""
-    systems = {one["system"]: system_words(one["system"]).partition(" (")[0] for one in document["fits"]}
-    models = {one["model"] for one in document["fits"]} - set(_RUN_NAMES)
-    return plots.fits_figure(document, {**systems, **{one: short_model(model_name(one)) for one in models}})
+def _fits(document: Document, key: str) -> Table:
+    """The smallest system that holds each model's weights, or how many of the largest do."""
+    by_model: dict[str, list[Document]] = {}
+    for one in document["fits"]:
+        by_model.setdefault(one["model"], []).append(one)
+    rows = [[_model_words(model), *_holder(some)] for model, some in by_model.items()]
+    columns = ("model", "smallest system that holds it", "of its memory #")
+    return Table("Where a model fits", columns, rows, key, _FITS, is_detail=True)
+
+
+def _holder(some: list[Document]) -> tuple[str, str]:
+    """Of the systems that hold a model the one that it fills most; where none does, how many of the largest."""
+    held = [one for one in some if one["weights_fraction"] <= 1]
+    share = max((one["weights_fraction"] for one in held), default=min(one["weights_fraction"] for one in some))
+    names = [system_words(one["system"]).partition(" (")[0] for one in some if one["weights_fraction"] == share]
+    if not held:
+        return f"none: it takes {share:.2g} {names[0]}", ""
+    return " or ".join(names), "< 1 %" if share < _LEAST else words(share, "fraction", 2)
+
+
+def _model_words(model: str) -> str:
+    """A shipped model's name, or which of the two that fill the system's time."""
+    own = {name: f"this run, {said}" for name, said in _RUN_NAMES.items()}
+    return own.get(model) or short_model(model if "/" in model or model[:1].isupper() else model_name(model))
 
 
 def _forecast(document: Document) -> View:
@@ -139,7 +161,6 @@ def _forecast(document: Document) -> View:
              plots.ahead_figure(document["sites_ahead"], point(document["needs"]["power_w"]["facility"])), "date"),
         Plot("cost", "Cost against compute", "Capital of the sites as they stand, in dollars of 2025, and of this "
              "system.", plots.cost_figure(document), "capex_usd"),
-        Plot("fits", "What fits where", _FITS, _fits(document), "date", is_wide=True),
     )  # fmt: skip
     return View(
         title=f"A run of {target}",
@@ -152,6 +173,7 @@ def _forecast(document: Document) -> View:
             _slices(document),
             assumed_table(document["scenarios"], "date"),
             *_system_tables(document["needs"], document["trains"]),
+            _fits(document, "date"),
             _hours(document),
         ),
         notes=tuple(_forecast_notes(document)),
@@ -280,18 +302,18 @@ def _systems(document: Document) -> View:
     return View(
         title=document["spec"],
         headline=system_headline(document),
-        context=f"{system_sentence(document)}.{leaning(document)}",
+        context=f"{system_sentence(document)}.",
+        main="dense.flop",
         tiles=_system_tiles(document),
         plots=(
             Plot("reach", "What it can train, beside known runs", _REACH,
                  runs_figure(document["spec"], trains["dense"]["flop"], shipped_runs()), "dense.flop"),
             Plot("text", "The run against the stock of text", _TEXT,
-                 data_figure(trains, document["text"], shipped_runs()), "dense.flop"),
-            Plot("fits", "What fits where", _FITS, _fits(document), "weights_fraction", is_wide=True),
+                 data_figure(trains, document["text"], shipped_runs()), "dense.flop", is_detail=True),
         ),
-        tables=(run, _rl(document), _served(document), *details,
+        tables=(run, _fits(document, "weights_fraction"), _rl(document), _served(document), *details,
                 replace(quantity_table("FLOP of a month", months, "dense.flop"), is_detail=True)),
-        notes=_clue(document),
+        notes=(*_clue(document), *leaning(document)),
         grounds=(*((f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else ()),
                  "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
         sources=tuple(sorted({one.source for one in shipped_runs()})),
@@ -312,19 +334,26 @@ def _clue(document: Document) -> tuple[str, ...]:
 
 
 def _system_tiles(document: Document) -> tuple[Tile, ...]:
-    dense = document["trains"]["dense"]
-    step = "none" if dense["step_s"] is None else words(dense["step_s"], "s")
-    steps = sorted(one["step_s"] for one in dense["batches"] if not one["problem"])
-    ends = f"{words(steps[0], 's')} \u2013 {words(steps[-1], 's')} over the critical batch's range" if steps else ""
+    """What is trained, how long it takes with failures, and what the system is."""
+    trains = document["trains"]
+    run, row = trains["dense"], critical_row(trains["dense"])
     named = " + ".join(one["accelerator"] for one in document["generations"])
     chips = ", ".join(part for part in (named, interval_words(document["chips"], "")) if part)
+    asked = f"asked: {trains['months']:.3g} months"
+    tiles = [with_interval(Tile("Training run", "", key="dense.flop"), run["flop"], "FLOP")]
+    if not row["problem"]:
+        busy, calendar = step_months(row)
+        told = f"{calendar} months" if calendar[:1].isdigit() else calendar
+        mfu = percent(row["mfu_fraction"])
+        tiles.append(Tile("With failures", told, f"{asked}; {busy} without failures, at {mfu} of the peak",
+                          key="dense.step_s"))  # fmt: skip
+    capital = document["capex_usd"]
     return (
+        *tiles,
         Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
+        Tile("Capital", figure_words(capital, "USD"), interval_words(capital, "USD"), key="capex_usd"),
         Tile("Facility power", figure_words(document["power_w"]["facility"], "W"), "cooling and losses included",
              key="power_w"),
-        Tile("Capital", figure_words(document["capex_usd"], "USD"), interval_words(document["capex_usd"], "USD"),
-             key="capex_usd"),
-        Tile("Step, dense", step, ends, key="dense.step_s"),
     )  # fmt: skip
 
 
@@ -337,7 +366,7 @@ def _rl(document: Document) -> Table:
         if not row["problem"]:
             cells = [format_si(row["rollouts_per_world"]), words(row["longest_trace_tokens"], "tokens"),
                      figure_words(row["sampled_tokens_per_s"], "tokens/s"), row["layout"]]  # fmt: skip
-        rows.append([short_model(row["model"]), in_names(row["accelerator"]), fits, *cells])
+        rows.append([_model_words(row["model"]), in_names(row["accelerator"]), fits, *cells])
     title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
     columns = (
         "model",
@@ -348,7 +377,7 @@ def _rl(document: Document) -> Table:
         "sampled #",
         "layout",
     )
-    return Table(title, columns, rows, "sampled_tokens_per_s", drops=("layout", "sampled"))
+    return Table(title, columns, rows, "sampled_tokens_per_s", drops=("layout", "sampled"), is_detail=True)
 
 
 def _served(document: Document) -> Table:
@@ -360,9 +389,10 @@ def _served(document: Document) -> Table:
         cells = ["", "", row["problem"]]
         if not row["problem"]:
             cells = [figure_words(row["output_tokens_per_s"], "tokens/s"), words(row["tpot_s"], "s"), row["layout"]]
-        rows.append([short_model(row["model"]), in_names(row["accelerator"]), *cells])
+        rows.append([_model_words(row["model"]), in_names(row["accelerator"]), *cells])
     title = f"Serves requests of {lengths}, a token in {words(given['served_tpot_s'], 's')} at most"
-    return Table(title, ("model", "chip", "all chips #", "token #", "layout"), rows, "sampled_tokens_per_s")
+    columns = ("model", "chip", "all chips #", "token #", "layout")
+    return Table(title, columns, rows, "sampled_tokens_per_s", is_detail=True)
 
 
 def _sites(document: Document) -> View:
@@ -539,9 +569,10 @@ def system_rows(document: Document) -> list[tuple[str, Any, str]]:
     return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
 
 
-#: What a run trains: label, key and unit.
+#: What a run trains: label, key and unit; so many of them decide.
+_MAIN_ROWS = 5
 _RUN_ROWS = (
-    ("FLOP of the run", "flop", "FLOP"),
+    ("compute", "flop", "FLOP"),
     ("active parameters", "n_params_active", ""),
     ("total parameters", "n_params_total", ""),
     ("tokens", "tokens", "tokens"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.questions.wording import ends_words, figure_words, headline_words, percent, point, words
+from computeledger.questions.wording import figure_words, headline_words, percent, point, words
 from computeledger.units import MONTH_S
 
 Document = Mapping[str, Any]
@@ -27,47 +27,56 @@ def step_months(row: Document) -> tuple[str, str]:
 
 
 def system_headline(document: Document) -> str:
-    """What the system trains in the months asked about, and how long the modelled run takes for that."""
+    """What the system trains in the months asked about."""
     trains = document["trains"]
-    flop, given = trains["dense"]["flop"], percent(trains["utilization_fraction"])
-    ends = ends_words(flop, "FLOP")
-    said = f"trains {figure_words(flop, 'FLOP')}{f' ({ends})' if ends else ''} in {trains['months']:.3g} months"
-    said = f"{said} at {given} utilisation"
+    flop, months = trains["dense"]["flop"], f"{trains['months']:.3g} months"
     row = critical_row(trains["dense"])
-    return headline_words(document["spec"], said if row["problem"] else f"{said}; {_whole(row, trains['months'])}")
-
-
-def _whole(row: Document, months: float) -> str:
-    """How long the run takes with everything that is modelled, and what takes most of the time beyond that asked."""
-    stops = step_months(row)[1]
-    if not stops[0].isdigit():
-        return f"modelled with its failures, that run {stops}"
-    failing, slower = row["calendar_s"] - row["busy_s"], row["busy_s"] - months * MONTH_S
-    why = ", mostly from failures" if failing > max(slower, 0.0) and row["calendar_s"] > months * MONTH_S else ""
-    return f"modelled in full, that run takes {stops} months{why}"
+    best = "" if row["problem"] or row["calendar_s"] <= trains["months"] * MONTH_S else " at best"
+    said = f"a training run of {figure_words(flop, 'FLOP')} in {months}{best}"
+    return headline_words(document["spec"], said, flop, "FLOP")
 
 
 def system_sentence(document: Document) -> str:
-    """The model that the run trains, and the utilisation and the months without failures of the operation model."""
-    run = document["trains"]["dense"]
+    """The model that the run trains, and the months to plan on, with what makes them more than those asked about."""
+    trains = document["trains"]
+    run, given = trains["dense"], percent(trains["utilization_fraction"])
     size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
-    asked = f"That is a dense model of {size} parameters on {tokens}"
+    asked = f"Without failures and at {given} utilisation, it trains a dense model of {size} parameters on {tokens}"
     row = critical_row(run)
     if row["problem"]:
-        return f"{asked}; the operation model finds no step: {row['problem']}"
-    mfu = percent(row["mfu_fraction"])
-    return f"{asked}. At the modelled MFU of {mfu} it takes {step_months(row)[0]} months without failures"
+        return f"{asked}. No way to run its steps was found: {row['problem']}"
+    return f"{asked}. {_planned(document, row)}"
 
 
-def leaning(document: Document) -> str:
+def _planned(document: Document, row: Document) -> str:
+    """How long the run takes with everything that is modelled, and why."""
+    months, chips = document["trains"]["months"], words(point(document["chips"]), "", 2)
+    busy, calendar = row["busy_s"] / MONTH_S, row["calendar_s"] / MONTH_S
+    if not step_months(row)[1][0].isdigit():
+        return (
+            f"Do not plan on it: where each failure stops the whole job, at rates measured on up to 16K GPUs, a run on "
+            f"{chips} chips {HARDLY}"
+        )
+    plan = f"Plan on {words(calendar, '', 2)} months"
+    if calendar <= months:
+        return f"{plan}, failures included"
+    if calendar - busy > busy - months:
+        return (
+            f"{plan}: one of {chips} chips fails so often, and stops the whole job until it restarts, that "
+            f"{words(busy, '', 2)} months of training take that long"
+        )
+    slower = f"its steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
+    return f"{plan}: {slower}, and failures stop the whole job"
+
+
+def leaning(document: Document) -> tuple[str, ...]:
     """Why the number of chips of a power lies at the low end of its range, where one kind of chip makes it so."""
     chips, kinds = document["chips"], document["generations"]
     low, median, high = (point(chips, end) for end in ("p05", "p50", "p95"))
     if len(kinds) > 1 or median / low > 1.1 or high / median < 1.2:
-        return ""
+        return ()
     each = kinds[0]["facility_w_per_chip"]
     usual, least = (words(point(each, end), "W") for end in ("p50", "p05"))
-    return (
-        f" The range leans upwards: a chip takes {usual} of the facility's power, but perhaps as little as {least}, "
-        f"and then there are {words(high, '')} of them."
-    )
+    more = words(high, "")
+    said = f"the range of chips leans upwards: a chip takes {usual} of the facility's power, but perhaps as little as "
+    return (f"{said}{least}, and then there are {more} of them",)
