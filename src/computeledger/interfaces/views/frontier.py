@@ -18,6 +18,7 @@ from computeledger.interfaces.views.frontier_words import (
     critical_row,
     leaning,
     step_months,
+    system_card,
     system_headline,
     system_sentence,
 )
@@ -302,6 +303,7 @@ def _systems(document: Document) -> View:
     return View(
         title=document["spec"],
         headline=system_headline(document),
+        card=system_card(document),
         context=f"{system_sentence(document)}.",
         main="dense.flop",
         tiles=_system_tiles(document),

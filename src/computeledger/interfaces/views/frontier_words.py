@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from computeledger.questions.wording import figure_words, headline_words, percent, point, words
+from computeledger.interfaces.view import Card
+from computeledger.questions.wording import figure_words, headline_words, interval_words, percent, point, words
 from computeledger.units import MONTH_S
 
 Document = Mapping[str, Any]
@@ -46,6 +47,23 @@ def system_sentence(document: Document) -> str:
     if row["problem"]:
         return f"{asked}. No way to run its steps was found: {row['problem']}"
     return f"{asked}. {_planned(document, row)}"
+
+
+def system_card(document: Document) -> Card:
+    """The model that the run trains, and the months that were asked about beside those to plan on."""
+    trains = document["trains"]
+    run, row = trains["dense"], critical_row(trains["dense"])
+    months, tokens = f"{trains['months']:.3g} months", figure_words(run["tokens"], "tokens")
+    said = f"parameters, a dense model on {tokens}, in {months} at best"
+    if not row["problem"]:
+        calendar = step_months(row)[1]
+        said += (
+            f"; with failures {words(row['calendar_s'] / MONTH_S, '', 2)} months"
+            if calendar != HARDLY
+            else f"; with failures it {HARDLY}"
+        )
+    band = interval_words(run["flop"], "FLOP").replace(" – ", " to ")
+    return Card(figure_words(run["n_params_active"], ""), said, band)
 
 
 def _planned(document: Document, row: Document) -> str:
