@@ -38,12 +38,13 @@ class Firefox:
         return result
 
     def go(self, address: str, width: int) -> None:
-        """Open an address in a window of a width, and wait for the first answer and all plots."""
+        """Open an address in a window of a width, and wait for the first answer and all plots that are not folded."""
         self.ask("WebDriver:SetWindowRect", {"width": width, "height": 900})
         self.ask("WebDriver:Navigate", {"url": address})
         self.run("""const root = document.documentElement;
           const whole = () => root.dataset.shown !== undefined && root.dataset.asking === undefined
-            && [...document.querySelectorAll(".canvas")].every((one) => one.querySelector(".main-svg"));
+            && [...document.querySelectorAll(".canvas:not(details:not([open]) *)")]
+              .every((one) => one.querySelector(".main-svg"));
           while (!whole()) await new Promise((go) => setTimeout(go, 50));""")
 
     def run(self, script: str) -> Any:

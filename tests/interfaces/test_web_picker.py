@@ -141,4 +141,4 @@ def test_several_systems_are_chosen_in_one_box(visit: Any) -> None:
     assert box.input_value() == "2xrtx-4090,1xm4-max,h200-nvl8,b200-nvl8"
     page.keyboard.press("Escape")
     assert not page.locator("#picker").is_visible()
-    assert "b200-nvl8" in page.locator("#now").inner_text()
+    assert " B200" in page.locator("#now").inner_text()

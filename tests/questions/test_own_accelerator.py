@@ -46,4 +46,4 @@ def test_a_plan_is_drawn_under_the_roof_of_its_own_chip(own_system: str, tmp_pat
     plan.write_text(f'{top}[pretraining]\ntokens = "1B tokens"\ngpus = 8\n{rest}')
     report = tmp_path / "plan.html"
     cl.plan(str(plan)).to_html(report)
-    assert "ours-96gb, ridge" in report.read_text("utf-8")
+    assert "ours-96gb: bends at" in report.read_text("utf-8")

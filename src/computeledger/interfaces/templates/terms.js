@@ -67,7 +67,7 @@ window.explainTerms = (() => {
     const seen = new Set([...part.querySelectorAll(".term")].map((one) => one.dataset.means));
     const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT, (node) => {
       const own = node.parentElement;
-      return own.closest(WHERE) && !own.closest("a, button:not(.by), code, select, textarea, .term, svg, [hidden]") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT;
+      return own.closest(WHERE) && !own.closest("a, button:not(.by), code, select, textarea, .term, .set, svg, [hidden]") ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT;
     });
     const nodes = [];
     while (walker.nextNode()) nodes.push(walker.currentNode);

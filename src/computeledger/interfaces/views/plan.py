@@ -127,11 +127,11 @@ def _headline(document: Mapping[str, Any]) -> str:
 
 def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
     """Which phase takes the most, what the life earns, and where the spread comes from."""
-    drivers = listed([input_phrase(one["name"]) for one in document["drivers"][:_NAMED]])
+    drivers = [input_phrase(one["name"]) for one in document["drivers"][:_NAMED]]
     said = (
         _currencies(document, _long(ledger)),
         income_sentence(document["income"]) if "income" in document else "",
-        f"Most of the uncertainty comes from {drivers}." if drivers else "",
+        f"Most of the uncertainty comes from {listed(drivers)}." if drivers else "",
     )
     return " ".join(part for part in said if part)
 
