@@ -16,7 +16,7 @@ from computeledger.interfaces.web.pages.pretrain import PAGE as PRETRAIN
 from computeledger.interfaces.web.pages.serve import PAGE as SERVE
 from computeledger.interfaces.web.plan_boxes import PLANS, plan_toml
 from computeledger.interfaces.web.spec import checked
-from computeledger.questions.wording import percent
+from computeledger.questions.wording import words
 
 
 @pytest.fixture(scope="module")
@@ -99,17 +99,31 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     assert costs == sorted(costs)
     view = client.get("/view/route", params=query).json()
     headline = f"{view['headline']}. {view['context']}".replace("\u00a0", " ")
-    assert f"{percent(document['best']['wrong_fraction'])} delivered though wrong".replace("\u00a0", " ") in headline
-    assert "The cheapest policy that completes at least 74 %, as the best single model does." in headline
-    assert "If fewer will do, small alone costs $0.0996 and leaves 57.7 % undone." in headline
+    assert f"{words(document['best']['wrong_fraction'], 'fraction', 2)} delivered though wrong".replace(
+        "\u00a0", " ") in headline  # fmt: skip
+    assert "The cheapest that completes at least 74 %, as the best single model does." in headline
+    turn = next(row for row in document["by_failure_usd"]
+                if row["success_fraction"] > document["best"]["success_fraction"])  # fmt: skip
+    assert f"From {words(turn['failure_usd'], 'USD', 2)} per failed task on, small once, then large up to 2 times" in (
+        headline
+    )
+    fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
+    assert fewer == "small alone costs $0.1 and leaves 58 % undone"
+    assert len(view["tables"][0]["rows"]) <= 8
     asked = client.get("/api/route", params={**query, "task.min_success": "0.8"}).json()
     assert asked["best"]["success_fraction"] >= 0.8
     assert asked["least_success_is"] == "stated"
 
 
-def test_a_route_says_what_its_cost_is_made_of_and_that_exact_inputs_have_no_range(client: TestClient) -> None:
-    document, view = (client.get(f"/{kind}/route").json() for kind in ("api", "view"))
-    assert "26 % delivered though wrong (no range: its inputs are exact)" in view["headline"].replace("\u00a0", " ")
+def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_no_range(client: TestClient) -> None:
+    ranged = client.get("/view/route").json()
+    assert "(90 %: $0.46 to $0.62)" in ranged["headline"].replace("\u00a0", " ")
+    assert "No interval" not in dict(ranged["facts"])
+    exact = {"large.success": "0.74", "large.usd_per_attempt": "0.35"}
+    document, view = (client.get(f"/{kind}/route", params=exact).json() for kind in ("api", "view"))
+    assert view["headline"].replace("\u00a0", " ").endswith("26 % delivered though wrong")
+    assert not any(tile["band"] for tile in view["tiles"])
+    assert dict(view["facts"])["No interval"].startswith("every number that this policy uses is exact")
     best = document["best"]
     assert best["attempts_usd_per_task"] == pytest.approx(0.35)
     assert best["waiting_usd_per_task"] == pytest.approx(0.05)  # 90 s at $2 an hour

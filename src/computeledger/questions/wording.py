@@ -531,29 +531,22 @@ _RARE = 0.0005
 
 
 def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
-    """The answer of a route in one sentence, and why that policy: what it must complete, and what is cheaper without.
+    """The answer of a route in one sentence, and why that policy: and what it must complete.
 
     Examples
     --------
     >>> best = {"policy": "large", "usd_per_completed_task": 0.541, "success_fraction": 0.74,
     ...         "wrong_fraction": 0.26}
-    >>> document = {"best": best, "cheapest_without_a_floor": best, "least_success_fraction": 0.7,
-    ...             "least_success_is": "stated"}
+    >>> document = {"best": best, "least_success_fraction": 0.7, "least_success_is": "stated"}
     >>> route_words(document)[0].replace(chr(160), " ")
-    'Use large alone: $0.541 per completed task, 74 % completed, 26 % delivered though wrong'
+    'Use large alone: $0.54 per completed task, 74 % completed, 26 % delivered though wrong'
     >>> route_words(document)[1].replace(chr(160), " ")
-    'The cheapest policy that completes at least 70 %, as stated.'
+    'The cheapest that completes at least 70 %, as stated.'
     """
-    best, free = document["best"], document["cheapest_without_a_floor"]
-    floor = percent(document["least_success_fraction"])
+    best = document["best"]
+    floor = words(document["least_success_fraction"], "fraction", 2)
     whose = "as stated" if document["least_success_is"] == "stated" else "as the best single model does"
-    answer = f"Use {_policy_words(best)}"
-    reason = f"The cheapest policy that completes at least {floor}, {whose}."
-    if free["policy"] == best["policy"]:
-        return answer, reason
-    cost, failing = words(free["usd_per_completed_task"], "USD"), percent(1 - free["success_fraction"])
-    name = policy_said(free["policy"])
-    return answer, f"{reason} If fewer will do, {name} costs {cost} and leaves {failing} undone."
+    return f"Use {_policy_words(best)}", f"The cheapest that completes at least {floor}, {whose}."
 
 
 def policy_said(policy: str) -> str:
@@ -562,17 +555,19 @@ def policy_said(policy: str) -> str:
     Examples
     --------
     >>> [policy_said(one).replace(chr(160), " ") for one in ("small x2 checked -> large", "best of 3 small", "large")]
-    ['small ×2, then large', 'best of 3 small', 'large alone']
+    ['small up to 2 times, then large', 'best of 3 small', 'large alone']
     """
     if not re.search(r" x\d|->|best of|alone$", policy):
         return f"{policy} alone"
-    return re.sub(r" x(\d+) checked", "\u00a0\u00d7\\1", policy).replace(" -> ", ", then ")
+    said = re.sub(r" x(\d+) checked", " up to \\1 times", policy).replace(" up to 1 times", " once")
+    return said.replace(" -> ", ", then ")
 
 
 def _policy_words(row: Mapping[str, Any]) -> str:
-    cost = f"{words(row['usd_per_completed_task'], 'USD')} per completed task"
-    wrong = f", {percent(row['wrong_fraction'])} delivered though wrong" if row["wrong_fraction"] > _RARE else ""
-    return f"{policy_said(row['policy'])}: {cost}, {percent(row['success_fraction'])} completed{wrong}"
+    done, failed = (words(row[name], "fraction", 2) for name in ("success_fraction", "wrong_fraction"))
+    wrong = f", {failed} delivered though wrong" if row["wrong_fraction"] > _RARE else ""
+    cost = words(row["usd_per_completed_task"], "USD", 2)
+    return f"{policy_said(row['policy'])}: {cost} per completed task, {done} completed{wrong}"
 
 
 def margins_words(margins: Mapping[str, Any]) -> str:

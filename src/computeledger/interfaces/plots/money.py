@@ -12,7 +12,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
-from computeledger.questions.wording import PHASE_NAMES, percent, point, policy_said
+from computeledger.questions.wording import PHASE_NAMES, point, policy_said, words
 from computeledger.units import MEGA, format_si, format_usd
 
 
@@ -117,7 +117,7 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
     known = (row for row in document["options"] if row["single"] or row["policy"] == _PERSON)
     named = [best, *known, *_ends(document), *_turns(document)]
     spec["annotations"] = _labels(named, spec["xaxis"]["range"])
-    _floor(spec, least, f"at least {percent(least)}")
+    _floor(spec, least, f"at least {words(least, 'fraction', 2)}")
     return {"data": data, "layout": spec}
 
 
@@ -159,7 +159,8 @@ def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[S
         placed.append((across, row["success_fraction"]))
         is_left = across > _LEFT_FROM
         notes.append({
-            "text": parts.plain(policy_said(row["policy"])), "showarrow": False, "font": {"size": 12},
+            "text": parts.plain(policy_said(row["policy"])).replace(", then ", ",<br>then "),
+            "showarrow": False, "font": {"size": 12}, "align": "right" if is_left else "left",
             "x": math.log10(row[_COST]), "y": round(100 * row["success_fraction"], 2),
             "yanchor": "bottom" if is_left else "top",
             "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 2 if is_left else -4,

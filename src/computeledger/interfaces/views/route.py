@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from computeledger.interfaces.plots.money import failure_figure, front_figure
@@ -11,7 +10,6 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_in
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
-    ends_words,
     headline_words,
     interval_words,
     joined,
@@ -22,8 +20,8 @@ from computeledger.questions.wording import (
     words,
 )
 
-#: Rows of the front that are shown, about.
-_ROWS = 18
+#: Rows of the front that are shown at most.
+_ROWS = 8
 _TILES = (
     ("usd_per_completed_task", "A completed task costs", "USD"),
     ("success_fraction", "Completes", "fraction"),
@@ -47,13 +45,12 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
     answer, reason = route_words(document)
     policy, _, said = answer.partition(": ")
     ends = best["interval"]["usd_per_completed_task"]
-    exact = "" if ends_words(ends, "USD") else " (no range: its inputs are exact)"
     return View(
         title=f"{_name(best)}, of {document['policies_compared']:,} policies compared",
-        headline=headline_words(policy, f"{said}{exact}", ends, "USD"),
-        context=reason,
+        headline=headline_words(policy, said, ends, "USD"),
+        context=" ".join(one for one in (reason, _switch_words(document)) if one),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
-        facts=(("A completed task costs", _parts(best)), ("A task not completed", _failing(document))),
+        facts=tuple(_facts(document)),
         plots=_plots(document),
         tables=(_front(document), _bests(document), *_by_difficulty(document)),
         notes=tuple(_notes(document)),
@@ -73,8 +70,33 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
              front_figure(document), "usd_per_completed_task"),
         Plot("failure", "The cheapest policy by the cost of a failure", "Which policy costs least per completed task "
              f"without a floor of success, as a task that is not completed costs more{is_given}.",
-             failure_figure(document), "usd_per_completed_task"),
+             failure_figure(document), "usd_per_completed_task", is_detail=True),
     )  # fmt: skip
+
+
+def _switch_words(document: Mapping[str, Any]) -> str:
+    """From which cost of a failed task on a surer policy than the answer is the cheapest; empty where none is."""
+    success = max(document["best"]["success_fraction"], document["least_success_fraction"])
+    for row in document["by_failure_usd"]:
+        if row["failure_usd"] > document["failure_usd"] and row["success_fraction"] > success:
+            cost = words(row["failure_usd"], "USD", 2)
+            return f"From {cost} per failed task on, {policy_said(row['policy'])} is cheapest."
+    return ""
+
+
+def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the answer's cost is made of, what failing costs, what is cheaper, and why no interval is shown."""
+    best, free = document["best"], document["cheapest_without_a_floor"]
+    found = [("A completed task costs", _parts(best)), ("A task not completed", _failing(document))]
+    if free["policy"] != best["policy"]:
+        cost, failing = (
+            words(free["usd_per_completed_task"], "USD", 2),
+            words(1 - free["success_fraction"], "fraction", 2),
+        )
+        found.append(("If fewer will do", f"{_name(free)} costs {cost} and leaves {failing} undone"))
+    if not interval_words(best["interval"]["usd_per_completed_task"], "USD"):
+        found.append(("No interval", "every number that this policy uses is exact; give ranges, such as 0.7..0.78"))
+    return found
 
 
 def _failing(document: Mapping[str, Any]) -> str:
@@ -102,8 +124,7 @@ def _parts(best: Mapping[str, Any]) -> str:
 
 
 def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
-    made = with_interval(Tile(label, "", key=key), row[key], unit, row["interval"][key])
-    return made if made.band else replace(made, band="no range: exact inputs")
+    return with_interval(Tile(label, "", key=key), row[key], unit, row["interval"][key])
 
 
 def _front(document: Mapping[str, Any]) -> Table:
@@ -122,17 +143,21 @@ def _front(document: Mapping[str, Any]) -> Table:
                "takes #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == best)
     title = "The answer, then what no other policy beats and single models, by cost per completed task"
-    note = "\u2192: the answer; \u00d72: two tries, each checked; best of 2: two tries at once, the check chooses. "
+    note = "\u2192: the answer; once, up to 2 times: each try is checked; best of 2: two at once, the check chooses. "
     note += "If failures were independent more would complete: an upper bound, no forecast."
     drops = ("takes", "delivered wrong", "if independent, at most")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 
 
 def _spread(rows: Sequence[Mapping[str, Any]], best: str) -> list[Mapping[str, Any]]:
-    """Rows evenly over all; single models and the answer are kept."""
-    step = max(len(rows) / _ROWS, 1.0)
-    places = {round(k * step) for k in range(_ROWS)} | {len(rows) - 1}
-    return [row for place, row in enumerate(rows) if place in places or row["single"] or row["policy"] == best]
+    """The answer, the cheapest single models, and of the others as many as there is room for, evenly over all."""
+    first = sorted(rows, key=lambda row: (row["policy"] != best, not row["single"]))
+    n_kept = min(sum(row["single"] or row["policy"] == best for row in rows), _ROWS)
+    others, room = first[n_kept:], _ROWS - n_kept
+    if len(others) > room:
+        others = [others[round(k * (len(others) - 1) / max(room - 1, 1))] for k in range(room)]
+    kept = {row["policy"] for row in (*first[:n_kept], *others)}
+    return [row for row in rows if row["policy"] in kept]
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -154,7 +179,7 @@ def _bests(document: Mapping[str, Any]) -> Table:
                      percent(row["success_fraction"]), f"x{row['break_even_price_ratio']:.2g}"])  # fmt: skip
     columns = ("", "policy", "a completed task #", "completes #", "breaks even at #")
     note = "breaks even at: with its prices times this, a completed task costs what the answer's does"
-    return Table("The cheapest of each kind", columns, rows, "usd_per_completed_task", note)
+    return Table("The cheapest of each kind", columns, rows, "usd_per_completed_task", note, is_detail=True)
 
 
 def _by_difficulty(document: Mapping[str, Any]) -> list[Table]:

@@ -12,8 +12,8 @@ from computeledger.questions.answers.route import answer_case
 
 _MODELS = ("small", "large")
 _PER_MODEL = (
-    ("success", "Succeeds", "fraction", ("0.35..0.5", "0.74"), 0.01, 0.99),
-    ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.35"), 0.001, 50.0),
+    ("success", "Succeeds", "fraction", ("0.35..0.5", "0.7..0.78"), 0.01, 0.99),
+    ("usd_per_attempt", "One try", "USD", ("0.02..0.04", "0.3..0.4"), 0.001, 50.0),
     ("seconds", "Takes", "s", ("25", "90"), 1.0, 7200.0),
     ("retry_correlation", "Failures repeat", "correlation", ("0.5..0.85", "0.5..0.85"), 0.05, 0.99),
 )
