@@ -28,12 +28,16 @@ def step_months(row: Document) -> tuple[str, str]:
 
 
 def system_headline(document: Document) -> str:
-    """What the system trains in the months asked about."""
+    """What the system trains in the months asked about, and how long that takes with failures where they matter."""
     trains = document["trains"]
     flop, months = trains["dense"]["flop"], f"{trains['months']:.3g} months"
     row = critical_row(trains["dense"])
-    best = "" if row["problem"] or row["calendar_s"] <= trains["months"] * MONTH_S else " at best"
-    said = f"a training run of {figure_words(flop, 'FLOP')} in {months}{best}"
+    calendar = "" if row["problem"] else step_months(row)[1]
+    if calendar == HARDLY:
+        months += " at best"
+    elif calendar and float(calendar) > trains["months"]:
+        months = f"{words(float(calendar), '', 2)} months, failures included"
+    said = f"a training run of {figure_words(flop, 'FLOP')} in {months}"
     return headline_words(document["spec"], said, flop, "FLOP")
 
 
@@ -42,7 +46,10 @@ def system_sentence(document: Document) -> str:
     trains = document["trains"]
     run, given = trains["dense"], percent(trains["utilization_fraction"])
     size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
-    asked = f"Without failures and at {given} utilisation, it trains a dense model of {size} parameters on {tokens}"
+    asked = (
+        f"In {trains['months']:.3g} months without failures, at {given} utilisation, it trains a dense model of {size} "
+    )
+    asked += f"parameters on {tokens}"
     row = critical_row(run)
     if row["problem"]:
         return f"{asked}. No way to run its steps was found: {row['problem']}"
@@ -54,15 +61,12 @@ def system_card(document: Document) -> Card:
     trains = document["trains"]
     run, row = trains["dense"], critical_row(trains["dense"])
     months, tokens = f"{trains['months']:.3g} months", figure_words(run["tokens"], "tokens")
-    said = f"parameters, a dense model on {tokens}, in {months} at best"
+    said = f"parameters, a dense model on {tokens}, in {months}"
     if not row["problem"]:
         calendar = step_months(row)[1]
-        said += (
-            f"; with failures {words(row['calendar_s'] / MONTH_S, '', 2)} months"
-            if calendar != HARDLY
-            else f"; with failures it {HARDLY}"
-        )
-    band = interval_words(run["flop"], "FLOP").replace(" – ", " to ")
+        told = HARDLY if calendar == HARDLY else f"takes {words(float(calendar), '', 2)} months"
+        said += f" without failures; with them it {told}"
+    band = interval_words(run["n_params_active"], "").replace(" – ", " to ")
     return Card(figure_words(run["n_params_active"], ""), said, band)
 
 
