@@ -11,6 +11,7 @@ import pytest
 
 import computeledger as cl
 from computeledger.interfaces.cli import main
+from computeledger.questions.answers.facts import show_facts
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -178,4 +179,29 @@ def test_words_that_no_fact_mentions_are_met_with_the_nearest_that_one_does() ->
         assert not found.found and found.meant == meant
         assert not meant or cl.search_facts(meant).found
     view = cl.search_facts("h200 memry").view()
-    assert view.context == "Did you mean 'h200 memory'?" and view.links[0][1] == "/facts?words=h200+memory"
+    assert view.context == "Did you mean 'h200 memory'?"
+    assert view.links == ((view.context, "/facts?words=h200+memory"),)
+
+
+def test_values_read_as_people_write_them() -> None:
+    """On tiles, in the headline, in the tables of a search and of a record; --json keeps what was published."""
+    found = cl.search_facts("b200 rent")
+    (tile,) = found.view().tiles
+    (cell,) = [str(getattr(row[2], "text", "")) for row in found.view().tables[0].rows]
+    assert tile.text == cell and re.fullmatch(r"\$\d+\.\d\d per GPU-hour", tile.text)
+    assert tile.text in found.view().headline and found.found[0].fact.given.endswith(" $/GPU-h")
+    shown = str(show_facts("h200-nvl8").view().tables)
+    assert " µs'" in shown and not re.search(r"\d us'", shown)
+
+
+def test_a_search_for_a_chip_leads_with_what_it_can_do() -> None:
+    """Each figure of the headline is that of the record; more words ask for something else."""
+    chip = cl.load_accelerator("h200-sxm5-141gb")
+    headline = cl.search_facts("h200").view().headline.replace("\u00a0", " ")
+    said = re.fullmatch(r"NVIDIA H200: (\d+) GB, ([\d.]+) TB/s, (\d+) TFLOP/s dense bf16 \(\d+ facts\)", headline)
+    assert said is not None, headline
+    memory, rate, peak = said.groups()
+    assert float(memory) * 1e9 == pytest.approx(chip.hbm_bytes.value, rel=0.005)
+    assert float(rate) * 1e12 == pytest.approx(chip.hbm_bytes_per_s.value, rel=0.005)
+    assert float(peak) * 1e12 == pytest.approx(chip.peak("bf16"), rel=0.005)
+    assert cl.search_facts("electricity").view().headline.startswith("'electricity': ")

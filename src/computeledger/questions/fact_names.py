@@ -33,6 +33,36 @@ _FACT_NAMES = {
 #: Parts of a fact's name that say where it stands, not what it is.
 _FACT_PLACES = frozenset({"prices", "ownership", "tiers", "extra"})
 
+#: Units of published values that are written behind their number as a sentence has them.
+_GIVEN_UNITS = {"us": " µs", "B params": "B parameters", "T tokens": "T tokens", "M GPU-hours": "M GPU-hours"}
+#: Units of published amounts of money: what stands behind the number.
+_GIVEN_MONEY = {"USD": "", "k$": "K", "M$": "M", "bn$": "bn", "$/GPU-h": " per GPU-hour", "$/GB": "/GB",
+                "$/kWh": "/kWh", "$/W": "/W", "$/year": "/year"}  # fmt: skip
+_THOUSAND = 1000
+
+
+def given_words(given: str) -> str:
+    """A value as its source publishes it, in the units that people read; its digits stay, but cents of thousands.
+
+    Examples
+    --------
+    >>> [given_words(one) for one in ("4.0 $/GPU-h", "39083.38 USD", "23.5 k$", "3.23 us", "671 B params")]
+    ['$4.00 per GPU-hour', '$39,083', '$23.5K', '3.23 µs', '671B parameters']
+    >>> given_words("7.8e+24 FLOP"), given_words("$6.4bn"), given_words("141 GB")
+    ('7.8e24 FLOP', '$6.4bn', '141 GB')
+    """
+    number, _, unit = given.replace("e+", "e").partition(" ")
+    if unit in _GIVEN_MONEY:
+        return f"${_amount(number, unit)}{_GIVEN_MONEY[unit]}"
+    return f"{number}{_GIVEN_UNITS[unit]}" if unit in _GIVEN_UNITS else f"{number} {unit}".rstrip()
+
+
+def _amount(number: str, unit: str) -> str:
+    """Thousands of dollars without cents; a price of a GPU-hour with them."""
+    if unit == "USD" and float(number) >= _THOUSAND:
+        return f"{float(number):,.0f}"
+    return f"{float(number):.2f}" if unit == "$/GPU-h" and len(number.partition(".")[2]) < len("00") else number
+
 
 def fact_words(name: str) -> str:
     """Name of a fact in words; its unit stands with its value.

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode
 
+from computeledger.facts.load import accelerator_called
 from computeledger.facts.reading import ASSUMPTION
-from computeledger.facts.schema import Fact
+from computeledger.facts.schema import Accelerator, Fact
 from computeledger.interfaces.view import Cell, Table, Tile, View
 from computeledger.physics import transformer
 from computeledger.questions.answers.facts import (
@@ -20,8 +21,8 @@ from computeledger.questions.answers.facts import (
     SourceAnswer,
     Stated,
 )
-from computeledger.questions.fact_names import fact_words
-from computeledger.questions.wording import headline_words, short_model, span
+from computeledger.questions.fact_names import fact_words, given_words
+from computeledger.questions.wording import headline_words, short_model, span, words
 from computeledger.sources import Source, load_sources
 from computeledger.units import format_count, format_percent, format_si
 
@@ -112,7 +113,13 @@ def _record(answer: FactsAnswer) -> View:
 
 def _published(facts: Mapping[str, Fact], title: str) -> tuple[Table, ...]:
     rows: list[list[str | Cell]] = [
-        [fact_words(name), fact.given, _known(fact.source), fact.date, f"{fact.locator}. {fact.note}".strip()]
+        [
+            fact_words(name),
+            given_words(fact.given),
+            _known(fact.source),
+            fact.date,
+            f"{fact.locator}. {fact.note}".strip(),
+        ]
         for name, fact in facts.items()
     ]
     return (Table(title, ("fact", "value", "source", "date", "where, and why"), rows),) if rows else ()
@@ -147,13 +154,7 @@ def _search(answer: SearchAnswer) -> View:
     """What is nearest to the words, first what they ask for by name; what only mentions them is folded."""
     found = answer.found
     if not found:
-        return View(
-            headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
-            f"Did you mean {answer.meant!r}?" if answer.meant else "Try fewer words, or the beginning of one.",
-            links=((f"Search for {answer.meant!r}", f"/facts?{urlencode({'words': answer.meant})}"),)
-            if answer.meant
-            else (),
-        )
+        return _unfound(answer)
     nearest = [one for one in found if one.nearness == found[0].nearness]
     others = found[len(nearest) :]
     kinds = dict.fromkeys(one.kind for one in nearest)
@@ -161,8 +162,13 @@ def _search(answer: SearchAnswer) -> View:
     tables += [replace(_of_kind(_OTHERS, others), is_detail=True)] if others else []
     asked = nearest[0] if nearest[0].names_both or len(nearest) == 1 else None
     n_found, n_others = format_count(len(nearest), "fact"), f" and {len(others):,} that mention it" if others else ""
+    chip = accelerator_called(answer.query)
+    if chip is not None and nearest[0].id == chip.id:
+        said = _chip_words(chip, n_found)
+    else:
+        said = headline_words(f"{answer.query!r}", f"{n_found}{n_others}")
     return View(
-        _told(asked) if asked else headline_words(f"{answer.query!r}", f"{n_found}{n_others}"),
+        _told(asked) if asked else said,
         f"The nearest of {len(found):,} facts found for {answer.query!r}." if asked and len(found) > 1 else "",
         tiles=tuple(map(_tile, [asked] if asked else _of_record(nearest))),
         tile_heading="",
@@ -170,6 +176,23 @@ def _search(answer: SearchAnswer) -> View:
         overline="facts search",
         sources=(asked.fact.source,) if asked and asked.fact.source in load_sources() else (),
     )
+
+
+def _unfound(answer: SearchAnswer) -> View:
+    """What was probably meant, which leads to that search; the page draws a context that is a link's words as it."""
+    meant = f"Did you mean {answer.meant!r}?" if answer.meant else ""
+    return View(
+        headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
+        meant or "Try fewer words, or the beginning of one.",
+        links=((meant, f"/facts?{urlencode({'words': answer.meant})}"),) if meant else (),
+    )
+
+
+def _chip_words(chip: Accelerator, n_found: str) -> str:
+    """What a chip that was searched by its name can do, and how many facts there are of it and what it stands in."""
+    memory, rate = words(chip.hbm_bytes.value, "bytes"), words(chip.hbm_bytes_per_s.value, "bytes_per_s")
+    peak = f"{words(chip.peak('bf16'), 'flop_per_s')} dense {chip.wide_unit}"
+    return headline_words(f"{chip.vendor} {chip.short_name or chip.name}", f"{memory}, {rate}, {peak} ({n_found})")
 
 
 _OTHERS = "Begin with it, or mention it in a note or source"
@@ -189,20 +212,23 @@ def _told(one: FoundFact) -> str:
     said = (
         f"{source.publisher}, {source.title}, {fact.date}" if source else f"an assumption of this project, {fact.date}"
     )
-    return headline_words(f"{_record_name(one)}, {fact_words(one.name)}", f"{fact.given}{_range(fact)} ({said})")
+    return headline_words(
+        f"{_record_name(one)}, {fact_words(one.name)}", f"{given_words(fact.given)}{_range(fact)} ({said})"
+    )
 
 
 def _tile(one: FoundFact) -> Tile:
     """A fact above the tables, with its range and who says so."""
     fact, source = one.fact, load_sources().get(one.fact.source)
     said = f"{source.publisher if source else 'assumption'}, {fact.date}"
-    return Tile(f"{fact_words(one.name)}, {_record_name(one)}", fact.given, f"{_range(fact).strip()} {said}".strip())
+    text, band = given_words(fact.given), f"{_range(fact).strip()} {said}".strip()
+    return Tile(f"{fact_words(one.name)}, {_record_name(one)}", text, band)
 
 
 def _range(fact: Fact) -> str:
     """The range over sources, where they disagree."""
     ends = "" if fact.low is None or fact.high is None else span(fact.low, fact.high, fact.unit)
-    return f" ({ends})" if ends else ""
+    return f" ({ends.removesuffix('/h')})" if ends else ""  # the value before it says of what hour
 
 
 def _record_name(one: FoundFact) -> str:
@@ -217,7 +243,7 @@ def _of_kind(title: str, found: Sequence[FoundFact]) -> Table:
         [
             Cell(_record_name(one), below=one.id if one.id != _record_name(one) else ""),
             fact_words(one.name),
-            Cell(one.fact.given, below=_range(one.fact).strip(" ()")),
+            Cell(given_words(one.fact.given), below=_range(one.fact).strip(" ()")),
             "published" if one.fact.source in load_sources() else "assumption",
             _key(one.fact.source, _where(one.fact)),
             one.fact.date,
