@@ -177,6 +177,8 @@ def verified(recipe: Recipe, weight: float, count: int = 0) -> EnvironmentSpec:
     >>> verified(Recipe(output="nowhere"), 0.5)
     Traceback (most recent call last):
     computeledger.errors.InputError: [corpus] is needed: there is no text to read
+    >>> Path("nowhere").exists()
+    False
     """
     where = os.path.relpath(_problems(recipe, count or _PLENTY), recipe.folder)
     room = recipe.positions.gold_tokens + 1
@@ -201,11 +203,11 @@ def _problems(recipe: Recipe, count: int) -> Path:
     """Write documents of the stream that RL reads as questions, the first so many."""
     path = Path(recipe.output) / _TASKS
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         read = (one for one in read_documents(recipe, PLACES) if wanted(one.kind, recipe.positions.kinds))
-        lines = (f"{json.dumps(one)}\n" for one in itertools.islice(tasks(read), count))
+        lines = "".join(f"{json.dumps(one)}\n" for one in itertools.islice(tasks(read), count))
+        path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        part.write_text("".join(lines), "utf-8")
+        part.write_text(lines, "utf-8")
         part.replace(path)
     return path
 
