@@ -217,9 +217,12 @@ def unit_axis(values: Iterable[float], unit: str, pad: float = 0.06) -> Spec:
         return axis
     low, high = (10.0**end for end in axis["range"])
     ticks = [one for one in axis["tickvals"] if one < min(_TIMES)] + [one for one in _TIMES if low <= one <= high]
+    apart = (axis["range"][1] - axis["range"][0]) / _MOST_TIMES  # what a phone has room for
+    minute = min(_TIMES)
+    ticks = [one for one in ticks if not (one < minute <= high and math.log10(minute / one) < apart)]
     shown = ticks[:1]
-    for one in ticks[1:]:  # as far apart as a phone has room for
-        if math.log10(one / shown[-1]) >= (axis["range"][1] - axis["range"][0]) / _MOST_TIMES:
+    for one in ticks[1:]:
+        if math.log10(one / shown[-1]) >= apart:
             shown.append(one)
     said = [_TIMES.get(one, words(one, unit)).replace(" ", "\u00a0") for one in shown]
     return axis | {"tickvals": shown, "ticktext": said}

@@ -57,7 +57,7 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     found = deviations(comparison, quantity)
     unit = comparison.units.get(quantity, "")
     ends = [value for one in found for value in (one.measured, one.predicted[0], one.predicted[4])]
-    axis = parts.unit_axis(ends, unit, 0.08)
+    axis = _few(parts.unit_axis(ends, unit, 0.08))
     groups = _groups(comparison, found, column, _MOST_TYPICAL if is_typical else MOST_GROUPS)
     factors = _typical(found) if is_typical else (0.8, 1.2)
     low, high = axis["range"]
@@ -77,6 +77,26 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
         margin={"l": 8, "r": 12, "t": 24, "b": 48},
     )
     return {"data": data, "layout": layout}
+
+
+#: Ticks of an axis, at most.
+_MOST_TICKS = 4
+
+
+def _few(axis: Spec) -> Spec:
+    """The axis with the roundest of its ticks: powers of ten, or else three times those too.
+
+    Examples
+    --------
+    >>> _few({"tickvals": [30, 40, 50, 70, 100, 150], "ticktext": ["30", "40", "50", "70", "100", "150"]})["ticktext"]
+    ['30', '100']
+    """
+    ticks = list(zip(axis["tickvals"], axis["ticktext"], strict=True))
+    for leads in ("1", "13") if len(ticks) > _MOST_TICKS else ():
+        kept = [one for one in ticks if f"{one[0]:e}"[0] in leads and f"{one[0]:.1e}"[2] == "0"]
+        if len(kept) > 1:
+            return axis | {"tickvals": [value for value, _ in kept], "ticktext": [text for _, text in kept]}
+    return axis
 
 
 #: Values of a crowded chart that have a colour of their own, and one for the rest: a phone has room for as many.

@@ -14,7 +14,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
-from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent
+from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent, words
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
@@ -48,8 +48,8 @@ _MEANING = (
     "interval is that of 90 %, its width the high end over the low end, either way the factor that this is to each side"
 )
 _CAPTION = (
-    "On the line a prediction is right. A dot in the grey band is one that an interval of the median width holds. What "
-    "a dot shows was left out of the fit that predicts it."
+    "Predicted against measured: on the line a prediction is right. A dot in the grey band is one that an interval of "
+    "the median width holds. What a dot shows was left out of the fit that predicts it."
 )
 _CLASSES = (
     "Predicted over measured, by what is known of the model, chip and engine, which is what intervals go by: the dot "
@@ -151,11 +151,16 @@ def _headline(workload: str, document: Document, quantities: list[str]) -> str:
     return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
 
 
+def _share(value: float) -> str:
+    """A share in a sentence: two digits; tables have three."""
+    return words(value, "fraction", 2)
+
+
 def _within(one: Document) -> str:
     width = one["width_90"]
     if width is not None and width > _WIDE:
         return f"only to {either_way_words(width)}"
-    median, most = percent(one["median_abs_error"]), percent(one["p90_abs_error"])
+    median, most = _share(one["median_abs_error"]), _share(one["p90_abs_error"])
     return f"with \u00b1{median}, in bad cases \u00b1{most}"
 
 
@@ -163,10 +168,9 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
     """Of how many figures that is told, and what intervals hold."""
     said = f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."
     held = [
-        f"{held} of the figures for {quantity_words(name)}"
+        f"{_share(document[name]['coverage_90'])} of the figures for {quantity_words(name)}"
         for name in _told(quantities)
-        for held, width in [_interval(document[name])]
-        if width
+        if _interval(document[name])[1]
     ]
     said = f"Half of the cases lie within the first figure, nine of ten within the bad one. {said}"
     return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}." if held else said
@@ -174,23 +178,24 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
 
 def _tile(document: Document, name: str) -> Tile:
     one = document[name]
-    held, width = _interval(one)
-    if not width:
-        said = "counted"
+    if not _interval(one)[1]:
+        band = "counted"
     elif one["width_90"] > _WIDE:
-        said = f"within {either_way_words(one['width_90'])} in {held} of the cases"
+        band = f"{_share(one['coverage_90'])} within {either_way_words(one['width_90'])}"
     else:
-        said = f"nine of ten within {percent(one['p90_abs_error'])}; 90 % interval holds {held}"
-    band = f"{said}; {one['n']:,} figures"
-    said = quantity_words(name)
-    return Tile(said[:1].upper() + said[1:], percent(one["median_abs_error"]), band, one["median_abs_error"])
+        band = f"nine of ten within {_share(one['p90_abs_error'])}; intervals hold {_share(one['coverage_90'])}"
+    return Tile(_capital(quantity_words(name)), _share(one["median_abs_error"]), band, one["median_abs_error"])
+
+
+def _capital(said: str) -> str:
+    return said[:1].upper() + said[1:]
 
 
 def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) -> list[Plot]:
     shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
     plots = [
         Plot(
-            name, f"Predicted against measured: {quantity_words(name)}", _CAPTION,
+            name, _capital(quantity_words(name)), _CAPTION,
             scatter_figure(answer.comparison, name, _told_apart(answer), is_typical=True),
         )
         for name in shown
