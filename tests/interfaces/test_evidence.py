@@ -60,7 +60,7 @@ def test_the_verdict_comes_of_the_interval_and_of_what_was_measured() -> None:
     cost, alike = answer.to_dict()["usd_per_mtok_output"], answer.to_dict()["measured_alike"]
     text = answer.view().evidence.text
     factor = (cost["p95"] / cost["p05"]) ** 0.5
-    assert text.startswith(f"Trust the cost to a factor of {factor:.2g} and the speed to ±")
+    assert text.startswith(f"Trust the cost to a factor of {factor:.2g} in nine of ten cases, the speed to ±")
     assert f"±{alike['tpot']:.0%}".replace("%", "\u00a0%") in text and "do not rely on the time to first" in text
     asked = {"model": "llama-3.1-8b", "precision": "gguf-q4_k_m", "backend": "llama.cpp", "batch": 1, "samples": 64}
     answer = cl.serve(system="1xa100-sxm4-80gb", layout="tp1", **asked)

@@ -180,7 +180,7 @@ def test_words_that_no_fact_mentions_are_met_with_the_nearest_that_one_does() ->
         assert not meant or cl.search_facts(meant).found
     view = cl.search_facts("h200 memry").view()
     assert view.context == "Did you mean 'h200 memory'?"
-    assert view.links == ((view.context, "/facts?words=h200+memory"),)
+    assert view.context_href == "/facts?words=h200+memory"
 
 
 def test_values_read_as_people_write_them() -> None:

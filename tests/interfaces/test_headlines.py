@@ -24,8 +24,8 @@ from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.answers.frontier.systems import answer_systems
 from computeledger.questions.frontier import SystemsQuestion
-from computeledger.questions.wording import percent
-from computeledger.units import format_percent
+from computeledger.questions.wording import percent, words
+from computeledger.units import MONTH_S, format_percent
 from tests.gates import ROOT
 from tests.interfaces.headlines import figures, unsupported
 from tests.interfaces.test_web import SMALL
@@ -150,6 +150,8 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     )
     assert system_sentence(document) in view.context
     assert view.headline == in_names(system_headline(document))
+    months = words(row["calendar_s"] / MONTH_S, "", 2)
+    assert f"in {months} months, failures included" in view.headline.replace("\u00a0", " ")
     (tile,) = [one for one in view.tiles if one.key == "dense.step_s"]
     sentence = f"{tile.text} {tile.band}".replace("\u00a0", " ")
     for figure in (format_percent(row["mfu_fraction"]), *step_months(row)):

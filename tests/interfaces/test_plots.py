@@ -188,15 +188,12 @@ def test_text_on_bars_is_readable(color: str) -> None:
     assert contrast(plot_parts.bar_text(color)["insidetextfont"]["color"], color) >= 4.5
 
 
-def test_intervals_stand_out_by_their_outline_and_cells_carry_text() -> None:
+def test_intervals_stand_out_by_their_outline() -> None:
     """What fills an interval is faint; its outline has the whole colour."""
     marked = [({"p05": 1.0, "p10": 1.5, "p50": 2.0, "p90": 3.0, "p95": 4.0}, 0.0, palette.CHOSEN, "circle")]
     outline = plot_parts.interval_marks(marked, "", 64)[0]["marker"]["line"]
     assert outline == {"color": [palette.CHOSEN] * 2, "width": [1, 0]}
     assert plot_parts.interval_band(palette.CHOSEN)["line"] == {"color": palette.CHOSEN, "width": 1}
-    for dark, fills in palette.FILL.items():
-        ink = plot_parts.template(dark)["layout"]["font"]["color"]
-        assert all(contrast(ink, fill) >= 4.5 for fill in fills)
 
 
 def test_a_colour_has_one_meaning() -> None:

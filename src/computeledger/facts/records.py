@@ -29,10 +29,15 @@ def base_record(document: Document, load: Callable[[str], Any]) -> Any:
 def record_values(
     document: Document, schema: type[Any], base: Any, labels: tuple[str, ...], readers: dict[str, Reader] | None = None
 ) -> dict[str, Any]:
-    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id."""
+    """Read a record; a user's file need not carry labels, and none that a shipped record supplies but its id.
+
+    What people call the shipped record is not what they call a user's own.
+    """
     names = () if document.shipped else labels[:1] if base is not None else labels
     stem = Path(document.name).stem
     defaults = {name: stem if name in ("id", "name") else "user's own" for name in names}
+    if base is not None and any(one.name == "short_name" for one in fields(schema)):
+        defaults["short_name"] = stem
     return read_record(document, schema, readers, defaults, partial=base is not None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from importlib import resources
-from typing import Any, TypedDict
+from typing import TypedDict, cast
 
 
 class Glossary(TypedDict):
@@ -13,6 +13,17 @@ class Glossary(TypedDict):
 
     words: dict[str, str]
     layout: dict[str, str]
+
+
+class _Term(TypedDict):
+    words: list[str]
+    means: str
+
+
+class _File(TypedDict):
+    terms: list[_Term]
+    layout: dict[str, str]
+    layout_in_short: dict[str, str]
 
 
 def layout_said(layout: str) -> str:
@@ -29,8 +40,9 @@ def layout_said(layout: str) -> str:
 
 
 @functools.cache
-def _read() -> dict[str, Any]:
-    return tomllib.loads(resources.files("computeledger.interfaces").joinpath("glossary.toml").read_text("utf-8"))
+def _read() -> _File:
+    text = resources.files("computeledger.interfaces").joinpath("glossary.toml").read_text("utf-8")
+    return cast(_File, tomllib.loads(text))
 
 
 @functools.cache

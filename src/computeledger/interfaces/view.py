@@ -108,6 +108,17 @@ class Card:
     said: str
     band: str = ""
 
+    @classmethod
+    def of(cls, figure: str, said: str, *quantities: tuple[Any, str]) -> Card:
+        """A card with the intervals of quantities, each with its unit.
+
+        Examples
+        --------
+        >>> Card.of("$2", "a request", ({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "USD")).band
+        '$1 to $3'
+        """
+        return cls(figure, said, ", ".join(filter(None, (ends_said(value, unit) for value, unit in quantities))))
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -115,8 +126,9 @@ class View:
 
     ``headline`` is one line that stands alone: subject, answer, 90 % interval; ``context`` has the sentences behind it.
     ``tile_heading`` stands over the figures of the tiles, ``band_heading`` over what follows them.
-    ``links`` are addresses of the app with their words, which only the app shows. ``main`` is the key of the tile that
-    answers the question. ``card`` is the answer on the start page, where a question there has it.
+    ``links`` are addresses of the app with their words, which only the app shows; there ``context_href`` is where the
+    context leads. ``main`` is the key of the tile that answers the question. ``card`` is the answer on the start page,
+    where a question there has it.
     """
 
     headline: str
@@ -142,6 +154,7 @@ class View:
     main: str = ""
     evidence: Evidence | None = None
     card: Card | None = None
+    context_href: str = ""
 
 
 def brief(view: View) -> str:
@@ -186,6 +199,17 @@ def with_interval(one: Tile, value: Any, unit: str, interval: Any = None) -> Til
     return replace(
         one, text=text, band=interval_words(ends, unit), value=point(value), unit=unit, low=low, high=high
     )  # fmt: skip
+
+
+def ends_said(value: Any, unit: str) -> str:
+    """The ends of an interval in a sentence, empty where there is none.
+
+    Examples
+    --------
+    >>> ends_said({"p05": 1.0, "p50": 2.0, "p95": 3.0}, "USD")
+    '$1 to $3'
+    """
+    return interval_words(value, unit).replace(" – ", " to ")
 
 
 def usd_alike(values: Sequence[Any]) -> list[str]:

@@ -441,15 +441,15 @@ def chips_words(n: float, name: str) -> str:
     return f"one {name}" if n == 1 else f"{n:,.0f} {name}"
 
 
-def percent(share: Any) -> str:
-    """The median of a share.
+def percent(share: Any, digits: int = 0) -> str:
+    """The median of a share, with the digits that its interval deserves; a sentence may ask for fewer.
 
     Examples
     --------
-    >>> percent(0.346).split()
-    ['34.6', '%']
+    >>> percent(0.346).split(), percent(0.346, 2).split()
+    (['34.6', '%'], ['35', '%'])
     """
-    return figure_words(share, "fraction")
+    return words(point(share), "fraction", digits) if digits else figure_words(share, "fraction")
 
 
 def input_words(name: str) -> str:
@@ -531,7 +531,7 @@ _RARE = 0.0005
 
 
 def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
-    """The answer of a route in one sentence, and why that policy: and what it must complete.
+    """The answer of a route in one sentence, and what that policy must complete.
 
     Examples
     --------

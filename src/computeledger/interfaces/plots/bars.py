@@ -122,8 +122,8 @@ def small_together(parts_of: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if not small[1:]:
         return dict(parts_of), ""
     kept = {name: part for name, part in parts_of.items() if name not in small}
-    ends = {key: sum(point(parts_of[name], key) for name in small) for key in ("p05", "p50", "p95")}
-    return {**kept, f"{len(small)} others": ends}, f" Others, each under 2\u00a0%: {listed(small)}."
+    total = sum(point(parts_of[name]) for name in small)  # of medians: the ends of intervals do not add up
+    return {**kept, f"{len(small)} others": total}, f" Others, each under 2\u00a0%: {listed(small)}."
 
 
 def _lines(name: str, color: str, figures: tuple[str, str], y: float) -> list[Spec]:

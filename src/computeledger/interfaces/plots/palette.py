@@ -39,10 +39,6 @@ MEMORY: Mapping[str, str] = {
 #: How much of a colour fills an interval that holds 90 %, and the part of it that holds half. Its outline, or the line
 #: from end to end, has the whole colour: what is faint does not stand out (3:1) from near-black.
 BAND, HALF = 0.3, 0.65
-#: From nothing to full, then what is more than full: cells of a table in light and in dark, under text in its colour.
-FILL: Mapping[bool, tuple[str, str, str]] = {
-    False: ("#E3EEF6", "#7F9DBA", "#E58A80"), True: ("#1E2A35", "#3A628A", "#8C3A34"),
-}  # fmt: skip
 
 
 def luminance(color: str) -> float:

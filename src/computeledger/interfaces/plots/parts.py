@@ -40,7 +40,6 @@ def template(dark: bool = False) -> Spec:
     '#E6E9EC'
     """
     ink, grid, card = ("#E6E9EC", "#31383F", "#1D2227") if dark else ("#1B2026", "#E1E4E7", "#FFFFFF")
-    empty, full, over = palette.FILL[dark]
     axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True,
             "title": {"font": {"size": 13}, "standoff": 12}}  # fmt: skip
     return {
@@ -52,7 +51,6 @@ def template(dark: bool = False) -> Spec:
             "yaxis": axis,
             "hoverlabel": {"bgcolor": card, "bordercolor": grid, "font": {"color": ink, "family": FONT}},
         },
-        "data": {"heatmap": [{"colorscale": [[0, empty], [0.999, full], [1, over]], "textfont": {"color": ink}}]},
     }
 
 

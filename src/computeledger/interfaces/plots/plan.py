@@ -15,7 +15,6 @@ import numpy as np
 
 from computeledger.arrays import median
 from computeledger.economics.plan.ledger import Ledger
-from computeledger.facts.load import accelerator_ids
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
@@ -197,10 +196,7 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
         lines, labels = _roofs(chip, dash, (low, high))
         roofs = [*roofs, *lines]
         notes += [one for one in labels if all(abs(one["y"] - other["y"]) > 0.05 for other in notes)]
-        name = (
-            chip.short_name if chip.id in accelerator_ids() else chip.id
-        )  # a reader's own is not called like its model
-        said = f"{plain(name)}: bends at {_ridge(chip):.0f} FLOP/byte"
+        said = f"{plain(chip.short_name or chip.id)}: bends at {_ridge(chip):.0f} FLOP/byte"
         legend.append(f"{'━ ' if dash == 'solid' else '╍ '}{said}")
     tops = [value for trace in roofs for value in trace["y"][1:]]
     ends = math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)

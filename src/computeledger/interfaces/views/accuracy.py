@@ -14,7 +14,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
-from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent, words
+from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
 from computeledger.validation.compare import comparison_document
@@ -151,16 +151,11 @@ def _headline(workload: str, document: Document, quantities: list[str]) -> str:
     return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
 
 
-def _share(value: float) -> str:
-    """A share in a sentence: two digits; tables have three."""
-    return words(value, "fraction", 2)
-
-
 def _within(one: Document) -> str:
     width = one["width_90"]
     if width is not None and width > _WIDE:
         return f"only to {either_way_words(width)}"
-    median, most = _share(one["median_abs_error"]), _share(one["p90_abs_error"])
+    median, most = percent(one["median_abs_error"], 2), percent(one["p90_abs_error"], 2)
     return f"with \u00b1{median}, in bad cases \u00b1{most}"
 
 
@@ -168,7 +163,7 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
     """Of how many figures that is told, and what intervals hold."""
     said = f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."
     held = [
-        f"{_share(document[name]['coverage_90'])} of the figures for {quantity_words(name)}"
+        f"{percent(document[name]['coverage_90'], 2)} of the figures for {quantity_words(name)}"
         for name in _told(quantities)
         if _interval(document[name])[1]
     ]
@@ -181,10 +176,10 @@ def _tile(document: Document, name: str) -> Tile:
     if not _interval(one)[1]:
         band = "counted"
     elif one["width_90"] > _WIDE:
-        band = f"{_share(one['coverage_90'])} within {either_way_words(one['width_90'])}"
+        band = f"{percent(one['coverage_90'], 2)} within {either_way_words(one['width_90'])}"
     else:
-        band = f"nine of ten within {_share(one['p90_abs_error'])}; intervals hold {_share(one['coverage_90'])}"
-    return Tile(_capital(quantity_words(name)), _share(one["median_abs_error"]), band, one["median_abs_error"])
+        band = f"nine of ten within {percent(one['p90_abs_error'], 2)}; intervals hold {percent(one['coverage_90'], 2)}"
+    return Tile(_capital(quantity_words(name)), percent(one["median_abs_error"], 2), band, one["median_abs_error"])
 
 
 def _capital(said: str) -> str:

@@ -59,10 +59,10 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
                ("Chip of the run", found["accelerator"]), *_total_by_price(found["clues"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
-        card=Card(
+        card=Card.of(
             figure_words(active, "params"),
             f"active parameters, from its {listed([one['clue'] for one in found['clues']])} alone",
-            interval_words(active, "params").replace(" – ", " to "),
+            (active, "params"),
         ),
         sources=tuple(key for one in found["clues"] for key in _SOURCES.get(one["clue"], ())),
     )  # fmt: skip

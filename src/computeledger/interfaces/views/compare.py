@@ -10,7 +10,7 @@ from computeledger.facts.catalog import user_path
 from computeledger.facts.editions import load_prices
 from computeledger.facts.load import load_model, load_system
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
-from computeledger.interfaces.view import Card, Cell, Plot, Table, View, usd_alike
+from computeledger.interfaces.view import Card, Cell, Plot, Table, View, ends_said, usd_alike
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import (
@@ -134,7 +134,7 @@ def _card(known: Sequence[Mapping[str, Any]]) -> Card:
     said = " and ".join(_paid(chosen))
     if first is not chosen:
         said += f"; {first['label']} may be cheaper but {_keeps(first, 'the latency limits')} less surely"
-    band = interval_words(_ends(chosen), "USD").replace(" – ", " to ")
+    band = ends_said(_ends(chosen), "USD")
     return Card(chosen["label"], said, band and f"{band} {_PER_REQUESTS}")
 
 
@@ -199,7 +199,7 @@ def _surer(known: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> lis
         return ["More GPUs do not make it 90 %: loosen a limit, or take other systems."]
     best = min(sure, key=lambda one: float(one["at_90_percent"]["usd_per_month"]))
     more = best["at_90_percent"]
-    to = _keeps(chosen).replace("keeps", "keep").replace("carries", "carry")
+    to = "carry the load" if _keeps(chosen) == _CARRIES else f"keep {_keeps(chosen).partition(' ')[2]}"
     return [f"To {to} with 90 %, take {_sized(best, more['gpus'])} at {_month(best, more['usd_per_month'])} a month."]
 
 
@@ -260,7 +260,11 @@ def _keeps(one: Mapping[str, Any], limits: str = "") -> str:
     """What it is that an offer keeps."""
     if one["tightest_limit"]:
         return "keeps the promise"
-    return f"keeps {limits or 'the limits'}" if one["meets"] else "carries the load"
+    return f"keeps {limits or 'the limits'}" if one["meets"] else _CARRIES
+
+
+#: What an offer without limits does.
+_CARRIES = "carries the load"
 
 
 def _priced_as(one: Mapping[str, Any]) -> list[str]:

@@ -42,10 +42,23 @@ def in_names(text: str) -> str:
     return _ID.sub(_named, text)
 
 
+def chip_name(name: str) -> str:
+    """What people call a shipped accelerator; the id of another one.
+
+    Examples
+    --------
+    >>> chip_name("h100-sxm5-80gb"), chip_name("ours-96gb")
+    ('H100', 'ours-96gb')
+    """
+    if name not in accelerator_ids():
+        return name
+    return load_accelerator(name).short_name or load_accelerator(name).name
+
+
 def _named(match: re.Match[str]) -> str:
     name, count = match["id"], match["count"]
     if name in accelerator_ids():
-        said = load_accelerator(name).short_name or load_accelerator(name).name
+        said = chip_name(name)
         return f"{count} {said}" if count else said
     if count is None and name in system_ids():
         return system_words(name)

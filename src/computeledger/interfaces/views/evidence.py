@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from computeledger.errors import InputError
-from computeledger.facts.load import load_accelerator
 from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
+from computeledger.interfaces.views.display_names import chip_name
 from computeledger.questions.answers.accuracy import errors_by_workload
 from computeledger.questions.wording import (
     accuracy_command,
@@ -125,7 +124,7 @@ _FEW_HELD = 0.6
 def _trust(document: Document, alike: Document) -> str:
     """How far an answer can be trusted: by its intervals, and its speed by what was measured of such deployments."""
     speed = next(one for name, one in alike["by"].items() if name != "ttft")
-    near = _about(speed["median_abs_error"])
+    near = percent(speed["median_abs_error"], 2)
     held = alike["steps"]["coverage_90"]
     if held < _FEW_HELD:
         return (
@@ -133,8 +132,9 @@ def _trust(document: Document, alike: Document) -> str:
             "that were measured."
         )
     cost, first = document.get("usd_per_mtok_output"), document.get("ttft_s")
-    parts = [f"the cost to {trusted_to_words(cost)}"] if isinstance(cost, Mapping) else []
-    said = f"Trust {' and '.join([*parts, f'the speed to ±{near} in half of the cases'])}"
+    parts = [f"the cost to {trusted_to_words(cost)} in nine of ten cases"] if isinstance(cost, Mapping) else []
+    parts.append(f"the speed to ±{near} in half of {'them' if parts else 'the cases'}")
+    said = f"Trust {', '.join(parts)}"
     if not isinstance(first, Mapping):
         return f"{said}."
     if math.sqrt(first["p95"] / first["p05"]) > _LOOSE:
@@ -145,23 +145,18 @@ def _trust(document: Document, alike: Document) -> str:
 def _half_words(alike: Document) -> str:
     """Within what half of the measured figures lie, each quantity with its own count."""
     parts = [
-        f"{_QUANTITY.get(name) or quantity_words(name)} within {_about(one['median_abs_error'])} "
+        f"{_QUANTITY.get(name) or quantity_words(name)} within {percent(one['median_abs_error'], 2)} "
         f"in half of {format_count(one['n'], 'figure')}"
         for name, one in alike["by"].items()
     ]
     return f"Measured of deployments like this one: {', '.join(parts)}."
 
 
-def _about(share: float) -> str:
-    """A share in a sentence, with the two digits that an error deserves."""
-    return words(share, "fraction", 2)
-
-
 def _own_error_words(document: Document, alike: Document) -> str:
     """How far off the answer's own model on its own chip was predicted, and to which side the nearest figures lie."""
     said = _own_words(alike, document)
     errors = {one["quantity"]: one["median_abs_error"] for one in alike["own_errors"]}
-    halves = [f"{_about(errors[name])} ({said_as})" for name, said_as in _QUANTITY.items() if name in errors]
+    halves = [f"{percent(errors[name], 2)} ({said_as})" for name, said_as in _QUANTITY.items() if name in errors]
     said = f"{said.removesuffix('.')}; half of them lie within {' and '.join(halves)}." if halves else said
     near = alike["nearest"]
     sides = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
@@ -178,7 +173,7 @@ def _alike_words(alike: Document) -> str:
     """Whose measurements are like the question, and what their predictions were worth."""
     tuning, *rest = alike["what"].split()
     whose = {"usual": "other people", "recipe": "the public recipes"}.get(tuning, "their authors")
-    of = f" with {' on '.join([*rest[:1], *map(_chip, rest[1:])])}" if rest else ""
+    of = f" with {' on '.join([*rest[:1], *map(chip_name, rest[1:])])}" if rest else ""
     of += ", in one burst" if alike["load"] == "burst" else ""
     held = [
         f"{percent(one['coverage_90'])} for the {_QUANTITY.get(name) or quantity_words(name)}"
@@ -200,16 +195,16 @@ def _own_link(wanted: Wanted) -> tuple[tuple[str, str], ...]:
     fields |= {name: ",".join(sorted({row[name] for row in rows})) for name in ("accelerator", "model")}
     said = f"All {format_count(len(rows), 'figure')} of {short_model(wanted.model)}, or its shape"
     address = f"/accuracy?{urlencode({name: value for name, value in fields.items() if value})}"
-    return ((f"{said}, on {_chip(wanted.accelerator)}", address),)
+    return ((f"{said}, on {chip_name(wanted.accelerator)}", address),)
 
 
 def _runs_words(document: Document, error: float, n: int, cost: str) -> str:
     """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
-    measured = f"half of {n:,} measured runs like it took within {_about(error)} of the predicted step"
+    measured = f"half of {n:,} measured runs like it took within {percent(error, 2)} of the predicted step"
     value = document.get(cost)
     if not isinstance(value, Mapping):
         return f"{measured[:1].upper()}{measured[1:]}."
-    return f"Trust time and cost to {trusted_to_words(value)}: {measured}."
+    return f"Trust time and cost to {trusted_to_words(value)} in nine of ten cases; {measured}."
 
 
 def training_evidence(document: Document, published: str = "") -> Evidence:
@@ -246,7 +241,7 @@ def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evide
 
 def _own_words(alike: Document, document: Document) -> str:
     """Whether the answer's own model on its own chip was measured."""
-    n, chip = alike["n_same_model_and_chip"], _chip(document["accelerator"])
+    n, chip = alike["n_same_model_and_chip"], chip_name(document["accelerator"])
     model = short_model(document["model"])
     if not n:
         return f"No benchmark is of {model} on {chip}."
@@ -259,7 +254,7 @@ def _nearest(alike: Document) -> tuple[Table, ...]:
 
 
 def _row(one: Document) -> list[str | Cell]:
-    where = ", ".join(part for part in (_chip(one["accelerator"]), one["engine"]) if part)
+    where = ", ".join(part for part in (chip_name(one["accelerator"]), one["engine"]) if part)
     return [
         Cell(f"{short_model(one['model'])} on {where}", below=quantity_words(one["quantity"])),
         words(one["measured"], one["unit"]),
@@ -272,14 +267,6 @@ def _row(one: Document) -> list[str | Cell]:
 def _off(error: float) -> str:
     """How far a prediction is off, and to which side."""
     return f"{'+' if error > 0 else chr(0x2212)}{percent(abs(error))}"
-
-
-def _chip(name: str) -> str:
-    """Short name of a chip that the facts know."""
-    try:
-        return load_accelerator(name).short_name or name
-    except InputError:
-        return name
 
 
 def _url(url: str) -> str:
@@ -295,7 +282,7 @@ def memory_evidence(document: Document) -> Evidence:
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence("Nothing fits, so that there is nothing to hold against measurements.")
-    error = _about(alike["median_abs_error"])
+    error = percent(alike["median_abs_error"], 2)
     said = f"Weights within {error} in half of {alike['n']:,} sizes that engines reported."
     details = f"From {alike['sources']} sources, each model left out of the fit that predicts it."
     return _of_workload((said, details), alike, "memory")
@@ -349,7 +336,7 @@ def parts_evidence(text: str, *workloads: str) -> Evidence:
     columns = ("part", "measurements #", "median error #", "90 % interval held #")
     note = "each measurement left out of the fit that predicts it"
     table = Table("How far off its parts are", columns, rows, note=note)
-    within = listed([f"{_about(found[name].median_abs_error)} ({_PARTS[name]})" for name in workloads])
+    within = listed([f"{percent(found[name].median_abs_error, 2)} ({_PARTS[name]})" for name in workloads])
     return Evidence(
         f"Half of the cases lie within {within}. {text}",
         "",

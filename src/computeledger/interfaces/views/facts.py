@@ -179,12 +179,11 @@ def _search(answer: SearchAnswer) -> View:
 
 
 def _unfound(answer: SearchAnswer) -> View:
-    """What was probably meant, which leads to that search; the page draws a context that is a link's words as it."""
-    meant = f"Did you mean {answer.meant!r}?" if answer.meant else ""
+    """What was probably meant, which leads to that search."""
     return View(
         headline_words(f"{answer.query!r}", "no fact mentions every word of it"),
-        meant or "Try fewer words, or the beginning of one.",
-        links=((meant, f"/facts?{urlencode({'words': answer.meant})}"),) if meant else (),
+        f"Did you mean {answer.meant!r}?" if answer.meant else "Try fewer words, or the beginning of one.",
+        context_href=f"/facts?{urlencode({'words': answer.meant})}" if answer.meant else "",
     )
 
 

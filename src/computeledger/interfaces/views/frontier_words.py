@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.view import Card
-from computeledger.questions.wording import figure_words, headline_words, interval_words, percent, point, words
+from computeledger.questions.wording import figure_words, headline_words, percent, point, words
 from computeledger.units import MONTH_S
 
 Document = Mapping[str, Any]
@@ -66,8 +66,8 @@ def system_card(document: Document) -> Card:
         calendar = step_months(row)[1]
         told = HARDLY if calendar == HARDLY else f"takes {words(float(calendar), '', 2)} months"
         said += f" without failures; with them it {told}"
-    band = interval_words(run["n_params_active"], "").replace(" – ", " to ")
-    return Card(figure_words(run["n_params_active"], ""), said, band)
+    active = run["n_params_active"]
+    return Card.of(figure_words(active, ""), said, (active, ""))
 
 
 def _planned(document: Document, row: Document) -> str:

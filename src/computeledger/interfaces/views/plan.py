@@ -8,9 +8,9 @@ from typing import Any
 
 from computeledger.distributions import high_of, low_of
 from computeledger.economics.plan.ledger import Ledger
-from computeledger.facts.load import accelerator_ids, load_accelerator
 from computeledger.interfaces.plots import plan as plots
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, share_cell, with_interval
+from computeledger.interfaces.views.display_names import chip_name
 from computeledger.interfaces.views.income import income_plots, income_sentence, income_tables
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.document import operations_document
@@ -260,7 +260,7 @@ def _chips(phases: Mapping[str, Mapping[str, Any]]) -> str:
     names: dict[str, list[str]] = {}
     for name, phase in phases.items():
         names.setdefault(phase["accelerator"], []).append(PHASE_NAMES[name])
-    said = {chip: load_accelerator(chip).short_name or chip if chip in accelerator_ids() else chip for chip in names}
+    said = {chip: chip_name(chip) for chip in names}
     if len(names) == 1:
         return f"all on {said[next(iter(names))]}"
     return ", ".join(f"{listed(those)} on {said[chip]}" for chip, those in names.items())

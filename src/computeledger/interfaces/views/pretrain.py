@@ -35,7 +35,6 @@ from computeledger.questions.wording import (
     chips_words,
     figure_words,
     headline_words,
-    interval_words,
     listed,
     lora_words,
     model_words,
@@ -157,8 +156,7 @@ def _card(document: Mapping[str, Any], chip: str) -> Card:
     usd, days = document["effective_usd"], document["effective_days"]
     where, hours = chips_words(document["n_gpus"], chip), figure_words(document["effective_gpu_hours"], "GPU-hours")
     said = f"and {figure_words(days, 'days')} on {where}: {hours} for {format_si(point(document['tokens']))} tokens"
-    ends = (interval_words(one, unit).replace(" – ", " to ") for one, unit in ((usd, "USD"), (days, "days")))
-    return Card(figure_words(usd, "USD"), said, ", ".join(one for one in ends if one))
+    return Card.of(figure_words(usd, "USD"), said, (usd, "USD"), (days, "days"))
 
 
 def _context(document: Mapping[str, Any]) -> str:

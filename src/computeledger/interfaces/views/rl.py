@@ -14,6 +14,7 @@ from computeledger.interfaces.view import (
     Plot,
     Table,
     View,
+    ends_said,
     quantity_cell,
     share_cell,
     tile,
@@ -153,7 +154,7 @@ def _card(document: Mapping[str, Any], chip: str) -> Card | None:
         f"of the GPU-time is {name}, which uses {used} of the chips' arithmetic. So {steps} steps of {where} cost "
         f"{figure_words(document['usd'], 'USD')}"
     )
-    band = interval_words(document["usd"], "USD").replace(" – ", " to ")
+    band = ends_said(document["usd"], "USD")
     return Card(words(share, "fraction", 2), said, band and f"of the cost {band}")
 
 

@@ -36,7 +36,6 @@ from computeledger.questions.wording import (
     figure_words,
     headline_words,
     interval_class_words,
-    interval_words,
     listed,
     margins_words,
     meets_words,
@@ -172,7 +171,7 @@ def _card(document: Mapping[str, Any], chip: str) -> Card | None:
     said = (
         f"per million output tokens, at {figure_words(of_one, 'tokens/s')} for each user, on {chips_words(gpus, chip)}"
     )
-    return Card(figure_words(cost, "USD"), said, interval_words(cost, "USD").replace(" – ", " to "))
+    return Card.of(figure_words(cost, "USD"), said, (cost, "USD"))
 
 
 def _context(document: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from computeledger.interfaces.web.pages import page_named
 from computeledger.interfaces.web.shell import rendered
 from computeledger.interfaces.web.spec import Page
 from computeledger.questions.answers.accuracy import errors_by_workload
-from computeledger.questions.wording import listed, short_model, words
+from computeledger.questions.wording import listed, percent, short_model
 from computeledger.units import format_si
 
 WHAT = "What a language model costs to train, tune and serve, with sources and error bars"
@@ -103,14 +103,9 @@ def accuracy_line() -> str:
     """
     found = errors_by_workload()
     n = sum(found[name].n for name in _MEASURED)
-    errors = listed([f"{_two(found[name].median_abs_error)} for {said}" for name, said in _MEASURED.items()])
+    errors = listed([f"{percent(found[name].median_abs_error, 2)} for {said}" for name, said in _MEASURED.items()])
     held = sorted(found[name].coverage_90 for name in _MEASURED)
     return (
         f"Checked against {n:,} measurements left out of the fit: the median error is {errors}, and the 90\u00a0% "
-        f"ranges hold {_two(held[0])} to {_two(held[-1])} of them"
+        f"ranges hold {percent(held[0], 2)} to {percent(held[-1], 2)} of them"
     )
-
-
-def _two(share: float) -> str:
-    """A share in two digits."""
-    return words(share, "fraction", 2)

@@ -346,8 +346,7 @@ async function show(view, compared) {
   complain(null);
   if (notice) { byId("e-").textContent = notice; byId("e-").hidden = false; notice = ""; }
   byId("headline").replaceChildren(...parts(view.headline));
-  const meant = view.links.find(([text]) => text === view.context); // a sentence that leads somewhere
-  byId("context").replaceChildren(...(meant ? [element("a", { href: meant[1] }, meant[0])] : coded(view.context)));
+  byId("context").replaceChildren(...(view.context_href ? [element("a", { href: view.context_href }, view.context)] : coded(view.context)));
   tellEvidence(view.evidence);
   byId("command").textContent = view.command;
   byId("copy-command").disabled = false;
@@ -457,7 +456,7 @@ function draw(place, view, other, heading) {
   fill(place.querySelector(".tables"), view.tables, place.id === "pinned" ? ", compared with" : "", why, blocks);
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
   place.querySelector(".notes").replaceChildren(
-    ...view.links.filter(([text]) => text !== view.context).map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
+    ...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
     ...[...view.notes, ...view.grounds].map((text) => element("li", {}, ...coded(text))));
   if (held && !held.isConnected) refocus(place, held);
 }
