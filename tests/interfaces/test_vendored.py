@@ -1,4 +1,4 @@
-"""The drawing library that is shipped: the file that its README names, of the version that plots are held against."""
+"""Drawing library and typeface that are shipped: the files that their README names."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import hashlib
 import re
 from importlib import resources
 
+import pytest
 from plotly.offline import get_plotlyjs_version
 
 from computeledger.interfaces.page import plotly_name, plotly_packed, plotly_script
-from computeledger.interfaces.web.static_files import static_file
+from computeledger.interfaces.web.static_files import TYPEFACE, static_file
 
 
 def recorded(name: str) -> str:
@@ -34,6 +35,15 @@ def test_a_browser_gets_it_packed_and_keeps_it_for_good() -> None:
     assert answer.headers["content-encoding"] == "gzip"
     assert "immutable" in answer.headers["cache-control"]
     assert static_file(plotly_name(), {}).body == plotly_script().encode()
+
+
+@pytest.mark.parametrize("name", TYPEFACE)
+def test_the_typeface_is_the_one_that_the_readme_names(name: str) -> None:
+    answer = static_file(name, {})
+    assert answer.media_type == "font/woff2"
+    assert hashlib.sha256(answer.body).hexdigest() == recorded(f"SHA-256, {name}")
+    assert "immutable" in answer.headers["cache-control"]
+    assert name in static_file("app.css", {}).body.decode()
 
 
 def test_what_may_change_is_asked_for_again_and_sent_once() -> None:

@@ -28,8 +28,10 @@ _OPACITY = "id => Number(getComputedStyle(document.getElementById(id)).opacity)"
 def test_share_copies_every_box_and_warns_of_an_address_of_this_computer(visit: Any) -> None:
     page = visit(f"/serve?{_SMALL}&batch=4", 390)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#open-actions").click()
     assert page.locator("#share").bounding_box()["height"] >= 44
     page.locator("#share").click()
+    page.wait_for_selector("#actions", state="hidden")
     page.wait_for_selector("#shared:visible")
     copied = page.evaluate("navigator.clipboard.readText()")
     asked = parse_qs(urlsplit(copied).query, keep_blank_values=True)

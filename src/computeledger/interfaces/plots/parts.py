@@ -20,7 +20,7 @@ MARKS = ("circle", "triangle-up", "square", "diamond", "cross", "star", "hexagon
 NEUTRAL = palette.OTHER
 #: Width of the bands that stand for intervals [-].
 _BAND_PX = 9
-FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+FONT = 'Inter, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 #: What a plot must not do: take the finger's scroll, show a tool bar, read dollars as formulas.
 CONFIG = {"responsive": True, "displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False,

@@ -77,10 +77,10 @@ _OF_PARTS = {
 }  # fmt: skip
 #: Parts of the table of accuracy.
 _PARTS = {
-    "training": "training: time of a step",
-    "rl": "RL: time of a step",
-    "serving": "serving: time per token",
-    "local": "local engines: time per token",
+    "training": "a training step",
+    "rl": "an RL step",
+    "serving": "a token served",
+    "local": "a token of local engines",
 }
 
 
@@ -336,9 +336,9 @@ def parts_evidence(text: str, *workloads: str) -> Evidence:
     columns = ("part", "measurements #", "median error #", "90 % interval held #")
     note = "each measurement left out of the fit that predicts it"
     table = Table("How far off its parts are", columns, rows, note=note)
-    within = listed([f"{percent(found[name].median_abs_error, 2)} ({_PARTS[name]})" for name in workloads])
+    trusted = listed([f"{_PARTS[name]} to ±{percent(found[name].median_abs_error, 2)}" for name in workloads])
     return Evidence(
-        f"Half of the cases lie within {within}. {text}",
+        f"Trust the time of {trusted} in half of the cases. {text}",
         "",
         "computeledger accuracy",
         workload_address(workloads[0]),

@@ -15,9 +15,11 @@ from computeledger.errors import nearest
 from computeledger.interfaces.page import plotly_name, plotly_packed
 from computeledger.interfaces.web.guard import plain
 
-_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "woff2": "font/woff2"}
 #: What reports have too.
 _SHARED = {"terms.js", "folding.js", "cards.js", "cards.css"}
+#: The typeface of the pages, each weight under the name of its version: a browser may keep it for good.
+TYPEFACE = ("inter-3.19-400.woff2", "inter-3.19-600.woff2")
 _YEAR = "max-age=31536000, immutable"
 
 
@@ -55,6 +57,9 @@ def _file(name: str) -> _File | str:
     """The file, or one line that says what there is."""
     if name == plotly_name():
         return _File(plotly_packed(), f'"{name}"', _YEAR)
+    if name in TYPEFACE:
+        content = resources.files("computeledger.interfaces").joinpath("vendored", name).read_bytes()
+        return _File(gzip.compress(content, mtime=0), f'"{name}"', _YEAR)
     if name in _SHARED:
         folder = resources.files("computeledger.interfaces").joinpath("templates")
     else:

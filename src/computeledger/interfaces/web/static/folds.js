@@ -3,15 +3,12 @@
 import { byId, element } from "./dom.js";
 
 const narrow = matchMedia("(max-width: 56rem)");
-narrow.addEventListener("change", () => { seatActions(); for (const one of document.querySelectorAll(".folds")) one.open = !narrow.matches; });
+narrow.addEventListener("change", () => { for (const one of document.querySelectorAll(".folds")) one.open = !narrow.matches; });
 
 // the title and what it is about, in a part that closes where that is asked for
 export function foldsOnPhone(isDetail, title, ...parts) {
   return isDetail ? [element("details", { class: "folds", open: !narrow.matches }, element("summary", {}, title), ...parts)] : [typeof title === "string" ? null : title, ...parts].filter(Boolean);
 }
-
-// Share and its neighbours stand beside the question; a phone says the answer first. The keyboard meets them where the eye does.
-export const seatActions = () => (narrow.matches ? byId("evidence").after(byId("actions")) : byId("asked").append(byId("actions")));
 
 // what a reader asks for after the first four figures: the others, and what is said of the answer in a line each
 export const MOST_TILES = 4;

@@ -95,6 +95,7 @@ export function pickers({ form, controls, page, precision, fetched, choose }) {
     isTyped = asked !== "";
     active = -1;
     if (!panel.matches(":popover-open")) panel.showPopover();
+    if (narrow.matches) field.closest(".control").scrollIntoView({ block: "start" }); // right below the list
     field.setAttribute("aria-expanded", "true");
     fill(asked);
   }

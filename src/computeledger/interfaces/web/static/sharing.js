@@ -33,6 +33,8 @@ export function sharing({ given, address, report }) {
     const field = url && element("input", { type: "text", readonly: true, value: url, "aria-label": "address of this answer" });
     place.replaceChildren(words, ...own, ...(field ? [field] : []));
     place.hidden = false;
+    byId("actions").hidePopover();
+    place.scrollIntoView({ block: "nearest" });
     field?.select();
   }
 

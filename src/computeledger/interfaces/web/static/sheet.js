@@ -2,7 +2,6 @@
 // Elsewhere they stand before the answer. Their place in the page is the one they are seen in: Tab follows it.
 const root = document.documentElement;
 const narrow = matchMedia("screen and (max-width: 56rem)");
-const [scenarios, evidence, ...actions] = ["scenarios", "evidence", "actions", "shared"].map((id) => document.getElementById(id));
 
 // guard() puts one more step before the present one, so that the browser's own back has something to close
 export function controlsSheet({ form, opener, closer, headline, guard }) {
@@ -13,8 +12,6 @@ export function controlsSheet({ form, opener, closer, headline, guard }) {
     const held = form.contains(document.activeElement) ? document.activeElement : null;
     root.classList.remove("adjusting");
     if (narrow.matches) form.parentElement.append(form); else form.parentElement.prepend(form);
-    // figures come first where there is little room, and what is done with them behind
-    if (narrow.matches) scenarios.after(...actions); else evidence.after(...actions);
     opener.setAttribute("aria-expanded", "false");
     if (held) (narrow.matches ? opener : held).focus({ preventScroll: true });
   }

@@ -7,7 +7,7 @@ const KEY = "first-steps";
 const STEPS = [
   ["Change something.", "Move a slider or type in a box: the answer follows.", () => narrow.matches ? byId("open-controls") : document.querySelector(".control")],
   ["See how sure it is.", "Below every figure stands its 90 % interval; How? shows its formula, its inputs and their sources.", () => document.querySelector("#now .tiles > div") ?? byId("headline")],
-  ["Take it along.", "Share copies an address that holds every box; Report saves the answer as one file.", () => byId("share")],
+  ["Take it along.", "Share copies an address that holds every box; Report saves the answer as one file.", () => byId(narrow.matches ? "open-actions" : "share")],
 ];
 const narrow = matchMedia("(max-width: 56rem)");
 let card = null, at = 0, marked = null;
