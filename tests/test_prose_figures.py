@@ -110,7 +110,8 @@ _CODE = re.compile(r"^```(?!text).*?^```|`[^`]+`|\]\([^)]*\)|https?://\S+", re.D
 _LONG_NUMBER = re.compile(r"(?<![\w.,/=:#@+$-])\d{4,}(?![\w,/:-]|\.\d)")
 #: Where digits are a name: years, tickets and pull requests, chips; and what a shell or a configuration is told.
 _NAMED = re.compile(
-    r"\b(?:19|20)\d\d\b|^ *\d+ and \d+$|\b(?:issue|request|RTX) \d+(?: and)?|^ *\d+(?: |$)|\b[34]090\b|default: \d+"
+    r"\b(?:19|20)\d\d\b|^ *\d+ and \d+$|\b(?:issue|request|RTX(?: PRO)?|RX) \d+(?: and)?|^ *\d+(?: |$)|\b[34]090\b"
+    r"|default: \d+"
 )
 _TOLD = re.compile(r"^ *(?:--\S|\w+: |.*\\$|export |\w+=)")
 #: American spellings of what the pages spell as in Britain; optimizer and tokenizer are the field's.

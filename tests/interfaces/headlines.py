@@ -20,7 +20,9 @@ _NUMBER = re.compile(
     r"(?P<prefix>bn|[KMBGTPE])?(?![\w.]*-?[A-Za-z_]*\d)(?:\s?(?P<unit>[%µA-Za-z]+))?"
 )
 #: Numbers that are names: of an interval, of a tolerance, of a format, of what a fit rests on; and dates.
-_NAMES = re.compile(r"\b(90 %|within 10 %|16K GPUs|8 bit|8-bit|p\d\d|\d{4}-\d{2}(-\d{2})?)")
+_NAMES = re.compile(
+    r"\b(90 %|within 10 %|16K GPUs|8 bit|8-bit|p\d\d|\d{4}-\d{2}(-\d{2})?|AIME \d{4}|released [A-Z]\w+ \d{4})"
+)
 
 
 @dataclass(frozen=True, slots=True)

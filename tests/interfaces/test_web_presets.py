@@ -131,27 +131,41 @@ def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_n
     assert parts.startswith("$0.35 for the try + $0.05 for 90 s of waiting = $0.4 a task")
 
 
-def test_prices_draw_every_quantity_before_and_after_and_mark_what_they_do_not_identify(client: TestClient) -> None:
+def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(client: TestClient) -> None:
     query = {"samples": "20000"}
     document, view = (client.get(f"/{kind}/prices", params=query).json() for kind in ("api", "view"))
     (told,) = [plot for plot in view["plots"] if plot["name"] == "told"]
     traces, labels = told["figure"]["data"], [note["text"] for note in told["figure"]["layout"]["annotations"]]
     keys = ["n_params_active", "n_params_total", "gross_margin_fraction", "decode_batch", "utilization_fraction",
             "kv_bytes_per_token"]  # fmt: skip
-    for place, (key, label) in enumerate(zip(keys, labels, strict=True)):
+    assert [label.partition("</b>")[0] for label in labels] == ["<b>Active parameters", "<b>Total parameters"]
+    for place, key in enumerate(keys[:2]):
         for trace, held in zip(traces[2 * place :], (document["before_prices"][key], document[key]), strict=False):
             drawn = [end for low, width in zip(trace["base"], trace["x"], strict=True) for end in (low, low + width)]
             wanted = [held[end] for end in ("p05", "p95", "p25", "p75")]
-            if key == "gross_margin_fraction":
-                wanted = [1 - held[end] for end in ("p95", "p05", "p75", "p25")]
             assert drawn == pytest.approx(wanted, rel=2e-3)
-        known = document["identified"][key]
-        assert ("not identified" in label) is not known
-        assert [one["marker"]["pattern"]["shape"] for one in traces[2 * place : 2 * place + 2]] == ["", "/"[known:]]
     assert [document["identified"][key] for key in keys] == [True, True, False, False, False, False]
-    assert [tile["key"] for tile in view["tiles"]] == keys[:2], "what prices do not identify is no tile"
+    assert told["caption"].endswith("Prices say nothing of batch, margin, utilisation and cache.")
+    labels = [tile["label"] for tile in view["tiles"]]
+    assert labels[:3] == ["Active parameters", "Total parameters", "At twice the margin"]
     (folded,) = [table for table in view["tables"] if table["title"] == "Not identified by prices"]
     assert folded["is_detail"] and len(folded["rows"]) == 4
+
+
+def test_a_price_stands_among_the_open_models_that_tell_its_size(client: TestClient) -> None:
+    """The band meets the answer's own range at the price asked about; at a premium it is that of dearer models."""
+    for query in ({}, {"premium": "3"}):
+        document, view = (
+            client.get(f"/{kind}/prices", params={"samples": "20000", **query}).json() for kind in ("api", "view")
+        )
+        band, median, dots, asked = view["plots"][0]["figure"]["data"]
+        assert view["plots"][0]["name"] == "among" and len(dots["x"]) == document["measured_alike"]["n"]
+        size = document["n_params_active"]
+        assert asked["x"] == [3.0] and asked["y"] == pytest.approx([size["p50"]], rel=1e-3)
+        edge = band["x"].index(max(band["x"]))
+        assert median["y"][-1] == pytest.approx(size["p50"], rel=1e-3), "the dearest open model is sold at this price"
+        assert band["y"][edge : edge + 2] == pytest.approx([size["p05"], size["p95"]], rel=1e-3)
+    assert len(view["tiles"]) == 2, "a margin of one's own has no neighbour on the open market"
 
 
 @pytest.mark.parametrize(

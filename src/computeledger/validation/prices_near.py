@@ -67,6 +67,21 @@ def sizes_by_price(usd_per_mtok_input: float, usd_per_mtok_output: float) -> Siz
 
 
 @functools.cache
+def priced_models() -> tuple[PricedModel, ...]:
+    """Open models of known size that are sold, each with its size by the prices of the others, the cheapest first.
+
+    Examples
+    --------
+    >>> models = priced_models()
+    >>> len(models), models[0].usd_per_mtok_input < models[-1].usd_per_mtok_input
+    (75, True)
+    """
+    out, half, prices = _left_out()
+    found = (_priced(out, half, prices, place) for place in range(len(out.model)))
+    return tuple(sorted(found, key=lambda one: one.usd_per_mtok_input))
+
+
+@functools.cache
 def _left_out() -> tuple[LeftOut, float, np.ndarray]:
     """Each model by the prices of the others, the half width of its interval, and median prices by model."""
     points = shipped_points()

@@ -8,30 +8,26 @@ from typing import Any
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain
 from computeledger.questions.wording import figure_words, point, words
-from computeledger.units import format_percent
 
 _ROW_PX, _AXIS_PX = 58, 52
-#: A rise is a multiple from here on; a change below the other is none.
-_TIMES, _NOTHING = 2.0, 0.005
 _ALONE, _ALL = palette.PLAIN, palette.CHOSEN
 #: Where a row's intervals and its words stand, around its place.
 _MARK, _ARROW, _WORDS = -0.08, -0.27, 0.24
 
 
-def moved_words(ratio: float) -> str:
-    """What a clue does to the estimate from all others.
+def moved_words(clue: Mapping[str, Any], after: Any, unit: str) -> str:
+    """Where a clue moves the estimate from all others.
 
     Examples
     --------
-    >>> [moved_words(one).replace(chr(160), " ") for one in (4.28, 1.11, 0.66, 1.001)]
-    ['raises the estimate 4.3 times', 'raises the estimate by 11 %', 'lowers the estimate by 34 %', 'changes nothing']
+    >>> size = {"p05": 1e9, "p50": 2e9, "p95": 9e9}
+    >>> moved_words({"n_params_active_without": size}, size | {"p50": 4e9}, "params")
+    'moves 2B to 4B'
+    >>> moved_words({"n_params_active_without": size}, size, "params")
+    'leaves 2B'
     """
-    if ratio >= _TIMES:
-        return f"raises the estimate {ratio:.2g} times"
-    by = format_percent(abs(ratio - 1), 2)
-    if abs(ratio - 1) < _NOTHING:
-        return "changes nothing"
-    return f"{'raises' if ratio > 1 else 'lowers'} the estimate by {by}"
+    start, end = (figure_words(one, unit) for one in (clue["n_params_active_without"], after))
+    return f"leaves {end}" if start == end else f"moves {start} to {end}"
 
 
 def pulls_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, unit: str) -> Spec:
@@ -66,7 +62,7 @@ def pulls_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, un
          "hovertemplate": [f"{words(start, unit)} without it, {words(end, unit)} with it<extra></extra>"
                            for start in starts]},
     ]  # fmt: skip
-    moved = ["", *(f", {moved_words(one['pull_ratio'])}" for one in clues), ""]
+    moved = ["", *(f" alone, {moved_words(one, after, unit)}" if len(clues) > 1 else "" for one in clues), ""]
     notes = [
         parts.note(f"{plain(name)}  <b>{figure_words(value, unit)}</b>{plain(said)}", place + _WORDS)
         for name, value, said, place in zip(names, values, moved, places, strict=True)

@@ -9,27 +9,23 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, faint, plain, rounded
-from computeledger.questions.wording import interval_words, percent, point, words
+from computeledger.questions.wording import interval_words, point, words
 
 _ROW_PX, _TITLE_PX, _TICKS_PX, _LEGEND_PX = 92, 24, 26, 44
 _COLORS = {"before": palette.OTHER, "after": palette.PLAIN}
 _PLACES = {"before": 0.9, "after": 0.0}
 #: Share of an axis at each end where a tick's label would not stay on the plot.
 _EDGE = 0.04
-#: Margins that an axis may name: it goes by what is left for costs, so that a loss has room and no margin passes 1.
-_MARGINS = (-99.0, -9.0, -1.0, 0.0, 0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A quantity before and after the prices, and whether they identify it."""
+    """A quantity before and after the prices."""
 
     label: str
     unit: str
     before: Mapping[str, Any]
     after: Mapping[str, Any]
-    is_identified: bool
-    is_margin: bool = False
 
 
 def before_after_figure(rows: list[Told]) -> Spec:
@@ -38,7 +34,7 @@ def before_after_figure(rows: list[Told]) -> Spec:
     Examples
     --------
     >>> ends = {"p05": 1e9, "p25": 2e9, "p50": 5e9, "p75": 8e9, "p95": 9e9}
-    >>> figure = before_after_figure([Told("Parameters", "params", ends, ends, True)])
+    >>> figure = before_after_figure([Told("Parameters", "params", ends, ends)])
     >>> [trace["name"] for trace in figure["data"]], figure["data"][1]["base"]
     (['before any price', 'after the prices'], [1000000000.0, 2000000000.0])
     """
@@ -55,21 +51,18 @@ def before_after_figure(rows: list[Told]) -> Spec:
         for when, place in _PLACES.items():
             data.append(_spans(told, when, place) | {"xaxis": f"x{number}", "yaxis": f"y{number}",
                                                      "showlegend": row == 0})  # fmt: skip
-        said = interval_words(told.after, told.unit) if told.is_identified else "not identified by prices"
-        notes.append(
-            parts.note(f"<b>{plain(told.label)}</b>  {said}", 1.0, f"y{number} domain") | {"yanchor": "bottom"}
-        )
+        said = f"<b>{plain(told.label)}</b>  {interval_words(told.after, told.unit)}"
+        notes.append(parts.note(said, 1.0, f"y{number} domain") | {"yanchor": "bottom"})
     layout = parts.layout(height + _LEGEND_PX, notes, barmode="overlay", showlegend=True,
                           legend=parts.LEGEND | {"traceorder": "normal", "y": 1}, **axes)  # fmt: skip
     return {"data": data, "layout": layout | {"margin": {"l": 8, "r": 8, "t": _LEGEND_PX, "b": 0}}}
 
 
 def _spans(told: Told, when: str, place: float) -> Spec:
-    """Nine tenths thin and pale, half of all thick; hatched where the interval rests on what is assumed."""
+    """Nine tenths thin and pale, half of all thick."""
     held: Mapping[str, Any] = getattr(told, when)
     color = _COLORS[when]
-    ends = [sorted(rounded(_at(told, point(held, end)) for end in pair)) for pair in (("p05", "p95"), ("p25", "p75"))]
-    hatched = "/" if when == "after" and not told.is_identified else ""
+    ends = [rounded(point(held, end) for end in pair) for pair in (("p05", "p95"), ("p25", "p75"))]
     half = " – ".join(words(point(held, end), told.unit) for end in ("p25", "p75"))
     text = f"{plain(told.label)}, {when} the prices<br>median {words(point(held), told.unit)}<br>"
     text += f"90 %: {interval_words(held, told.unit)}<br>half: {half}"
@@ -78,24 +71,15 @@ def _spans(told: Told, when: str, place: float) -> Spec:
         "base": [low for low, _ in ends], "x": [high - low for low, high in ends],
         "y": [place, place], "width": [0.3, 0.62],
         "marker": {"color": [faint(color, palette.BAND), faint(color, palette.HALF)],
-                   "line": {"color": color, "width": 1}, "pattern": {"shape": hatched, "size": 5}},
+                   "line": {"color": color, "width": 1}},
         "hovertemplate": f"{text}<extra></extra>",
     }  # fmt: skip
 
 
-def _at(told: Told, value: float) -> float:
-    """Where a value stands on its axis."""
-    return 1 - value if told.is_margin else value
-
-
 def _axis(told: Told) -> Spec:
-    """Logarithmic; of a margin, over the share of the price that is left for costs, so that more margin is right."""
-    ends = [_at(told, point(held, end)) for held in (told.before, told.after) for end in ("p05", "p95")]
+    ends = [point(held, end) for held in (told.before, told.after) for end in ("p05", "p95")]
     axis = parts.log_axis(ends, lambda value: words(value, told.unit), 0.1)
     low, high = axis["range"]
-    ticks = list(zip(axis["tickvals"], axis["ticktext"], strict=True))
-    if told.is_margin:
-        ticks = [(_at(told, one), percent(one)) for one in _MARGINS]
-        axis["range"] = [high, low]
+    ticks = zip(axis["tickvals"], axis["ticktext"], strict=True)
     shown = [one for one in ticks if abs((math.log10(one[0]) - low) / (high - low) - 0.5) < 0.5 - _EDGE]
     return axis | {"tickvals": [value for value, _ in shown], "ticktext": [text for _, text in shown]}

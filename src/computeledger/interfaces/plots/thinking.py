@@ -14,6 +14,8 @@ from computeledger.units import format_usd
 _MOST_MODELS = 6
 #: How much of its colour a way keeps that another one beats.
 _PALE = 0.35
+#: End of the axis, above all intervals, and where the answer's words stand.
+_TOP, _WORDS = 1.24, 1.04
 
 
 def ways_figure(
@@ -29,7 +31,7 @@ def ways_figure(
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
     >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
-    ['asked for', 'beaten by another', 'beaten by none', 'm', 'the answer']
+    ['cheaper and better exists', 'best at its price', 'm']
     """
     every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
     models = list(dict.fromkeys(row["model"] for _, row in front))
@@ -37,7 +39,7 @@ def ways_figure(
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
          "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"},
-         "showlegend": True},
+         "showlegend": False},
         *([_beaten(beaten)] if beaten else []), _joined([row for _, row in front]),
     ]  # fmt: skip
     for place in sorted(set(places.values())):
@@ -49,16 +51,16 @@ def ways_figure(
         data.append(_large(best, plain(name), mark))
     if answer is not None:
         data.append({
-            "type": "scatter", "mode": "markers", "name": "the answer", "hoverinfo": "skip", "showlegend": True,
+            "type": "scatter", "mode": "markers", "name": "the answer", "hoverinfo": "skip", "showlegend": False,
             "x": rounded([answer["usd_per_task"]]), "y": rounded([answer["success"]["p50"]]),
             "marker": {"size": 17, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         })  # fmt: skip
     layout = parts.layout(
-        420, [parts.corner("share solved ↑"), *_answer_label(front, answer)], showlegend=True,
+        420, [_asked_label(asked), *_answer_label(front, answer, every)], showlegend=True,
         legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant"},
         xaxis=parts.log_axis(every, format_usd) | {"title": {"text": "USD a task →"}},
-        yaxis={"tickformat": ".0%", "range": [0, 1.12], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "fixedrange": True},
-        margin={"l": 4, "r": 12, "t": 60, "b": 48},
+        yaxis={"tickformat": ".0%", "range": [0, _TOP], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "fixedrange": True},
+        margin={"l": 4, "r": 12, "t": 36, "b": 48},
     )  # fmt: skip
     return {"data": data, "layout": layout}
 
@@ -66,7 +68,7 @@ def ways_figure(
 def _beaten(ways: Sequence[tuple[str, float, float]]) -> Spec:
     """Ways that another one beats, of all models alike."""
     return {
-        "type": "scatter", "mode": "markers", "name": "beaten by another", "showlegend": True,
+        "type": "scatter", "mode": "markers", "name": "cheaper and better exists", "showlegend": True,
         "x": rounded(usd for _, usd, _ in ways), "y": rounded(success for *_, success in ways),
         "marker": {"color": parts.faint(palette.OTHER, _PALE), "size": 5},
         "text": [plain(model.rpartition("/")[2]) for model, *_ in ways],
@@ -78,22 +80,39 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Spec:
     """The front as a line."""
     ordered = sorted(rows, key=lambda row: float(row["usd_per_task"]))
     return {
-        "type": "scatter", "mode": "lines", "name": "beaten by none", "hoverinfo": "skip", "showlegend": True,
+        "type": "scatter", "mode": "lines", "name": "best at its price", "hoverinfo": "skip", "showlegend": True,
         "x": rounded(row["usd_per_task"] for row in ordered), "y": rounded(row["success"]["p50"] for row in ordered),
         "line": {"color": NEUTRAL, "width": 1.5},
     }  # fmt: skip
 
 
-def _answer_label(front: Sequence[tuple[str, Mapping[str, Any]]], answer: Mapping[str, Any] | None) -> list[Spec]:
-    """The answer in words, below the ring at its right."""
+def _asked_label(asked: float) -> Spec:
+    """The share asked for, on its line at the left, where ways cost and solve the least."""
+    return {
+        "text": "asked for", "showarrow": False, "font": {"size": 12}, "x": 0.008,
+        "xref": "paper", "xanchor": "left", "y": asked, "yanchor": "bottom",
+    }  # fmt: skip
+
+
+def _answer_label(
+    front: Sequence[tuple[str, Mapping[str, Any]]], answer: Mapping[str, Any] | None, costs: Sequence[float]
+) -> list[Spec]:
+    """The answer in words above all marks, and a line from there to the ring."""
     names = [name for name, row in front if row == answer]
     if answer is None or not names:
         return []
-    return [{
-        "text": f"<b>{plain(names[0]).replace(', ', ',<br>', 1)}</b>", "showarrow": False, "align": "left",
-        "font": {"size": 12}, "x": math.log10(answer["usd_per_task"]),
-        "y": answer["success"]["p50"], "xanchor": "left", "yanchor": "top", "xshift": 10, "yshift": -12,
-    }]  # fmt: skip
+    place = math.log10(answer["usd_per_task"])
+    is_left = 2 * place < math.log10(min(costs)) + math.log10(max(costs))
+    text = {
+        "text": f"<b>{plain(names[0]).replace(', ', ',<br>', 1)}</b>", "showarrow": False, "font": {"size": 12},
+        "align": "left" if is_left else "right", "x": place, "y": _WORDS, "yanchor": "bottom",
+        "xanchor": "left" if is_left else "right", "xshift": -2 if is_left else 2,
+    }  # fmt: skip
+    line = {
+        "text": "", "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.CHOSEN, "standoff": 9,
+        "x": place, "y": answer["success"]["p50"], "ax": place, "ay": _WORDS, "axref": "x", "ayref": "y",
+    }  # fmt: skip
+    return [text, line]
 
 
 def _large(ways: Sequence[tuple[str, Mapping[str, Any]]], name: str, mark: Mapping[str, Any]) -> Spec:

@@ -26,6 +26,7 @@ LONGEST_NAME = 31
 CROWD = 300
 #: Quantities in words; another one is shown by its own name.
 _QUANTITIES = {
+    "step": "steps",
     "tpot": "time per output token",
     "ttft": "time to first token",
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
@@ -65,6 +66,8 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     data = [band]
     for name, (place, members) in groups.items():
         points = _points(comparison, members, unit, (name, place, len(found)))
+        if is_typical:
+            points["marker"]["size"] = _TYPICAL_PX
         data.append({key: part for key, part in points.items() if key != "error_y" or not is_typical})
     data.append(line)
     layout = parts.layout(
@@ -99,6 +102,8 @@ def _few(axis: Spec) -> Spec:
     return axis
 
 
+#: Size of a mark on a chart that draws one band for all intervals.
+_TYPICAL_PX = 7
 #: Values of a crowded chart that have a colour of their own, and one for the rest: a phone has room for as many.
 _MOST_TYPICAL = 4
 
@@ -207,7 +212,9 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
             "marker": {"color": color, "size": 11, "line": {"width": 0}},
             "hovertemplate": f"{plain(name)}: median {p50:.2f}, half within {p25:.2f} – {p75:.2f}<extra></extra>",
         })  # fmt: skip
-        notes.append(parts.note(f"<b>{plain(_elided(name))}</b>   {percent(error)}, n {len(ratios[name])}", row + 0.3))
+        notes.append(
+            parts.note(f"<b>{plain(_elided(name))}</b>   {percent(error, 2)} off, of {len(ratios[name])}", row + 0.3)
+        )
     axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
     layout = parts.layout(
         max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 56,

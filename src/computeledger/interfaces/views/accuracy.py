@@ -11,13 +11,14 @@ from urllib.parse import urlencode
 from computeledger.fields import fields_of
 from computeledger.interfaces.plots.validation import quantity_words, scatter_figure, slices_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.display_names import chip_name, engine_name
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
 from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
 from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent
 from computeledger.units import format_count
 from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
-from computeledger.validation.compare import comparison_document
+from computeledger.validation.compare import Comparison, comparison_document
 
 Document = Mapping[str, Any]
 #: Fewer measurements make no plot; more quantities than these are told by the tables alone.
@@ -26,7 +27,6 @@ _ERRORS = ("figures #", "median error #", "9 in 10 within #", "bias #", "interva
 _BESIDE = ("of", "figures #", "our error #", "its error #", "ours / its #", "our 90 % #", "its 90 % #", "its bias #")
 #: Quantities in the words of a narrow column; another one by its usual words.
 _SHORT = {
-    "step": "steps",
     "tpot": "TPOT",
     "ttft": "TTFT",
     "output_tokens_per_s_per_gpu": "output tokens/s",
@@ -48,12 +48,13 @@ _MEANING = (
     "interval is that of 90 %, its width the high end over the low end, either way the factor that this is to each side"
 )
 _CAPTION = (
-    "Predicted against measured: on the line a prediction is right. A dot in the grey band is one that an interval of "
-    "the median width holds. What a dot shows was left out of the fit that predicts it."
+    "On the line a prediction is right; the grey band is an interval of the median width. Every dot was left out of "
+    "the fit that predicts it."
 )
+_SAME = "Drawn in the same way: on the line a prediction is right."
 _CLASSES = (
-    "Predicted over measured, by what is known of the model, chip and engine, which is what intervals go by: the dot "
-    "is the median, the thick bar holds half of the figures, the line 90 %; the grey band is within 20 %."
+    "Predicted over measured, by what was known before, which is what intervals go by. The dot is the median, the "
+    "thick bar holds half of the figures, the line 90 %; grey: within 20 %."
 )
 #: Classes that make a plot.
 _FEWEST_CLASSES = 2
@@ -136,7 +137,7 @@ def _others(workload: str) -> tuple[tuple[str, str], ...]:
 
 def _other_words(name: str, one: Errors) -> str:
     said = _SAID.get(name, name.capitalize())
-    return f"{said}: median error {percent(one.median_abs_error)} of {format_count(one.n, 'measurement')}"
+    return f"{said}: median error {percent(one.median_abs_error, 2)} of {format_count(one.n, 'measurement')}"
 
 
 def _told(quantities: list[str]) -> list[str]:
@@ -161,13 +162,11 @@ def _within(one: Document) -> str:
 
 def _context(document: Document, quantities: list[str], left: str) -> str:
     """Of how many figures that is told, and what intervals hold."""
-    said = f"{format_count(document['n'], 'measurement')}, none of them in the fit that predicts it: {left}."
-    held = [
-        f"{percent(document[name]['coverage_90'], 2)} of the figures for {quantity_words(name)}"
-        for name in _told(quantities)
-        if _interval(document[name])[1]
-    ]
-    said = f"Half of the cases lie within the first figure, nine of ten within the bad one. {said}"
+    said = (
+        f"Of {format_count(document['n'], 'measurement')}, none in the fit that predicts it ({left}), half lie within "
+    )
+    said += "the first figure and nine of ten within the bad one."
+    held = [percent(document[name]["coverage_90"], 2) for name in _told(quantities) if _interval(document[name])[1]]
     return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}." if held else said
 
 
@@ -175,8 +174,6 @@ def _tile(document: Document, name: str) -> Tile:
     one = document[name]
     if not _interval(one)[1]:
         band = "counted"
-    elif one["width_90"] > _WIDE:
-        band = f"{percent(one['coverage_90'], 2)} within {either_way_words(one['width_90'])}"
     else:
         band = f"nine of ten within {percent(one['p90_abs_error'], 2)}; intervals hold {percent(one['coverage_90'], 2)}"
     return Tile(_capital(quantity_words(name)), percent(one["median_abs_error"], 2), band, one["median_abs_error"])
@@ -190,12 +187,21 @@ def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) ->
     shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
     plots = [
         Plot(
-            name, _capital(quantity_words(name)), _CAPTION,
-            scatter_figure(answer.comparison, name, _told_apart(answer), is_typical=True),
+            name, _capital(quantity_words(name)), _SAME if place else _CAPTION,
+            scatter_figure(_named(answer.comparison), name, _told_apart(answer), is_typical=True), is_detail=place > 0,
         )
-        for name in shown
+        for place, name in enumerate(shown)
     ]  # fmt: skip
     return [*plots, *_by_class(answer)]
+
+
+def _named(comparison: Comparison) -> Comparison:
+    """The same with engines and chips as people call them."""
+    rows = [
+        {**row, "engine": engine_name(row["engine"]), "accelerator": chip_name(row["accelerator"])}
+        for row in comparison.rows
+    ]
+    return replace(comparison, rows=rows)
 
 
 def _told_apart(answer: AccuracyAnswer) -> str:
@@ -210,8 +216,8 @@ def _by_class(answer: AccuracyAnswer) -> tuple[Plot, ...]:
     if len({row["class"] for row in answer.table.rows}) < _FEWEST_CLASSES:
         return ()
     first = next(iter(kinds.measured))
-    return (Plot("class", f"Error by class: {_SHORT.get(first, quantity_words(first))}", _CLASSES,
-                 slices_figure(kinds, first, "class"), is_wide=True),)  # fmt: skip
+    return (Plot("class", "How far off, by what was known before", _CLASSES, slices_figure(kinds, first, "class"),
+                 is_wide=True, is_detail=True),)  # fmt: skip
 
 
 def _sliced(answer: AccuracyAnswer, column: str) -> Table:
@@ -224,12 +230,14 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
     ordered = sorted(found.items(), key=lambda pair: -sum(one["n"] for one in pair[1].values()))
     said = _column_words(column)
     if is_serving:
-        lines: list[list[str | Cell]] = [[Cell(value, urls.get(value, "")), *_of_kinds(one)] for value, one in ordered]
+        lines: list[list[str | Cell]] = [
+            [Cell(_value(column, value), urls.get(value, "")), *_of_kinds(one)] for value, one in ordered
+        ]
         return Table(
             f"By {said}", (said, *_STEPS), lines, note=_OF_KINDS, is_sortable=True, drops=_DROPS, is_detail=True
         )
     cells: list[list[str | Cell]] = [
-        [Cell(value, urls.get(value, "")), _SHORT.get(name, quantity_words(name)), *_cells(one)]
+        [Cell(_value(column, value), urls.get(value, "")), _SHORT.get(name, quantity_words(name)), *_cells(one)]
         for value, each in ordered
         for name, one in each.items()
     ]
@@ -240,6 +248,12 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
         f"By {said}, {quantity_words(name)}", (said, *_ERRORS), [[row[0], *row[2:]] for row in cells], is_sortable=True,
         drops=_DROPS, is_detail=True,
     )  # fmt: skip
+
+
+def _value(column: str, value: str) -> str:
+    """What a table calls a value that it slices by."""
+    said = {"engine": engine_name, "accelerator": chip_name}.get(column)
+    return said(value) if said else value
 
 
 def _column_words(column: str) -> str:
@@ -309,7 +323,11 @@ def _beside(tool: str, document: Document, *, is_short: bool) -> Table:
     for column in ("engine", "accelerator", "load"):
         by_value = document["by"].get(column, {})
         if len(by_value) > 1:  # one value is all of them
-            rows += [[value, *_pair(name, one)] for value, found in by_value.items() for name, one in found.items()]
+            rows += [
+                [_value(column, value), *_pair(name, one)]
+                for value, found in by_value.items()
+                for name, one in found.items()
+            ]
     n_over_all = len(_quantities(document))
     found = Table(
         f"Beside {tool}, the same figures",

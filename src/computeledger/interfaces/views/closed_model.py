@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
-from computeledger.interfaces.plots.clues import moved_words, pulls_figure
+from computeledger.interfaces.plots.clues import pulls_figure
 from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.questions.answer import Answer
@@ -16,9 +17,9 @@ _NAMES = {
     "n_params_active": ("Active parameters", "params"),
     "n_params_total": ("Total parameters", "params"),
     "tokens": ("Pretraining tokens", "tokens"),
+    "training_usd": ("Cost of the run", "USD"),
     "training_flop": ("Pretraining", "FLOP"),
     "gpu_hours": ("GPU-hours", "GPU-hours"),
-    "training_usd": ("Cost of the run", "USD"),
 }
 #: What the law of a clue was fitted on.
 _SOURCES = {
@@ -27,36 +28,35 @@ _SOURCES = {
     "output speed": ("aiconfigurator",),
     "benchmark scores": ("epoch-capabilities-index", "epoch-benchmark-runs"),
 }
-#: A probability below this is printed as less than it.
-_LEAST = 1e-3
-_COLUMNS = ("clue", "says", "alone #", "all others #", "effect", "chance #")
+#: A probability below the first is printed as less than it; from the second on clues lie as near as chance has it.
+_LEAST, _USUAL = 1e-3, 0.2
+#: Below it one in so many times has two digits that count.
+_SURE = 0.1
+_COLUMNS = ("clue", "says", "alone #", "without it #", "chance of the gap #")
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+           "November", "December")  # fmt: skip
+#: Clues in the order in which a sentence names them: the others stand between.
+_FIRST, _LAST = "price", "release date"
 
 
 def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand in the docs)
     """Figures, pulls and conflicts."""
     found = answer.to_dict()
     active = found["n_params_active"]
-    against = found["conflicts"]
-    weakest = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
-    agree = f"The clues agree; the {weakest['clue']} fits least."
-    said = f"In conflict with the others: {', '.join(against)}." if against else agree
     size = f"about {figure_words(active, 'params')} active parameters"
-    caption = (
-        "Active parameters from each clue alone (with the date, where it is known), with 90 % intervals; the arrow "
-        "below it goes from the median of all other clues to that of all."
-    )
+    caption = "Bars: each clue alone (with the date), 80 and 90 % ranges. Arrows: from all other clues to all."
     figure = pulls_figure(found["clues"], found["n_params_active_before"], active, "params")
     return View(
         title="A closed model's sheet",
         overline="sheet",
         main="n_params_active",
         evidence=price_evidence(found),
-        headline=headline_words(f"A closed model, {_told_by(found['clues'])}", size, active, "params"),
-        context=said if len(found["clues"]) > 1 else "",
+        headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
+        context=_context(found) if len(found["clues"]) > 1 else "",
         tiles=tuple(_tile(found, key) for key in _NAMES),
-        plots=(Plot("active", "Active parameters, and what each clue does to them", caption, figure, "clues"),),
+        plots=(Plot("active", "What each clue says of the active parameters", caption, figure, "clues"),),
         tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
-        facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'])}"),
+        facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'], 2)}"),
                ("Chip of the run", found["accelerator"]), *_total_by_price(found["clues"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
         card=Card.of(
@@ -78,8 +78,54 @@ def _total_by_price(clues: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str]
 
 
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
-    """The clues, as they were given."""
-    return ", ".join(f"{one['clue']} {one['said']}" for one in clues)
+    """The clues, as they were given: the price first, the date last."""
+    ordered = sorted(clues, key=lambda one: (one["clue"] != _FIRST, one["clue"] == _LAST))
+    said = ", ".join(_clue_words(one["clue"], one["said"]) for one in ordered)
+    return f" {said}" if ordered[0]["clue"] in (_FIRST, _LAST) else f", {said}"
+
+
+def _clue_words(clue: str, said: str) -> str:
+    """A clue inside a sentence.
+
+    Examples
+    --------
+    >>> _clue_words("price", "$3 and $15 per Mtok"), _clue_words("release date", "2025-02-24")
+    ('at $3/$15 per Mtok', 'released February 2025')
+    """
+    if clue == "price":
+        return f"at {said.replace(' and ', '/', 1)}"
+    if clue == "release date":
+        year, month, _ = said.split("-")
+        return f"released {_MONTHS[int(month) - 1]} {year}"
+    return said if clue == "output speed" else f"{clue} {said}"
+
+
+def _context(found: Mapping[str, Any]) -> str:
+    """Which clue lies furthest from the others, and how seldom such a gap comes by chance."""
+    against = found["conflicts"]
+    worst = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
+    chance = worst["agreement_probability"]
+    seldom = f"a gap this wide comes by chance {_one_in(chance)} times"
+    if against:
+        return f"In conflict with the others: {listed(against)}; {seldom}."
+    if chance >= _USUAL:
+        return "The clues agree: none lies further from the others than chance often has it."
+    alone, others = (figure_words(worst[f"n_params_active_{key}"], "params") for key in ("alone", "without"))
+    return f"The {worst['clue']} alone says {alone}, the other clues {others}: {seldom}."
+
+
+def _one_in(chance: float) -> str:
+    """A probability as one of so many times.
+
+    Examples
+    --------
+    >>> _one_in(0.0414), _one_in(0.48), _one_in(0.8), _one_in(1e-6)
+    ('1 in 24', '1 in 2', 'over 1 in 2', 'under 1 in 1,000')
+    """
+    if chance < _LEAST:
+        return f"under 1 in {1 / _LEAST:,.0f}"
+    n = float(f"{1 / chance:.2g}") if chance < _SURE else round(1 / chance)
+    return f"1 in {n:,.0f}" if n > 1 else "over 1 in 2"
 
 
 def _tile(found: Mapping[str, Any], key: str) -> Tile:
@@ -89,21 +135,30 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 
 def _clues(found: Mapping[str, Any]) -> Table:
     note = (
-        "active parameters from the clue alone and from all others; what it does to the estimate of all others; the "
-        "chance that a clue lies so far from the others. A clue is in conflict where that is below "
-        f"{percent(CONFLICT)} and where all clues together make it likelier to be wrong than before (or it cannot be)"
+        "active parameters from the clue alone, and from all others without it. A clue is in conflict where a gap so "
+        f"wide is rarer than {percent(CONFLICT)} and where all clues together make it likelier to be wrong than before "
+        "(or it cannot be)"
     )
-    return Table("What each clue does", _COLUMNS, [_row(one) for one in found["clues"]], "clues", note)
+    rows = [_row(one) for one in found["clues"]]
+    return Table("What each clue does", _COLUMNS, rows, "clues", note)
 
 
 def _narrowing(found: Mapping[str, Any]) -> Table:
     active, flop = (_width(found[key]) for key in ("n_params_active", "training_flop"))
-    note = "the 90 % interval, end over end, if the clue came as the others expect it and were right; the best first"
-    now = [["as it is", f"x{active:.3g}", f"x{flop:.3g}"]]
+    note = (
+        "how far the 90 % range reaches either way, if the clue came as the others expect it and were right; the best "
+        "first"
+    )
+    now = [["the clues at hand", _factor(active), _factor(flop)]]
     keys = ("n_params_active_width_ratio", "training_flop_width_ratio")
-    rows = [[one["clue"], *(f"x{one[key]:.3g}" for key in keys)] for one in found["would_narrow"]]
+    rows = [[one["clue"], *(_factor(one[key]) for key in keys)] for one in found["would_narrow"]]
     columns = ("with", "active parameters #", "pretraining FLOP #")
-    return Table("What another clue would narrow", columns, now + rows, "narrowing", note)
+    return Table("What another clue would narrow", columns, now + rows, "narrowing", note, is_detail=True)
+
+
+def _factor(width: float) -> str:
+    """How far a range reaches either way, by how many times its high end is the low one."""
+    return f"a factor of {math.sqrt(width):.2g}"
 
 
 def _width(interval: Mapping[str, float]) -> float:
@@ -116,6 +171,5 @@ def _row(one: Mapping[str, Any]) -> list[str | Cell]:
         one["said"],
         quantity_cell(one["n_params_active_alone"], "params"),
         quantity_cell(one["n_params_active_without"], "params"),
-        moved_words(one["pull_ratio"]),
-        "< 0.1 %" if one["agreement_probability"] < _LEAST else percent(one["agreement_probability"]),
+        _one_in(one["agreement_probability"]),
     ]

@@ -65,6 +65,45 @@ def _named(match: re.Match[str]) -> str:
     return match[0]
 
 
+#: Engines, frameworks and benchmarks by their ids: what their makers call them.
+_ENGINES = {
+    "vllm": "vLLM", "sglang": "SGLang", "sglang-jax": "SGLang JAX", "trtllm": "TensorRT-LLM", "tgi": "TGI",
+    "lmdeploy": "LMDeploy", "atom": "ATOM", "mlx": "MLX", "megatron-bridge": "Megatron Bridge",
+    "megatron-lm": "Megatron-LM", "llm-foundry": "LLM Foundry", "nemo": "NeMo", "nemo-automodel": "NeMo AutoModel",
+    "maxtext": "MaxText", "fsdp2": "FSDP2", "torchtitan": "TorchTitan", "deepspeed": "DeepSpeed",
+    "deepspeed-mii": "DeepSpeed-MII", "internevo": "InternEvo", "optimum-habana": "Optimum Habana",
+    "gpt-fast": "gpt-fast", "neuronx": "NeuronX", "primus": "Primus",
+}  # fmt: skip
+_BENCHMARKS = {
+    "aime-2024": "AIME 2024", "aime-2025": "AIME 2025", "gpqa-diamond": "GPQA diamond", "math-500": "MATH-500",
+    "math-level-5": "MATH level 5", "otis-mock-aime": "OTIS mock AIME", "frontiermath": "FrontierMath",
+    "frontiermath-tier-4": "FrontierMath tier 4", "swe-bench-verified": "SWE-bench Verified",
+    "aider-polyglot": "Aider polyglot",
+}  # fmt: skip
+
+
+def engine_name(name: str) -> str:
+    """What people call a serving engine or a training framework; the id of another one.
+
+    Examples
+    --------
+    >>> engine_name("trtllm"), engine_name("llama.cpp")
+    ('TensorRT-LLM', 'llama.cpp')
+    """
+    return _ENGINES.get(name, name)
+
+
+def benchmark_name(name: str) -> str:
+    """What people call a benchmark; the id of another one.
+
+    Examples
+    --------
+    >>> benchmark_name("aime-2024"), benchmark_name("eci")
+    ('AIME 2024', 'eci')
+    """
+    return _BENCHMARKS.get(name, name)
+
+
 def format_words(precision: str) -> str:
     """What a reader calls a format of weights: a file's mix by its bits, then by its name.
 

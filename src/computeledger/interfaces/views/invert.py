@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from computeledger.interfaces.plots import palette
 from computeledger.interfaces.plots.bars import bars_figure
+from computeledger.interfaces.plots.open_models import Sold, priced_sizes_figure
 from computeledger.interfaces.plots.prices import Told, before_after_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table, with_interval
 from computeledger.interfaces.views.display_names import in_names
@@ -17,7 +18,6 @@ from computeledger.interfaces.views.tiers import span_words
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.prices.invert import InvertAnswer
 from computeledger.questions.wording import (
-    ends_words,
     figure_words,
     headline_words,
     interval_words,
@@ -49,44 +49,42 @@ _SAID = {
 }
 #: Why the same price has another total among other clues.
 _TOTAL = (
-    "Which total to use",
-    (
-        "that of Sheet (sheet): it starts from the sizes that open models have, and takes further clues; this one "
-        "draws the line of open models on to the price alone, which makes a dear model's total larger"
-    ),
+    "the sizes that open models have bound the first (sheet says it too); the second draws the line of open models on "
+    "to the price alone, which makes a dear model's total larger"
 )
+_BY_SHEET, _BY_PRICE = "the price and the sizes that open models have", "the price alone"
+#: A wider margin that is told beside the usual one.
+_TWICE = 2.0
 _WRITES = {"cache_write": "a cache write", "cache_write_1h": "a cache write for an hour"}
 
 
 def view(answer: InvertAnswer, working: bool) -> View:
-    """Sizes, hypotheses and what stays unknown."""
+    """Sizes, where they stand among open models, and what stays unknown."""
     document = answer.to_dict(working=working)
     active, sheet = document["n_params_active"], document["sheet"]
-    ends = ends_words(active, "params")
-    is_usual = answer.clues.premium_ratio == 1 and not answer.clues.premium_spread
-    margin = ", if sold at the open market's margin" if is_usual else ""
     prices = ", ".join(f"{kind.replace('_', ' ')} {words(price, 'USD')}" for kind, price in document["prices"].items())
+    subject = f"{_sold_at(document['prices'])} per Mtok"
+    if sheet["origin"] != "given":
+        subject = f"{sheet['name']}, {subject}"
     return View(
         title=f"{sheet['name']}: what its prices reveal",
         asked=(f"per million tokens: {prices}", sheet["origin"], *sheet["notes"]),
         headline=headline_words(
-            f"A model sold at {prices} per million tokens"
-            if sheet["origin"] == "given"
-            else f"{sheet['name']}, sold at {prices}",
-            f"about {figure_words(active, 'params')} active parameters{f' ({ends})' if ends else ''}{margin}",
+            subject, f"a model of about {figure_words(active, 'params')} active parameters", active, "params"
         ),
-        context=_told(document["identified"]),
-        tiles=tuple(_tile(answer, document, key) for key in _NAMES if _is_tile(document, key)),
-        plots=_plots(document),
+        context=_context(answer, document),
+        tiles=_tiles(answer, document),
+        plots=_plots(answer, document),
         tables=(
+            *_margins(answer, document),
+            *_totals(answer, document),
             *_not_identified(document),
             *_alike_ways(document),
             _clues(document),
             _weights(document),
-            _margins(document),
             *_rejected(document),
         ),
-        facts=(*_facts(document["readings"]), _TOTAL),
+        facts=tuple(_facts(document["readings"])),
         notes=tuple(document["not_identified"]),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
@@ -96,64 +94,130 @@ def view(answer: InvertAnswer, working: bool) -> View:
     )
 
 
-def _is_tile(document: Mapping[str, Any], key: str) -> bool:
-    """Whether a quantity stands on top: the size that was asked for, and what else prices identify."""
-    return bool(document["identified"][key]) or key == _MAIN
+def _sold_at(prices: Mapping[str, float]) -> str:
+    """List prices of new input and of output."""
+    return f"{words(prices['input'], 'USD')} in, {words(prices['output'], 'USD')} out"
 
 
-def _told(identified: Mapping[str, bool]) -> str:
-    """What prices tell, and what stays unknown."""
-    known = listed([said for key, said in _SAID.items() if identified[key]])
-    unknown = listed([said for key, said in _SAID.items() if not identified[key]])
-    if not unknown:
-        return ""
-    is_size = all(identified[key] is ("params" in key) for key in _SAID)
-    return f"Prices tell {'the size only' if is_size else known or 'none of it'}: {unknown} stay unknown."
+def _is_usual(answer: InvertAnswer) -> bool:
+    """Whether a model is taken to be sold as open models are."""
+    return answer.clues.premium_ratio == 1 and not answer.clues.premium_spread
 
 
-def _by_sheet(answer: InvertAnswer) -> tuple[str, str] | None:
-    """The total that Sheet tells from the same price, and its address."""
+def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
+    """What the size rests on, and the open model that is sold nearest to the price."""
+    if not _is_usual(answer):
+        return f"That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
+    nearest, wider = _nearest(document), words(_at_twice(document), "params", 2)
+    sold = f"{words(nearest['usd_per_mtok_input'], 'USD')} and {words(nearest['usd_per_mtok_output'], 'USD')}"
+    return (
+        f"That holds at the open market's margin; at twice the margin it would be {wider}. The open model nearest in "
+        f"price, {nearest['model']} ({sold}), has {words(nearest['measured'], 'params')}."
+    )
+
+
+def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The open model that is sold at about the price."""
+    found: Mapping[str, Any] = document["measured_alike"]["nearest"][0]
+    return found
+
+
+def _at_twice(document: Mapping[str, Any]) -> float:
+    """Active parameters if the margin is twice as wide."""
+    rows = document["size_times_margin"]
+    return float(next(one["n_params_active"] for one in rows if one["extra_margin_ratio"] == _TWICE))
+
+
+def _tiles(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    """The sizes, what a wider margin makes of them, and the open model that is sold nearest to the price."""
+    sizes = (with_interval(Tile(_NAMES[_MAIN][0], "", key=_MAIN), document[_MAIN], "params"), _total(answer, document))
+    if not _is_usual(answer):
+        return sizes
+    nearest, wider = _nearest(document), _at_twice(document)
+    return (
+        *sizes,
+        Tile("At twice the margin", words(wider, "params", 2), "active parameters", wider,
+             "active_parameters_at_twice_the_margin", unit="params"),
+        Tile(f"Nearest in price: {nearest['model']}", words(nearest["measured"], "params"),
+             f"active, at {words(nearest['usd_per_mtok_input'], 'USD')} and "
+             f"{words(nearest['usd_per_mtok_output'], 'USD')}", nearest["measured"],
+             "active_parameters_of_the_nearest_in_price", unit="params"),
+    )  # fmt: skip
+
+
+def _total(answer: InvertAnswer, document: Mapping[str, Any]) -> Tile:
+    """Total parameters: those that Sheet tells from the same price, where it can."""
+    label, unit = _NAMES["n_params_total"]
     total = answer.n_params_total_by_sheet
     if total is None:
-        return None
+        return with_interval(Tile(label, "", key="n_params_total"), document["n_params_total"], unit)
     rates = answer.sheet.rates
     price = f"{rates['input'].base}/{rates['output'].base}"
-    return f"Sheet says {figure_words(asdict(total), 'params')}", f"/sheet?price={quote(price)}&speed=&date="
+    also = ("More clues in Sheet", f"/sheet?price={quote(price)}&speed=&date=")
+    return with_interval(Tile(label, "", key="total_parameters_by_sheet", also=also), asdict(total), unit)
 
 
-def _tile(answer: InvertAnswer, document: Mapping[str, Any], key: str) -> Tile:
-    label, unit = _NAMES[key]
-    known = "" if document["identified"][key] else " (not identified)"
-    value = document[key]
-    also = _by_sheet(answer) if key == "n_params_total" else None
-    return with_interval(Tile(label + known, "", key=key, also=also), value, unit)
+def _totals(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Both totals, where there are two, and why they differ."""
+    total = answer.n_params_total_by_sheet
+    if total is None:
+        return ()
+    rows = [(_BY_SHEET, asdict(total), "params"), (_BY_PRICE, document["n_params_total"], "params")]
+    made = quantity_table("Total parameters, told in two ways", rows, "n_params_total")
+    return (replace(made, note=_TOTAL, is_detail=True),)
 
 
 def _not_identified(document: Mapping[str, Any]) -> tuple[Table, ...]:
     """Quantities whose intervals prices do not narrow."""
-    rows = [(label, document[key], unit) for key, (label, unit) in _NAMES.items() if not document["identified"][key]]
-    note = "prices alone do not tell them: their intervals rest on what is assumed and on physics"
-    left = next((key for key in _NAMES if not document["identified"][key]), "")
-    made = quantity_table("Not identified by prices", rows, left)
-    return (replace(made, note=note, is_detail=True),) if rows else ()
-
-
-def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    left = [key for key in _NAMES if not document["identified"][key]]
     rows = [
-        Told(label, unit, document["before_prices"][key], document[key], document["identified"][key],
-             key == "gross_margin_fraction")
-        for key, (label, unit) in _NAMES.items()
+        [_NAMES[key][0], figure_words(document[key], _NAMES[key][1]),
+         *(interval_words(one[key], _NAMES[key][1]) for one in (document, document["before_prices"]))]
+        for key in left
     ]  # fmt: skip
+    note = "prices do not tell them: their ranges rest on what is assumed and on physics"
+    columns = ("", "median #", "90 % range #", "before any price #")
+    table = Table("Not identified by prices", columns, rows, left[0] if left else "", note, is_detail=True)
+    return (table,) if rows else ()
+
+
+def _plots(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:
+    told = [key for key in _NAMES if document["identified"][key]]
+    rows = [Told(*_NAMES[key], document["before_prices"][key], document[key]) for key in told]
+    unknown = listed([said for key, said in _SAID.items() if key not in told])
+    caption = "Thin: 90 %, thick: half of all; total parameters by the price alone."
     weights, speeds = _ways(document)
     shown = f"The {_LIKELIEST} likeliest of {len(weights)}" if len(weights) > _LIKELIEST else "Weights"
     ways = Plot("hypotheses", "Likeliest ways of serving", f"{shown}, by chip, precision and speed target: {speeds}.",
-                bars_figure(weights, "fraction", palette.PLAIN, most=_LIKELIEST), "hypotheses")  # fmt: skip
+                bars_figure(weights, "fraction", palette.PLAIN, most=_LIKELIEST), "hypotheses",
+                is_detail=True)  # fmt: skip
     return (
-        Plot("told", "What the prices told", "Thin: 90 %, thick: half of all. Before: open models, and every way of "
-             "serving them that fits. Hatched: prices do not identify it, and its interval rests on what is assumed.",
-             before_after_figure(rows), "bits", is_wide=_is_alike(weights)),
+        _among(answer, document),
+        Plot("told", "What the prices told", f"{caption} Prices say nothing of {unknown}." if unknown else caption,
+             before_after_figure(rows), "bits", is_wide=_is_alike(weights), is_detail=True),
         *(() if _is_alike(weights) else (ways,)),
     )  # fmt: skip
+
+
+def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
+    """The price among open models of known size."""
+    every = answer.learnt_from
+    named = {_nearest(document)["model"], *(end(every, key=lambda one: one.measured).model for end in (min, max))}
+    sold = [
+        Sold(one.model, one.usd_per_mtok_input, one.usd_per_mtok_output, one.measured, one.model in named)
+        for one in every
+    ]
+    price = document["prices"]["input"]
+    reached = (min(price, sold[0].usd_per_mtok_input), max(price, sold[-1].usd_per_mtok_input))
+    line = [(end, asdict(answer.n_params_active_at(end))) for end in reached]
+    caption = (
+        f"Each dot is one of {len(sold)} open models at its median list price. The band is what the others' prices "
+        "say of a model's size, with output as many times as dear as here."
+    )
+    figure = priced_sizes_figure(sold, line, (price, document[_MAIN]))
+    return Plot(
+        "among", "Active parameters of open models by price, and this price", caption, figure, _MAIN, is_wide=True
+    )
 
 
 def _ways(document: Mapping[str, Any]) -> tuple[dict[str, float], str]:
@@ -175,7 +239,7 @@ def _alike_ways(document: Mapping[str, Any]) -> tuple[Table, ...]:
     weights, speeds = _ways(document)
     if not _is_alike(weights):
         return ()
-    rows = [[name, percent(weight)] for name, weight in list(weights.items())[:_LIKELIEST]]
+    rows = [[name, percent(weight, 2)] for name, weight in list(weights.items())[:_LIKELIEST]]
     note = "the likeliest has less than twice the weight of the last one here, so that prices choose none of them; "
     note += f"speed targets: {speeds}"
     title = "Ways of serving: none stands out"
@@ -183,21 +247,26 @@ def _alike_ways(document: Mapping[str, Any]) -> tuple[Table, ...]:
 
 
 def _clues(document: Mapping[str, Any]) -> Table:
-    """Intervals before and after, bits that all clues tell together, and each alone."""
+    """Ranges before and after, how much narrower all clues make them together, and each alone."""
     alone = document["informed_by"]
     rows = []
     for key, (label, unit) in _NAMES.items():
-        ends = [interval_words(one[key], unit) for one in (document["before_prices"], document)]
-        together = f"{document['bits'][key]:.2f}" if document["identified"][key] else "–"
-        each = (bits.get(key) for bits in alone.values())
-        rows.append([label, *ends, together, *("" if bits is None else f"{bits:.2f}" for bits in each)])
-    columns = ("", "before any price #", "after #", "bits #", *(f"{name} #" for name in alone))
-    note = (
-        "before and after: 90 % intervals. A bit: half the width of the interval before, from all clues and from each "
-        "alone; below 0 a clue alone widens it, since it moves weight to hypotheses that differ more; –: prices do not "
-        "identify it; its interval rests on what is assumed and on physics"
-    )
-    return Table("What each clue told", columns, rows, "bits", note, drops=tuple(alone))
+        if document["identified"][key]:
+            ends = [interval_words(one[key], unit) for one in (document["before_prices"], document)]
+            each = (bits.get(key) for bits in alone.values())
+            rows.append([label, *ends, *map(_narrower, (document["bits"][key], *each))])
+    columns = ("", "before any price #", "after #", "narrower by #", *(f"{name} alone #" for name in alone))
+    note = "90 % ranges; how much narrower they are, on a scale of ratios, by all clues and by each alone"
+    drops = tuple(f"{name} alone" for name in alone)
+    return Table("What each clue told", columns, rows, "bits", note, drops=drops, is_detail=True)
+
+
+def _narrower(bits: float | None) -> str:
+    """How much narrower a range is than before, by how many times it was halved."""
+    if bits is None:
+        return ""
+    share = 1 - 2.0**-bits
+    return percent(share, 2) if share >= 0 else f"wider by {percent(-share, 2)}"
 
 
 def _weights(document: Mapping[str, Any]) -> Table:
@@ -205,19 +274,22 @@ def _weights(document: Mapping[str, Any]) -> Table:
     rows: list[list[str | Cell]] = []
     for question, group in document["questions"].items():
         for place, one in enumerate(sorted(group, key=lambda row: -row["weight"])):
-            weight = f"{one['weight']:.3f}" if one["weight"] or not one["rejected"] else ""
+            weight = percent(one["weight"], 2) if one["weight"] or not one["rejected"] else ""
             reason = f"ruled out: {one['rejected']}" if one["rejected"] else ""
             rows.append([question if place == 0 else "", Cell(in_names(one["name"]), below=reason), weight])
-    return Table("How likely each assumption is", ("question", "answer", "weight #"), rows, "hypotheses")
+    columns = ("question", "answer", "weight #")
+    return Table("How likely each assumption is", columns, rows, "hypotheses", is_detail=True)
 
 
-def _margins(document: Mapping[str, Any]) -> Table:
+def _margins(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
+    if not _is_usual(answer):
+        return ()
     rows = [
-        [f"{one['extra_margin_ratio']:g} ×", words(one["n_params_active"], "params")]
+        [f"{one['extra_margin_ratio']:g} ×", words(one["n_params_active"], "params", 2)]
         for one in document["size_times_margin"]
     ]
     title = "A wider margin would mean a smaller model"
-    return Table(title, ("extra margin", "active parameters #"), rows, "n_params_active")
+    return (Table(title, ("margin, times the open market's", "active parameters #"), rows, "n_params_active"),)
 
 
 def _rejected(document: Mapping[str, Any]) -> list[Table]:
@@ -229,7 +301,15 @@ def _rejected(document: Mapping[str, Any]) -> list[Table]:
             refused.setdefault(one["rejected"], []).append(one["name"])
     rows: list[list[str | Cell]] = [[why, "; ".join(map(in_names, names))] for why, names in refused.items()]
     return (
-        [Table("Ways of serving that are ruled out", ("why", "chip, precision, speed"), rows, "hypotheses")]
+        [
+            Table(
+                "Ways of serving that are ruled out",
+                ("why", "chip, precision, speed"),
+                rows,
+                "hypotheses",
+                is_detail=True,
+            )
+        ]
         if rows
         else []
     )

@@ -8,6 +8,7 @@ from computeledger.economics.quality.value import LEAST_RECORDS, LEAST_SPAN_YEAR
 from computeledger.interfaces.plots.compare import intervals_figure
 from computeledger.interfaces.plots.quality import offers_figure, records_figure
 from computeledger.interfaces.view import Cell, Evidence, Plot, Table, Tile, View
+from computeledger.interfaces.views.display_names import benchmark_name
 from computeledger.questions.answer import Answer
 from computeledger.questions.answers.prices.quality import (
     ImpliedSize,
@@ -37,7 +38,8 @@ def _ranking(answer: QualityAnswer) -> View:
     strong = sorted(offers, key=lambda one: -one.excess_ability)[:_MOST]
     columns = ("model", "released", "ability #", "USD/Mtok #", "beyond the trend #")
     benchmarks = [
-        [one.benchmark, f"{one.difficulty:.2f}", f"{one.slope:.2f}", f"{one.n_models}"] for one in answer.benchmarks
+        [benchmark_name(one.benchmark), f"{one.difficulty:.2f}", f"{one.slope:.2f}", f"{one.n_models}"]
+        for one in answer.benchmarks
     ]
     return View(
         title="Ability against price",
@@ -86,7 +88,7 @@ def _row(one: Offer) -> list[str | Cell]:
 def _price(answer: QualityPriceAnswer) -> View:
     records, decline = answer.records, answer.decline
     first, last = records[0], records[-1]
-    asked = f"{100 * answer.score_fraction:g} % on {answer.benchmark}"
+    asked = f"{100 * answer.score_fraction:g} % on {benchmark_name(answer.benchmark)}"
     prices = [f"{format_usd(one.usd_per_mtok)}/Mtok" for one in (first, last)]
     said = headline_words(asked, f"{prices[0]} at first ({first.name}), {prices[1]} at last ({last.name})")
     context = ""

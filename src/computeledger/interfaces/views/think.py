@@ -9,57 +9,43 @@ from typing import Any
 from computeledger.facts.load import model_ids
 from computeledger.interfaces.plots.thinking import ways_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
+from computeledger.interfaces.views.display_names import benchmark_name
 from computeledger.questions.answers.think import ThinkAnswer
 from computeledger.questions.wording import headline_words, interval_words, percent, short_model, words
 from computeledger.sources import load_sources
-from computeledger.units import PERCENT, format_count, format_si, format_times
+from computeledger.units import PERCENT, format_count, format_si
 
-#: Rows of the front that are shown, about.
-_ROWS = 12
+#: Rows of the front that are shown of a model, about, and digits of a figure in a sentence.
+_ROWS, _DIGITS = 8, 2
 _ARROW = "\u2192"
 
 
 def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was left out is always shown)
     """The cheapest and the fastest way, the cheapest of each model, and ways that none beats."""
     document = answer.to_dict()
-    target, tasks = percent(document["success_fraction"]), document["benchmark"]
+    target, tasks = percent(document["success_fraction"]), benchmark_name(document["benchmark"])
     best, fast = document["cheapest"], document["fastest"]
     compared = format_count(document["ways_compared"], "way")
     if best is None:
         top = document["front"][-1]
         headline = headline_words(
-            f"{target} of {tasks}", f"no way reaches it, {_way(top)} comes to {percent(top['success'])}"
+            f"{target} on {tasks}", f"no way reaches it, {_way(top)} comes to {percent(top['success'], _DIGITS)}"
         )
         context = ""
         tiles: tuple[Tile, ...] = ()
     else:
-        soon = fast["where_fastest"]
         ranges = document["cheapest_ranges"]
-        said = f"{target} of {tasks} for {words(best['usd_per_task'], 'USD')} a task"
+        solved = percent(best["success"], _DIGITS)
+        said = f"an even chance of {solved} on {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
         headline = headline_words(f"Use {_way(best)}", said, ranges.get("usd_per_task"), "USD")
-        who = "" if _way(fast) == _way(best) else f" by {_way(fast)}"
-        wait = f"Answers in {words(best['seconds'], 's')}; fastest {words(soon['seconds'], 's')}{who}, at "
-        wait += f"{words(soon['usd_per_task'], 'USD')} ({_dearer(fast, best)} the price)."
-        context = " ".join((wait, *_next_model(document)))
-        tiles = (
-            Tile(
-                "A task costs", words(best["usd_per_task"], "USD"), _range(ranges, "usd_per_task"), key="usd_per_task"
-            ),
-            Tile("Solved", percent(best["success"]), interval_words(best["success"], "fraction"), key="success"),
-            Tile(
-                "Tokens of a task",
-                format_si(best["tokens_per_task"]),
-                _range(ranges, "tokens_per_task"),
-                key="tokens_per_task",
-            ),
-            Tile("Takes", words(best["seconds"], "s"), _range(ranges, "seconds"), key="seconds"),
-        )
-    tables = [_ways(_cheapest_first(document) if best else [], _spread(document["front"], best), best)]
+        context = " ".join((_wait(best, fast), *_next_model(document)))
+        tiles = _tiles(best, ranges)
+    tables = [*_by_model(document, best), *_by_success(document["front"], best)]
     if document["proposals"]:
         tables.append(_proposals(document["proposals"]))
     tables.append(_left_out(document["left_out"]))
     return View(
-        title=f"{f'{_way(best)}: ' if best else ''}{target} of {tasks}, {compared} compared",
+        title=f"{f'{_way(best)}: ' if best else ''}{target} on {tasks}, {compared} compared",
         headline=headline,
         context=context,
         tiles=tiles,
@@ -77,6 +63,32 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     )
 
 
+def _tiles(best: Mapping[str, Any], ranges: Mapping[str, Mapping[str, Any]]) -> tuple[Tile, ...]:
+    """What the answer costs, solves, takes and writes."""
+    return (
+        Tile("A task costs", _short(best["usd_per_task"], "USD"), _range(ranges, "usd_per_task"), key="usd_per_task"),
+        Tile("Solved", percent(best["success"], _DIGITS), interval_words(best["success"], "fraction"), key="success"),
+        Tile("A task takes", _short(best["seconds"], "s"), _range(ranges, "seconds"), key="seconds"),
+        Tile("Tokens of a task", _short(best["tokens_per_task"], ""), _range(ranges, "tokens_per_task"),
+             key="tokens_per_task"),
+    )  # fmt: skip
+
+
+def _short(value: float, unit: str) -> str:
+    """A figure of a sentence or a tile."""
+    return words(value, unit, _DIGITS)
+
+
+def _wait(best: Mapping[str, Any], fast: Mapping[str, Any]) -> str:
+    """How long a task takes, and what the least wait costs."""
+    soon = fast["where_fastest"]
+    who = "" if _way(fast) == _way(best) else f" with {_way(fast)}"
+    return (
+        f"A task takes {_short(best['seconds'], 's')}, or {_short(soon['seconds'], 's')}{who} at "
+        f"{_dearer(fast, best)} the price ({_short(soon['usd_per_task'], 'USD')})."
+    )
+
+
 def _cheapest_first(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The cheapest way of each model, the answer first."""
     return sorted(document["by_model"].values(), key=lambda row: float(row["usd_per_task"]))
@@ -87,14 +99,14 @@ def _next_model(document: Mapping[str, Any]) -> tuple[str, ...]:
     first, *others = _cheapest_first(document)
     if not others:
         return ()
-    times = others[0]["usd_per_task"] / first["usd_per_task"]
-    cost = words(others[0]["usd_per_task"], "USD")
-    return (f"The next model costs {cost}, {format_times(times)} as much: {_way(others[0])}.",)
+    times = _times(others[0]["usd_per_task"] / first["usd_per_task"])
+    cost = _short(others[0]["usd_per_task"], "USD")
+    return (f"The next model, {_way(others[0])}, costs {times} as much ({cost}).",)
 
 
 def _counted(best: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """How the cost of a task comes about, in place of a working."""
-    tokens, cost = format_si(best["tokens_per_task"]), words(best["usd_per_task"], "USD")
+    tokens, cost = _short(best["tokens_per_task"], ""), _short(best["usd_per_task"], "USD")
     said = (
         f"{cost} = {tokens} tokens of a task, and its input, at what Serve counts for a token ({best['layout']}, batch "
         f"{best['batch']:,}); solved: the published score, moved by the limit of thinking and the number of answers"
@@ -104,7 +116,11 @@ def _counted(best: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _dearer(row: Mapping[str, Any], than: Mapping[str, Any] | None = None) -> str:
     """How many times the cost of a task a way costs where it is fastest."""
-    return format_times(row["where_fastest"]["usd_per_task"] / (than or row)["usd_per_task"])
+    return _times(row["where_fastest"]["usd_per_task"] / (than or row)["usd_per_task"])
+
+
+def _times(ratio: float) -> str:
+    return f"{format_si(ratio, digits=_DIGITS)} times"
 
 
 def _range(ranges: Mapping[str, Mapping[str, Any]], name: str) -> str:
@@ -131,10 +147,11 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     best = document["cheapest"]
     figure = ways_figure(ways, beaten, document["success_fraction"], None if best is None else _named(best))
     caption = (
-        "Each mark is a model with a limit of thinking and a number of samples: coloured, on the line and with its "
-        "90 % interval, where no other solves more for less; pale where another does. The ring is the answer."
+        "Each mark is a model with a limit of thinking and a number of samples, with its 90 % range where it is the "
+        "best at its price. The ring is the answer."
     )
-    return Plot("ways", "Success against the cost of a task", caption, figure, "front", is_wide=True)
+    title = f"Share of {benchmark_name(document['benchmark'])} solved against the cost of a task"
+    return Plot("ways", title, caption, figure, "front", is_wide=True)
 
 
 def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -203,31 +220,65 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     return [name, cost, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
 
 
-def _ways(
-    cheapest: Sequence[Mapping[str, Any]], front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None
-) -> Table:
-    """The answer, the cheapest way of each model to the success asked for, and what each success costs at least."""
-    first = [row for row in (*cheapest, *front) if row == best][:1]
-    ordered = [*first, *(row for row in cheapest if row != best)]
-    ordered += [row for row in front if row not in ordered]
-    cells: list[list[str | Cell]] = [
-        [
-            f"{_ARROW} {_way(row)}" if row == best else _way(row),
-            *(_cells(row)[column] for column in (1, 4)),
-            words(row["seconds"], "s"),
-            words(row["where_fastest"]["seconds"], "s"),
-            Cell(words(row["where_fastest"]["usd_per_task"], "USD"), below=_dearer(row)),
-        ]
-        for row in ordered
+_COLUMNS = ("way", "a task #", "solved #", "takes #", "fastest #", "fastest costs #")
+_COLUMN_DROPS = ("fastest costs", "fastest")
+_NOTE = (
+    "fastest: least time per token; answers side by side share one batch, paid until the longest one ends, so that a "
+    "vote takes as long as its longest answer; below what it costs: how many times the way's own cost"
+)
+
+
+def _by_model(document: Mapping[str, Any], best: Mapping[str, Any] | None) -> tuple[Table, ...]:
+    """The cheapest way of each model to the success asked for, the answer first."""
+    if best is None:
+        return ()
+    cheapest = _cheapest_first(document)
+    rows = [_row(row, row == best) for row in cheapest]
+    target = percent(document["success_fraction"])
+    title = f"The cheapest way of each model to {target}" if len(rows) > 1 else f"The cheapest way to {target}"
+    strong = tuple(place for place, row in enumerate(cheapest) if row == best)
+    return (Table(title, _COLUMNS, rows, "usd_per_task", _NOTE, strong=strong, drops=_COLUMN_DROPS),)
+
+
+def _by_success(front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> list[Table]:
+    """What each success costs at least: a table for each model that is the best at some price."""
+    tables = []
+    for name in dict.fromkeys(_name(row["model"]) for row in front):
+        own = _spread([row for row in front if _name(row["model"]) == name], best)
+        strong = tuple(place for place, row in enumerate(own) if row == best)
+        rows = [[_without(name, cells[0]), *cells[1:]] for cells in (_row(row, row == best) for row in own)]
+        title = f"{name}: what each success costs at least"
+        tables.append(
+            Table(title, _COLUMNS, rows, "usd_per_task", "" if best else _NOTE, strong=strong, drops=_COLUMN_DROPS,
+                  is_detail=best is not None)
+        )  # fmt: skip
+    return tables
+
+
+def _without(name: str, way: str | Cell) -> str | Cell:
+    """A way without the name of its model.
+
+    Examples
+    --------
+    >>> _without("M", "M, thinking"), _without("M", "M")
+    ('thinking', 'without thinking')
+    """
+    if not isinstance(way, str):
+        return way
+    mark, rest = (_ARROW + " ", way.removeprefix(f"{_ARROW} ")) if way.startswith(_ARROW) else ("", way)
+    return mark + (rest.removeprefix(f"{name}, ") if rest != name else "without thinking")
+
+
+def _row(row: Mapping[str, Any], is_best: bool) -> list[str | Cell]:
+    """A way with its cost, its success, how long it takes, and what the least wait costs."""
+    soon = row["where_fastest"]
+    return [
+        f"{_ARROW} {_way(row)}" if is_best else _way(row),
+        *(_cells(row)[column] for column in (1, 4)),
+        words(row["seconds"], "s"),
+        words(soon["seconds"], "s"),
+        Cell(words(soon["usd_per_task"], "USD"), below=_dearer(row)),
     ]
-    columns = ("way", "a task #", "solved #", "takes #", "fastest #", "fastest costs #")
-    note = (
-        "fastest: least time per token; answers side by side share one batch, paid until the longest one ends, so that "
-        "a vote takes as long as its longest answer; below what it costs: how many times the way's own cost"
-    )
-    title = f"The answer ({_ARROW}), the cheapest of each model, and what each success costs at least"
-    strong = tuple(place for place, row in enumerate(ordered) if row == best)
-    return Table(title, columns, cells, "usd_per_task", note, strong=strong, drops=("fastest costs", "fastest"))
 
 
 def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from computeledger.economics.prices.evidence import PriceEvidence, price_evidence
-from computeledger.economics.prices.inversion import Inversion, PriceClues, invert_prices, premium_of
-from computeledger.economics.prices.points import fit_sizes, one_sheet, shipped_points
+from computeledger.economics.prices.inversion import Inversion, PriceClues, invert_prices, premium_of, revealed_sizes
+from computeledger.economics.prices.points import fit_sizes, one_sheet, open_models, shipped_points
 from computeledger.economics.prices.readings import (
     LIFETIMES_S,
     cache_reads_to_break_even,
@@ -33,7 +33,8 @@ from computeledger.questions.document import document, picked
 from computeledger.questions.grounds import figure_document
 from computeledger.questions.invert import InvertQuestion
 from computeledger.units import format_si
-from computeledger.validation.prices_near import sizes_by_price
+from computeledger.validation.prices_near import PricedModel, priced_models, sizes_by_price
+from computeledger.workloads.result import Figure, Term
 
 #: Below so many effective samples the weights are rough.
 FEW_SAMPLES = 200
@@ -81,6 +82,18 @@ class InvertAnswer(Answer):
             return None
         return sheet(price=f"{rates['input']}/{rates['output']}").n_params_total
 
+    @property
+    def learnt_from(self) -> tuple[PricedModel, ...]:
+        """Open models of known size that sizes are learnt from, with their median list prices."""
+        return priced_models()
+
+    def n_params_active_at(self, usd_per_mtok_input: float) -> Quantity:
+        """Active parameters by another price of input, output as many times as dear as here [params]."""
+        times = usd_per_mtok_input / self.clues.usd_per_mtok_input
+        output = self.clues.usd_per_mtok_output * times
+        clues = replace(self.clues, usd_per_mtok_input=usd_per_mtok_input, usd_per_mtok_output=output)
+        return _quantity(revealed_sizes(clues)[0])
+
     def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger invert --json`` prints it."""
         sheet, clues, found = self.sheet, self.clues, self.result
@@ -99,8 +112,31 @@ class InvertAnswer(Answer):
         said["assumptions"] = _assumptions(found, clues)
         said["measured_alike"] = document(sizes_by_price(base["input"], base["output"]))
         if working:
-            said["working"] = [figure_document(one) for one in inversion_figures(found, clues)]
+            figures = (*inversion_figures(found, clues), *self._beside(said))
+            said["working"] = [figure_document(one) for one in figures]
         return said
+
+    def _beside(self, said: Mapping[str, Any]) -> tuple[Figure, ...]:
+        """Where the figures come from that stand beside the sizes of a model sold as open models are."""
+        total = self.n_params_total_by_sheet
+        if total is None:
+            return ()
+        nearest, (_, wider, *_) = said["measured_alike"]["nearest"][0], said["size_times_margin"]
+        known = open_models()[nearest["model"]]
+        read = f"{known.source}, {known.locator}"
+        prices = [Term(f"{kind} price", said["prices"][kind], "USD/Mtok", "plan", f"--{kind}")
+                  for kind in ("input", "output")]  # fmt: skip
+        return (
+            Figure("total_parameters_by_sheet", total.p50, "params",
+                   "sizes of open models, weighed by how likely each is sold at these prices: see sheet",
+                   (*prices, Term("90 % range, least", total.p05, "params"),
+                    Term("90 % range, most", total.p95, "params"))),
+            Figure("active_parameters_at_twice_the_margin", wider["n_params_active"], "params",
+                   "active parameters at input price / 2 and output price / 2",
+                   (*prices, Term("active parameters", said["n_params_active"]["p50"], "params"))),
+            Figure("active_parameters_of_the_nearest_in_price", nearest["measured"], "params", "as published",
+                   (Term(nearest["model"], nearest["measured"], "params", "fact", read),)),
+        )  # fmt: skip
 
 
 def invert(question: InvertQuestion | str | Path | None = None, /, **given: Given) -> InvertAnswer:

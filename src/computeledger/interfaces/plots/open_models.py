@@ -1,0 +1,145 @@
+"""Plot of a price among open models of known size as a plotly specification."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from computeledger.interfaces.plots import palette, parts
+from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain, rounded
+from computeledger.questions.wording import figure_words, interval_words, point, words
+from computeledger.units import format_usd
+
+_HEIGHT_PX = 400
+#: Room of a letter on a phone and of a line, in decades of price and of size.
+_LETTER, _LINE = 0.075, 0.17
+#: Where a name may stand beside its mark: to the left or right, above or below.
+_CORNERS = (("right", "bottom"), ("right", "top"), ("left", "bottom"), ("left", "top"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """An open model at its median list prices, and whether it is named on the plot."""
+
+    name: str
+    usd_per_mtok_input: float
+    usd_per_mtok_output: float
+    n_params_active: float
+    is_named: bool = False
+
+
+def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]], asked: tuple[float, Any]) -> Spec:
+    """Active parameters of open models over the input price, what such prices tell of size, and the price asked about.
+
+    Examples
+    --------
+    >>> size = {"p05": 5e10, "p50": 1e11, "p95": 2e11}
+    >>> figure = priced_sizes_figure([Sold("M", 2.0, 8.0, 9e10)], [(1.0, size), (4.0, size)], (3.0, size))
+    >>> [one["name"] for one in figure["data"] if one["showlegend"]]
+    ['size by price, 90 % range', 'open model']
+    """
+    price, size = asked
+    x_axis = parts.log_axis([*(one.usd_per_mtok_input for one in sold), price], format_usd)
+    values = [*(one.n_params_active for one in sold), *(point(size, end) for end in ("p05", "p95"))]
+    y_axis = parts.unit_axis(values, "params", 0.12)
+    layout = parts.layout(
+        _HEIGHT_PX, [*_names(sold, x_axis["range"]), _asked_label(asked, x_axis["range"])],
+        showlegend=True, legend=parts.LEGEND,
+        xaxis=x_axis | {"title": {"text": "USD per million input tokens →"}}, yaxis=y_axis,
+        margin={"l": 8, "r": 12, "t": 28, "b": 48},
+    )  # fmt: skip
+    return {"data": [_band(line), _median(line), _dots(sold), _asked(asked)], "layout": layout}
+
+
+def _dots(sold: Sequence[Sold]) -> Spec:
+    return {
+        "type": "scatter", "mode": "markers", "name": "open model", "showlegend": True,
+        "x": rounded(one.usd_per_mtok_input for one in sold), "y": rounded(one.n_params_active for one in sold),
+        "marker": {"color": palette.PLAIN, "size": 7, "line": {"width": 0}},
+        "hovertemplate": [f"{_hover(one)}<extra></extra>" for one in sold],
+    }  # fmt: skip
+
+
+def _hover(one: Sold) -> str:
+    prices = f"{format_usd(one.usd_per_mtok_input)} in, {format_usd(one.usd_per_mtok_output)} out per Mtok"
+    return f"<b>{plain(one.name)}</b><br>{words(one.n_params_active, 'params')} active<br>{prices}"
+
+
+def _band(line: Sequence[tuple[float, Any]]) -> Spec:
+    """The 90 % range of sizes along prices."""
+    ends = [(price, point(size, "p05")) for price, size in line]
+    ends += [(price, point(size, "p95")) for price, size in line[::-1]]
+    return {
+        "type": "scatter", "mode": "lines", "name": "size by price, 90 % range", "showlegend": True,
+        "hoverinfo": "skip",
+        "x": rounded(price for price, _ in ends), "y": rounded(size for _, size in ends), "fill": "toself",
+        "fillcolor": parts.faint(NEUTRAL, 0.22), "line": {"width": 0},
+    }  # fmt: skip
+
+
+def _median(line: Sequence[tuple[float, Any]]) -> Spec:
+    return {
+        "type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip", "name": "median",
+        "x": rounded(price for price, _ in line), "y": rounded(point(size) for _, size in line),
+        "line": {"color": NEUTRAL, "width": 1.5},
+    }  # fmt: skip
+
+
+def _asked(asked: tuple[float, Any]) -> Spec:
+    """The price asked about, with the 90 % range of its size."""
+    price, size = asked
+    said = f"{figure_words(size, 'params')} active parameters<br>90 % range {interval_words(size, 'params')}"
+    return {
+        "type": "scatter", "mode": "markers", "name": "this price", "showlegend": False,
+        "x": rounded([price]), "y": rounded([point(size)]),
+        "marker": {"color": palette.CHOSEN, "size": 13, "symbol": "diamond"},
+        "error_y": {"type": "data", "symmetric": False, "thickness": 2.5, "width": 7, "color": palette.CHOSEN,
+                    "array": rounded([point(size, "p95") - point(size)]),
+                    "arrayminus": rounded([point(size) - point(size, "p05")])},
+        "hovertemplate": f"{said}<extra></extra>",
+    }  # fmt: skip
+
+
+def _asked_label(asked: tuple[float, Any], ends: Sequence[float]) -> Spec:
+    """The answer in words above its range, to the side that has room."""
+    price, size = asked
+    is_right = math.log10(price) > sum(ends) / len(ends)
+    return {
+        "text": f"<b>this price: {figure_words(size, 'params')}</b>", "showarrow": False, "font": {"size": 12},
+        "x": math.log10(price), "y": math.log10(point(size, "p95")), "xanchor": "right" if is_right else "left",
+        "yanchor": "bottom", "xshift": 8 if is_right else -8, "yshift": 3,
+    }  # fmt: skip
+
+
+def _names(sold: Sequence[Sold], ends: Sequence[float]) -> list[Spec]:
+    """Names of models, each where no other mark lies on it, towards the middle first; none where all corners have one.
+
+    Examples
+    --------
+    >>> [one["xanchor"] for one in _names([Sold("M", 2.0, 8.0, 9e10, True), Sold("N", 4.0, 8.0, 9e11)], (-2.0, 1.0))]
+    ['right']
+    """
+    places = [(math.log10(one.usd_per_mtok_input), math.log10(one.n_params_active)) for one in sold]
+    notes = []
+    for one, (x, y) in zip(sold, places, strict=True):
+        others = [place for place in places if place != (x, y)]
+        width = _LETTER * len(one.name)
+        corners = _CORNERS if 2 * x > sum(ends) else (*_CORNERS[2:], *_CORNERS[:2])
+        free = [corner for corner in corners if not any(_is_in(place, (x, y), corner, width) for place in others)]
+        if one.is_named and free:
+            across, up = free[0]
+            notes.append({
+                "text": plain(one.name), "showarrow": False, "font": {"size": 12}, "x": x, "y": y, "xanchor": across,
+                "yanchor": up, "xshift": -4 if across == "right" else 4, "yshift": 4 if up == "bottom" else -4,
+            })  # fmt: skip
+    return notes
+
+
+def _is_in(place: tuple[float, float], mark: tuple[float, float], corner: tuple[str, str], width: float) -> bool:
+    """Whether another mark lies where a name would stand."""
+    right, above = place[0] - mark[0], place[1] - mark[1]
+    across = -right if corner[0] == "right" else right
+    up = above if corner[1] == "bottom" else -above
+    return -0.02 <= across <= width and 0.02 <= up <= _LINE
