@@ -296,6 +296,48 @@ def centred_ranks(values: Num) -> NDArray[np.float64]:
     return ranks / np.linalg.norm(ranks)
 
 
+def ends_over_centre(own: Num, outcome: Num) -> tuple[float, float]:
+    """How many times its centre an outcome is where one of its inputs is at its 5th and at its 95th percentile.
+
+    The logarithm of the outcome is regressed on the normal score of the input and its square, so that the other inputs,
+    which vary as they are, stay at what is usual of them.
+
+    Parameters
+    ----------
+    own, outcome : float or ndarray
+        Samples of the input, and of what it moves, which is above zero [-].
+
+    Returns
+    -------
+    tuple of float
+        At the input's low end and at its high end [-].
+
+    Examples
+    --------
+    >>> own = np.exp(np.random.default_rng(0).standard_normal(4096))
+    >>> [round(ratio, 1) for ratio in ends_over_centre(own, 7.0 / own)]
+    [5.1, 0.2]
+    >>> ends_over_centre(own, 7.0)
+    (1.0, 1.0)
+    """
+    array, outcomes = np.asarray(own, float), np.asarray(outcome, float)
+    if array.ndim == 0 or outcomes.ndim == 0 or np.min(outcomes) <= 0:
+        return 1.0, 1.0
+    slope, bend = _curve_weights(array.size) @ np.log(outcomes[np.argsort(array, kind="stable")])
+    end = float(_normal_quantile(np.array(_HIGH_SHARE)))
+    return math.exp(bend * end**2 - slope * end), math.exp(bend * end**2 + slope * end)
+
+
+_HIGH_SHARE = 0.95
+
+
+@functools.lru_cache(maxsize=8)
+def _curve_weights(n: int) -> NDArray[np.float64]:
+    """Weights of least squares by which rising samples give the slope and the bend over their normal scores."""
+    scores = _normal_quantile((np.arange(n) + 0.5) / n)
+    return np.asarray(np.linalg.pinv(np.stack([np.ones(n), scores, scores**2], axis=1))[1:])
+
+
 QUANTILES = {"p05": 0.05, "p10": 0.10, "p50": 0.50, "p90": 0.90, "p95": 0.95}
 _SHARES = np.array(list(QUANTILES.values()))
 

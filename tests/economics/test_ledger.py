@@ -237,6 +237,18 @@ def test_fermi_range_spreads_and_drives() -> None:
     assert plan.drivers[0].name == "inference.rate"
 
 
+@pytest.mark.parametrize(("key", "ends"), [("life", ("30 days", "90 days")), ("occupancy", ("40%", "80%"))])
+def test_what_one_input_moves_the_total_by(key: str, ends: tuple[str, str]) -> None:
+    """Regressed on the samples it is what the plan costs with that input at either end, the others as they are."""
+    others = {"rate": "10M..20M tokens/s", "input": "2000 tokens", "output": "500 tokens", "life": "30..90 days",
+              "occupancy": "40%..80%"}  # fmt: skip
+    (driver,) = [one for one in ledger(4096, inference=others).drivers if one.name == f"inference.{key}"]
+    for found, end in zip(driver.usd_ends, ends, strict=True):
+        at_end = ledger(4096, inference={**others, key: end})
+        assert found == pytest.approx(median(at_end.total("usd")), rel=0.05)
+    assert driver.gpu_hours_ends == pytest.approx([one / 2 for one in driver.usd_ends], rel=1e-9), "at 2 USD an hour"
+
+
 def test_samples_are_stable_under_new_inputs() -> None:
     alone = sample({"a": Range(1.0, 2.0)}, 100)["a"]
     beside = sample({"b": Range(3.0, 4.0), "a": Range(1.0, 2.0)}, 100)["a"]

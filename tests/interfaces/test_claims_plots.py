@@ -44,7 +44,7 @@ def test_every_claim_with_two_numbers_is_a_mark_at_its_ratio() -> None:
         ratio = ratio_of(one) if one["verdict"] in ("fails", "holds_if", "holds") else None
         assert (one["id"] in shown) == (ratio is not None)
         if ratio is not None:
-            assert shown[one["id"]] == pytest.approx(ratio[1], rel=1e-3)
+            assert shown[one["id"]] == pytest.approx(1 / ratio[1], rel=1e-3)
     words = [note["text"] for note in figure["layout"]["annotations"]]
     counts = Counter(one["verdict"] for one in CLAIMS)
     for name, verdict in (("more fail", "fails"), ("hold if", "holds_if"), ("hold", "holds")):
@@ -63,13 +63,21 @@ def _off(claim: dict[str, Any]) -> float:
 
 
 def test_what_does_not_hold_has_plain_words() -> None:
-    """A short name that a phone has room for and one reason; the furthest off are the tiles."""
+    """A short name that a phone has room for and one reason."""
     known = load_claims()
     failing = [known[one["id"]] for one in CLAIMS if one["verdict"] == "fails"]
     assert all(0 < len(one.short) <= 40 and 0 < len(one.plainly) <= 60 for one in failing)
-    tiles = cl.claims().view().tiles
-    assert [one.label for one in tiles[:2]] == [known["C142"].short, known["C103"].short]
-    assert all(re.fullmatch(r"[\d.]+×\u00a0too (high|low)", one.text) and "said" in one.band for one in tiles)
+
+
+def test_the_headline_counts_every_number_and_a_number_too_high_stands_right() -> None:
+    view = cl.claims().view()
+    whole, *parts = [int(one) for one in re.findall(r"\b\d+\b(?! texts)", view.headline)]
+    assert whole == sum(parts) == len(CLAIMS)
+    assert "thread on training systems" in view.context, "the texts are named"
+    marks = next(one.figure for one in view.plots if one.name == "ratios")["data"]
+    told = {x: text for trace in marks if trace["mode"] == "markers"
+            for x, text in zip(trace["x"], trace["hovertext"], strict=True)}  # fmt: skip
+    assert all("too low" not in text if x > 1 else "too high" not in text for x, text in told.items())
 
 
 def test_a_terminal_shows_claims_in_short_and_all_where_asked(computeledger: Any, monkeypatch: Any) -> None:

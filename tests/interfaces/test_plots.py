@@ -39,8 +39,8 @@ def figures_of(ledger: Ledger) -> dict[str, dict[str, Any]]:
     document = plan_document(ledger)
     return {
         "shares": plots.shares_figure(document),
-        "gpu_hours": plots.phases_figure(ledger, "gpu_hours"),
-        "usd": plots.phases_figure(ledger, "usd"),
+        "money": plots.money_figure(document, ledger),
+        "gpu_hours": plots.phases_figure(ledger),
         "roofline": plots.roofline_figure(ledger),
         "bounds": plots.bounds_figure(ledger),
         "speed": plots.speed_figure(ledger),
@@ -78,10 +78,25 @@ def markers(figure: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_medians_of_the_phases_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
-    for measure in ("gpu_hours", "usd"):
-        drawn = [x for trace in markers(figures[measure]) for x in trace["x"]]
-        wanted = [median(getattr(phase, measure)) for phase in ledger.phases.values()]
-        assert drawn == pytest.approx([median(ledger.total(measure)), *wanted[::-1]], rel=1e-9)
+    drawn = [x for trace in markers(figures["gpu_hours"]) for x in trace["x"]]
+    wanted = [median(phase.gpu_hours) for phase in ledger.phases.values()]
+    assert drawn == pytest.approx([median(ledger.total("gpu_hours")), *wanted[::-1]], rel=1e-9)
+
+
+def test_the_dollars_of_every_phase_are_drawn_with_their_interval(
+    ledger: Ledger, figures: dict[str, dict[str, Any]]
+) -> None:
+    """The dearest first; a phase without a spread has no whisker, and says why."""
+    (bars,), notes = figures["money"]["data"], figures["money"]["layout"]["annotations"]
+    phases = sorted(ledger.phases.values(), key=lambda phase: -median(phase.usd))
+    assert bars["x"] == pytest.approx([median(phase.usd) for phase in phases], rel=1e-3)
+    highs = [None if np.ptp(phase.usd) == 0 else float(np.quantile(phase.usd, 0.95)) for phase in phases]
+    drawn = [None if up is None else size + up for size, up in zip(bars["x"], bars["error_x"]["array"], strict=True)]
+    for one, high in zip(drawn, highs, strict=True):
+        assert (one is None) == (high is None)
+        assert one is None or one == pytest.approx(high, rel=1e-2)
+    for note, phase in zip(notes, phases, strict=True):
+        assert ("no spread" in note["text"] or "stated in the plan" in note["text"]) is bool(np.ptp(phase.usd) == 0)
 
 
 def test_a_phase_without_a_spread_says_so(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
@@ -93,9 +108,27 @@ def test_a_phase_without_a_spread_says_so(ledger: Ledger, figures: dict[str, dic
 
 
 def test_shares_of_both_currencies_are_drawn(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
-    drawn = sorted(x for trace in markers(figures["shares"]) for x in trace["x"])
-    wanted = [median(x) for currency in ("flop", "gpu_hours") for x in ledger.shares(currency).values()]
-    assert drawn == pytest.approx(sorted(wanted), rel=1e-9)
+    (bars,) = [trace for trace in figures["shares"]["data"] if trace["type"] == "bar"]
+    for row, currency in ((1, "flop"), (0, "gpu_hours")):
+        medians = [median(share) for share in ledger.shares(currency).values()]
+        drawn = [x for x, y in zip(bars["x"], bars["y"], strict=True) if y == row]
+        assert drawn == pytest.approx([one / sum(medians) for one in medians], rel=1e-9)
+
+
+def test_what_moves_the_total_most_stands_first(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:
+    """Bars go from the cheaper to the dearer total, and the words name the input's ends in that order."""
+    drivers = plot_drivers(ledger)
+    (bars,) = figures["drivers"]["data"]
+    assert bars["x"] == sorted(bars["x"], reverse=True)
+    words = [note["text"] for note in figures["drivers"]["layout"]["annotations"] if "<b>" in note["text"]]
+    for one, low, size, said in zip(drivers, bars["base"], bars["x"], words, strict=True):
+        ends = [one["total_at_low"]["usd"], one["total_at_high"]["usd"]]
+        assert [low, low + size] == pytest.approx(sorted(ends), rel=1e-2)
+        assert "→" in said and plots.input_title(one["name"]) in said
+
+
+def plot_drivers(ledger: Ledger) -> list[Any]:
+    return list(plots.by_swing(plan_document(ledger)["drivers"])[:8])
 
 
 def test_no_operation_stands_above_its_roof(ledger: Ledger, figures: dict[str, dict[str, Any]]) -> None:

@@ -102,7 +102,7 @@ def test_every_phase_figure_and_source_is_there(report: str, ledger: Ledger, pag
     for key in document["sources"]:
         assert f"source-{key}" in ids and load_sources()[key].title in text
         assert f"@misc{{{key}," in text
-    for name in ("shares", "phases", "usd", "roofline", "bounds", "speed", "drivers"):
+    for name in ("money", "shares", "phases", "roofline", "bounds", "speed", "drivers"):
         assert f"caption-{name}" in ids
     assert f"{ledger.n_samples} samples, seed {ledger.seed}" in text
 
@@ -229,7 +229,7 @@ def test_on_paper(browser: Any, report: str, tmp_path: Path) -> None:
     assert [one for one in figures if "".join(one.split()) not in words] == []
     assert "Skipto" not in words and "Search" not in words
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate("document.querySelector('[data-plot=shares] text').style.fill") == "rgb(27, 32, 38)"
+    assert page.evaluate("document.querySelector('[data-plot=phases] text').style.fill") == "rgb(27, 32, 38)"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("details[open]").count() == 0
     context.close()

@@ -186,9 +186,9 @@ def test_only_plots_that_changed_are_drawn_again_and_first_those_in_view(visit: 
       return top < innerHeight && bottom > 0;
     }).map(one => one.dataset.plot)]""")
     before, after = drawn[: drawn.index("shown")], drawn[drawn.index("shown") + 1 :]
-    assert "shares" in before
+    assert "money" in before
     assert set(before) <= set(in_view)
-    assert "phases" in after
+    assert "speed" in after
     assert set(after).isdisjoint(in_view)
     assert "bounds" not in drawn  # what binds a step does not change with the traffic
 

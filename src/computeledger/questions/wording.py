@@ -481,7 +481,6 @@ def input_words(name: str) -> str:
 #: Inputs that a sentence calls by what they are.
 _PHRASES = {
     "inference.life": "how long it is served",
-    "efficiency.serving_ratio": "the efficiency of serving",
 }
 
 
@@ -495,6 +494,8 @@ def input_phrase(name: str) -> str:
     """
     if name in _PHRASES:
         return _PHRASES[name]
+    if ratio := re.fullmatch(r"efficiency\.(serving|training|rl)_(\w+_)?ratio", name):
+        return f"real over modelled {ratio[1].replace('rl', 'RL')} time"
     head, _, key = input_words(name).partition(": ")
     if head in ("Plan", "Efficiency"):
         return f"the {key}"

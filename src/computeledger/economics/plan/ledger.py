@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from computeledger.arrays import Num, Range, Uncertain, centred_ranks
+from computeledger.arrays import Num, Range, Uncertain, centred_ranks, ends_over_centre, median
 from computeledger.display import Displayed
 from computeledger.economics.plan import inference as phase_inference
 from computeledger.economics.plan import pretraining as phase_pretraining
@@ -43,12 +43,18 @@ from computeledger.workloads.result import Figure, Term, sources_of
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """An uncertain input and how strongly it moves the totals."""
+    """An uncertain input and how strongly it moves the totals.
+
+    ``gpu_hours_ends`` and ``usd_ends`` are the totals where the input is at the low end of its 90 % interval and at the
+    high end, the other inputs as they are (:func:`computeledger.arrays.ends_over_centre`).
+    """
 
     name: str
     value: Range
     gpu_hours_correlation: float
     usd_correlation: float
+    gpu_hours_ends: tuple[float, float]
+    usd_ends: tuple[float, float]
 
     @property
     def strength(self) -> float:
@@ -127,6 +133,17 @@ class Ledger(Displayed):
         three = {name: phase for name, phase in self.phases.items() if name != "experiments"}
         total = np.maximum(_total(three.values(), quantity), 1e-300)
         return {name: getattr(phase, quantity) / total for name, phase in three.items()}
+
+    def shares_of_cost(self) -> dict[str, Num]:
+        """Each phase's share of the cost, experiments included.
+
+        Returns
+        -------
+        dict of str to float or ndarray
+            By phase; they add up to one [-].
+        """
+        total = np.maximum(self.total("usd"), 1e-300)
+        return {name: phase.usd / total for name, phase in self.phases.items()}
 
 
 def _total(phases: Iterable[Phase], quantity: str) -> Num:
@@ -381,13 +398,19 @@ def _inference_balance(pre: Phase, inference: Phase) -> tuple[Balance, list[Figu
 def _drivers(
     inputs: Mapping[str, Uncertain], draws: Mapping[str, Num], phases: Mapping[str, Phase]
 ) -> tuple[Driver, ...]:
-    totals = [centred_ranks(_total(phases.values(), quantity)) for quantity in ("gpu_hours", "usd")]
-    found = []
+    totals = [_total(phases.values(), quantity) for quantity in ("gpu_hours", "usd")]
+    ranks, centres = [centred_ranks(total) for total in totals], [float(median(total)) for total in totals]
+    strong: list[Driver] = []
     for name, value in inputs.items():
-        if isinstance(value, Range):
-            own = centred_ranks(draws[name])
-            found.append(Driver(name, value, *(float(np.sum(own * total)) for total in totals)))
-    strong = [one for one in found if one.strength >= WEAKEST_DRIVER]
+        if not isinstance(value, Range):
+            continue
+        own = centred_ranks(draws[name])
+        correlations = [float(np.sum(own * one)) for one in ranks]
+        if max(map(abs, correlations)) < WEAKEST_DRIVER:
+            continue
+        pairs = (ends_over_centre(draws[name], total) for total in totals)
+        hours, usd = ((low * centre, high * centre) for (low, high), centre in zip(pairs, centres, strict=True))
+        strong.append(Driver(name, value, correlations[0], correlations[1], hours, usd))
     return tuple(sorted(strong, key=lambda one: one.strength, reverse=True))
 
 

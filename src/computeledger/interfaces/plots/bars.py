@@ -7,7 +7,7 @@ from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
-from computeledger.questions.wording import figure_words, interval_words, listed, percent, point, words
+from computeledger.questions.wording import DIGITS, figure_words, interval_words, listed, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
 #: Characters of a legend's line that a phone shows; an interval that goes beyond stands below its value.
@@ -35,7 +35,7 @@ def bars_figure(
     """
     largest = max((point(value) for value in rows.values()), default=0.0)
     seen = ((name, value) for name, value in rows.items() if point(value) > _SEEN * largest)
-    shown = sorted(seen, key=lambda row: -point(row[1]))[:most]
+    shown = sorted(seen, key=lambda row: (row[0].endswith(_OTHERS), -point(row[1])))[:most]
     places = list(range(len(shown)))[::-1]
     said = remarks or {}
     sizes = [point(value) for _, value in shown]
@@ -80,10 +80,13 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
     data, notes, rows = [], [], 0
     for name, value, color in shown:
         size = point(value)
-        said, band = (words(size, unit), interval_words(value, unit)) if size > _SEEN * whole else (_NEARLY_NOTHING, "")
+        digits = 2 if unit == "fraction" else DIGITS
+        said, band = _NEARLY_NOTHING, ""
+        if size > _SEEN * whole:
+            said, band = words(size, unit, digits), interval_words(value, unit)
         notes += (lines := _lines(name, color, (said, band), -rows - 1.0))
         rows += len(lines)
-        share = said if unit == "fraction" else percent(size / whole)
+        share = said if unit == "fraction" else percent(size / whole, 2)
         data.append({
             "type": "bar", "orientation": "h", "name": plain(name), "x": [size], "y": [0.4], "width": [1.3],
             "marker": {"color": color}, "textangle": 0, "textposition": "inside", "insidetextanchor": "middle",
@@ -104,6 +107,8 @@ def strip_figure(parts_of: Mapping[str, Any], colors: Sequence[str] = SHADES, un
     return {"data": data, "layout": layout}
 
 
+#: What the parts that are shown as one are called, behind their number; they come last whatever their sum.
+_OTHERS = " others"
 #: Share of a whole from which on a part stands alone.
 _ALONE = 0.02
 
@@ -123,7 +128,7 @@ def small_together(parts_of: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         return dict(parts_of), ""
     kept = {name: part for name, part in parts_of.items() if name not in small}
     total = sum(point(parts_of[name]) for name in small)  # of medians: the ends of intervals do not add up
-    return {**kept, f"{len(small)} others": total}, f" Others, each under 2\u00a0%: {listed(small)}."
+    return {**kept, f"{len(small)}{_OTHERS}": total}, f" Others, each under 2\u00a0%: {listed(small)}."
 
 
 def _lines(name: str, color: str, figures: tuple[str, str], y: float) -> list[Spec]:

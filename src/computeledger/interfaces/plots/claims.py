@@ -13,16 +13,21 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.answers.claims import ratio_of
 
 Claim = Mapping[str, Any]
-_BAR_PX, _ROW_PX, _WIDE_ROW_PX = 44, 72, 40
+_BAR_PX, _ROW_PX = 44, 54
 #: Share of a phone's width that a character takes.
 _CHARACTER = 0.024
 #: Characters of a line above a claim's row on a phone, those of a line under the pointer, and claims that have a row.
-_NARROW, _LINE, _MOST_ROWS = 46, 60, 10
-#: Where a row's words and its mark stand, above and below its middle, and where the marks begin in a wide chart, whose
-#: words stand beside them.
-_WORDS, _MARK, _BESIDE = 0.14, -0.36, 0.44
+_NARROW, _LINE, _MOST_ROWS = 46, 60, 8
+#: Where a row's words and its mark stand, above and below its middle.
+_WORDS, _MARK = 0.14, -0.36
 #: Rows of dots that a strip of many claims takes, and its height in rows.
 _LANES, _STRIP = 4, 1.7
+
+
+#: Two entries of a legend side by side, on a phone too.
+_TWO_A_LINE: Spec = {
+    "traceorder": "normal", "entrywidth": 0.49, "entrywidthmode": "fraction", "font": {"size": 12},
+}  # fmt: skip
 
 
 def tally_figure(claims: Sequence[tuple[str, str]], kinds: Mapping[str, tuple[str, str]]) -> Spec:
@@ -56,7 +61,7 @@ def tally_figure(claims: Sequence[tuple[str, str]], kinds: Mapping[str, tuple[st
     top, n_rows = 8 + 20 * math.ceil(len(data) / 2), max(len(documents), 1)
     layout = parts.layout(
         _BAR_PX * n_rows + top + 12, notes, barmode="stack", showlegend=True,
-        legend={**parts.LEGEND, "traceorder": "normal"}, margin={"l": 4, "r": 8, "t": top, "b": 4},
+        legend={**parts.LEGEND, **_TWO_A_LINE}, margin={"l": 4, "r": 8, "t": top, "b": 4},
         xaxis={"range": [0, 1], "visible": False, "fixedrange": True},
         yaxis={"range": [0.55 - n_rows, 0.55], **parts.ROWS},
     )  # fmt: skip
@@ -71,19 +76,18 @@ def _fitting(n: int, said: str, share: float) -> str:
 def ratios_figure(
     claims: Sequence[Claim], names: Mapping[str, str], words: Mapping[str, tuple[str, str]] | None = None
 ) -> Spec:
-    """Recomputed over said on one axis: a row for each of the furthest off, one strip for all others of a verdict.
+    """Said over recomputed on one axis: a row for each of the furthest off, one strip for all others of a verdict.
 
-    ``words`` are by claim what its number is of, and what was said and is. A page that is wide enough sets them beside
-    the marks, as ``meta`` says.
+    ``words`` are by claim what its number is of, and what was said and is.
 
     Examples
     --------
     >>> claim = {"verdict": "fails", "claimed": 2.0, "recomputed": 8.0, "recomputed_as_stated": None, "id": "C001"}
-    >>> claim |= {"claim": "two", "agrees_within_factor": 1.1}
+    >>> claim |= {"claim": "two"}
     >>> ratios_figure([claim], {"fails": "does not hold"})["data"][-1]["x"]
-    [4.0]
+    [0.25]
     """
-    known = [(one, ratio) for one in claims if (ratio := ratio_of(one)) is not None]
+    known = [(one, _turned(ratio)) for one in claims if (ratio := ratio_of(one)) is not None]
     failing = sorted((pair for pair in known if pair[0]["verdict"] == "fails"), key=lambda pair: -_off(pair[1][1]))
     rows = failing[:_MOST_ROWS]
     strips = {"fails": failing[_MOST_ROWS:]}
@@ -101,8 +105,8 @@ def ratios_figure(
     notes: list[Spec] = []
     said = words or {}
     for place, (one, ratio) in enumerate(rows):
-        data += _row(one, ratio, -place + _MARK)
-        head = said.get(one["id"], (one["claim"], f"{_times(ratio[1])} what was said"))
+        data += _row(ratio, -place + _MARK)
+        head = said.get(one["id"], (one["claim"], f"said {off_words(ratio[1])}"))
         notes.append(parts.note(_said(*head), -place + _WORDS))
     for place, (name, own) in enumerate(strips.items()):
         top = -len(rows) - _STRIP * place
@@ -112,16 +116,35 @@ def ratios_figure(
         data.append(_dots(own, [top - 0.12 - 0.26 * (lane % _LANES) for lane in range(len(own))]))
     if rows:
         data.append(_dots(rows, [-place + _MARK for place in range(len(rows))]))
-    across = {**axis, "showgrid": False, "title": {"text": "recomputed over said →"}}
-    beside = [{"y": one["y"] - _WORDS + _MARK} for one in notes[: len(rows)]]
-    beside += [{"y": one["y"] - 0.5} for one in notes[len(rows) :]]
+    across = {**axis, "showgrid": False}
+    notes.append({"text": _SIDES, "x": 0.0, "y": 1, "yref": "paper", "yshift": 34, "showarrow": False})
     layout = parts.layout(
-        round(_ROW_PX * -bottom) + 112, notes, xaxis=across,
-        meta={"wide": {"height": round(_WIDE_ROW_PX * -bottom) + 112, "notes": beside, "domain": [_BESIDE, 1]}},
-        xaxis2={**across, "overlaying": "x", "side": "top", "title": {"text": ""}},
-        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 30, "b": 48},
+        round(_ROW_PX * -bottom) + 92, notes, xaxis=across,
+        xaxis2={**across, "overlaying": "x", "side": "top"},
+        yaxis={"range": [bottom + 0.4, 0.55], **parts.ROWS}, margin={"l": 4, "r": 12, "t": 52, "b": 28},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+#: What the two halves of the axis say.
+_SIDES = "← said too low \u2003 said too high →"
+
+
+def _turned(ratio: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Said over recomputed, from recomputed over said."""
+    low, middle, high = ratio
+    return 1 / high, 1 / middle, 1 / low
+
+
+def off_words(ratio: float) -> str:
+    """How far a number is off, by what was said over what is.
+
+    Examples
+    --------
+    >>> [off_words(ratio).replace(chr(160), " ") for ratio in (88.6, 0.125)]
+    ['89× too high', '8× too low']
+    """
+    return f"{_off(ratio):.2g}×\u00a0too {'high' if ratio > 1 else 'low'}"
 
 
 def _off(ratio: float) -> float:
@@ -130,7 +153,7 @@ def _off(ratio: float) -> float:
 
 def _tick(ratio: float) -> str:
     """A tick of the axis in words."""
-    return "as said" if ratio == 1 else f"{ratio:g}×" if ratio > 1 else f"1/{1 / ratio:g}"
+    return "right" if ratio == 1 else f"{_off(ratio):g}×"
 
 
 def _unbroken(n_rows: int, n_strips: int, places: Sequence[float]) -> Spec:
@@ -150,15 +173,13 @@ def _said(of: str, numbers: str) -> str:
     return f"<b>{shown}</b><br>{plain(numbers)}"
 
 
-def _row(one: Claim, ratio: tuple[float, float, float], y: float) -> list[Spec]:
-    """What the words of a claim allow, and where the recomputed range lies."""
-    factor = one["agrees_within_factor"]
-    spans = [((1 / factor, factor), parts.faint(palette.OTHER, 0.35), 9), ((ratio[0], ratio[2]), palette.BAD, 2)]
+def _row(ratio: tuple[float, float, float], y: float) -> list[Spec]:
+    """Where the recomputed range lies."""
+    ends = rounded((ratio[0], ratio[2]))
     return [
-        {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": [y, y], "hoverinfo": "skip",
-         "line": {"color": color, "width": width}}
-        for ends, color, width in spans if ends[0] < ends[1]
-    ]  # fmt: skip
+        {"type": "scatter", "mode": "lines", "x": ends, "y": [y, y], "hoverinfo": "skip",
+         "line": {"color": palette.BAD, "width": 2}}
+    ] if ends[0] < ends[1] else []  # fmt: skip
 
 
 def _dots(own: Sequence[tuple[Claim, tuple[float, float, float]]], places: Sequence[float]) -> Spec:
@@ -175,8 +196,9 @@ def _dots(own: Sequence[tuple[Claim, tuple[float, float, float]]], places: Seque
 def _hover(one: Claim, ratio: float) -> str:
     texts = [one["claim"]] if one["verdict"] == "holds" else [one["claim"], one.get("reason", "")]
     lines = "<br>".join(plain(line) for text in texts for line in textwrap.wrap(text, _LINE))
-    return f"<b>{one['id']}</b>, {_times(ratio)} what was said<br>{lines}"
+    off = "as said" if _off(ratio) < _NEARLY else off_words(ratio)
+    return f"<b>{one['id']}</b>, {off}<br>{lines}"
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.2g}×"
+#: Times off that two digits do not show.
+_NEARLY = 1.05

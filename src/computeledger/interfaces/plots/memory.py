@@ -8,6 +8,7 @@ from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import words
+from computeledger.units import GIGA
 
 #: Names of what fills a memory, where they are not the document's.
 _NAMES = {"kv_cache": "KV cache"}
@@ -58,22 +59,22 @@ def memory_figure(held: Mapping[str, float]) -> Spec:
     return figure
 
 
-_ROW_PX = 42
-#: Shares of a GPU's memory that the axis ends at, at most, and its ticks.
-_WIDEST, _TICKS = 1.5, (0.0, 0.25, 0.5, 0.75, 1.0)
+_ROW_PX = 46
+#: Largest memory of a GPU over which a bar that is far too long is cut, and half the height of a GPU's frame in rows.
+_WIDEST, _FRAME = 1.6, 0.24
 
 
 def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
-    """The busiest GPU's memory of several ways to hold a model, a bar each, as shares of what there is.
+    """The busiest GPU's memory of several ways to hold a model: a bar of gigabytes in the frame of what that GPU has.
 
-    What is far too much goes beyond the edge.
+    Of what does not fit a line marks where the GPU ends; what is far too much goes beyond the edge.
 
     Examples
     --------
     >>> held = {"weights": 2e10, "kv_cache": 1e10, "activations": 0.0, "total": 3e10, "capacity": 8e10}
     >>> figure = memory_rows_figure([("fp8 on 1 H100", held), ("bf16 on 1 H100", held | {"weights": 9e10})])
     >>> [(trace["name"], trace["x"]) for trace in figure["data"]][:2]
-    [('weights', [0.25, 1.125]), ('KV cache', [0.125, 0.125])]
+    [('weights', [20.0, 90.0]), ('KV cache', [10.0, 10.0])]
     """
     at = [float(len(rows) - 1 - place) for place in range(len(rows))]
     data: list[Spec] = []
@@ -81,31 +82,41 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
         key = next((one for one, said in _NAMES.items() if said == name), name)
         sizes = [held.get(key, 0.0) for _, held in rows]
         if any(sizes) and name != "free":
-            shares = [size / held["capacity"] for size, (_, held) in zip(sizes, rows, strict=True)]
             data.append({
-                "type": "bar", "orientation": "h", "name": name, "x": rounded(shares), "y": at,
-                "width": [0.4] * len(rows), "marker": {"color": color},
+                "type": "bar", "orientation": "h", "name": name, "x": rounded(size / GIGA for size in sizes),
+                "y": [place - 0.16 for place in at], "width": [0.34] * len(rows), "marker": {"color": color},
                 "hovertext": [f"{name}: {words(size, 'B')}" for size in sizes],
                 "hovertemplate": "%{hovertext}<extra></extra>",
             })  # fmt: skip
-    most = max(max(sum(held.get(one, 0.0) for one in _parts(held)) / held["capacity"], 1.0) for _, held in rows)
-    said = [f"{plain(label)} <b>{_of(held)}</b>" for label, held in rows]
-    notes = [parts.note(text, place + 0.4) for place, text in zip(at, said, strict=True)]
-    line: Spec = {
-        "type": "scatter", "mode": "lines", "name": "GPU memory", "hoverinfo": "skip",
-        "x": [1.0, 1.0, None] * len(rows), "y": [end for place in at for end in (place - 0.26, place + 0.24, None)],
-        "line": {"color": palette.BAD, "width": 3},
-    }  # fmt: skip
+    frames = [_frame(place - 0.16, held) for place, (_, held) in zip(at, rows, strict=True)]
+    largest = max(held["capacity"] for _, held in rows)
+    most = max(largest, *(sum(held[one] for one in _parts(held)) for _, held in rows))
     layout = parts.layout(
-        _ROW_PX * len(rows) + 92, notes,
+        _ROW_PX * len(rows) + 92,
+        [parts.note(f"{plain(label)}  <b>{_of(held)}</b>", place + 0.26)
+         for place, (label, held) in zip(at, rows, strict=True)],
         barmode="stack", showlegend=True, legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, 1.03 * min(most, _WIDEST)], "fixedrange": True, "zeroline": False, "showgrid": False,
-               "tickvals": list(_TICKS), "ticktext": [f"{100 * one:.0f}\u00a0%" for one in _TICKS],
-               "title": {"text": "share of each GPU's memory"}},
-        yaxis={"range": [-0.5, len(rows) - 0.3], **parts.ROWS},
+        shapes=[shape for frame in frames for shape in frame],
+        xaxis={"range": [0, round(1.02 * min(most, _WIDEST * largest) / GIGA, 4)], "fixedrange": True, "nticks": 10,
+               "zeroline": False, "showgrid": False, "title": {"text": "GB on each GPU"}},
+        yaxis={"range": [-0.5, len(rows) - 0.4], **parts.ROWS},
         margin={"l": 4, "r": 6, "t": 44, "b": 44},
     )  # fmt: skip
-    return {"data": [*data, line], "layout": layout}
+    return {"data": data, "layout": layout}
+
+
+def _frame(y: float, held: Mapping[str, float]) -> list[Spec]:
+    """What a GPU has around its bar, and a line where it ends if more is needed."""
+    end = round(held["capacity"] / GIGA, 4)
+    frame: Spec = {
+        "type": "rect", "x0": 0, "x1": end, "y0": y - _FRAME, "y1": y + _FRAME, "layer": "below",
+        "fillcolor": parts.faint(palette.OTHER, 0.15), "line": {"color": palette.OTHER, "width": 1},
+    }  # fmt: skip
+    if held["total"] <= held["capacity"]:
+        return [frame]
+    edge = {"type": "line", "x0": end, "x1": end, "y0": y - _FRAME, "y1": y + _FRAME,
+            "line": {"color": palette.BAD, "width": 3}}  # fmt: skip
+    return [frame, edge]
 
 
 def _parts(held: Mapping[str, float]) -> list[str]:

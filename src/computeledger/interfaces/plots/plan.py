@@ -24,66 +24,94 @@ from computeledger.questions.answers.serving.document import bound_fractions, op
 from computeledger.questions.wording import (
     PHASE_NAMES,
     figure_words,
-    input_words,
+    input_phrase,
     interval_words,
+    joined,
     percent,
     point,
-    span,
     step_words,
+    with_interval_words,
     words,
 )
-from computeledger.units import format_si, format_usd
+from computeledger.units import MONTH_S, format_si, format_usd
 from computeledger.workloads.result import quantity
+
+#: Height of a phase's row: two lines of words and its bar.
+_MONEY_PX = 72
+
+
+def money_figure(document: Mapping[str, Any], ledger: Ledger) -> Spec:
+    """Where the dollars go: a bar for each phase with its 90 % interval, the dearest first.
+
+    Its cost and its share stand above the bar, and below them the interval and the GPU-hours that the dollars buy.
+    """
+    phases = {**document["phases"], **({"experiments": document["experiments"]} if document["experiments"] else {})}
+    order = sorted(phases, key=lambda name: -point(phases[name]["usd"]))
+    rows = list(range(len(order)))[::-1]
+    costs = [phases[name]["usd"] for name in order]
+    ends = [(point(cost), point(cost, "p05"), point(cost, "p95")) for cost in costs]
+    data: list[Spec] = [{
+        "type": "bar", "orientation": "h", "x": rounded(size for size, *_ in ends), "y": [row - 0.2 for row in rows],
+        "width": [0.28] * len(rows), "marker": {"color": [PHASE_COLORS[name] for name in order], "line": {"width": 0}},
+        "error_x": {
+            "type": "data", "symmetric": False, "color": NEUTRAL, "thickness": 1.5, "width": 4,
+            "array": [high - size if high > low else None for size, low, high in ends],
+            "arrayminus": [size - low if high > low else None for size, low, high in ends],
+        },
+        "hovertext": [f"{PHASE_NAMES[name]}: {with_interval_words(cost, 'USD')}"
+                      for name, cost in zip(order, costs, strict=True)],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }]  # fmt: skip
+    notes = []
+    for row, name, cost in zip(rows, order, costs, strict=True):
+        share, hours = document["shares"]["usd"][name], figure_words(phases[name]["gpu_hours"], "GPU-hours")
+        spread = interval_words(cost, "USD") or _without_spread(ledger, PHASE_NAMES[name])
+        part = f"   {percent(share, 2)}" if len(order) > 1 else ""
+        head = f"<b>{PHASE_NAMES[name]}  {figure_words(cost, 'USD')}</b>{part}"
+        notes.append(parts.note(f"{head}<br>{spread} · {hours}", row + 0.26))
+    layout = parts.layout(
+        _MONEY_PX * len(rows) + 12,
+        notes,
+        xaxis={"range": [0, 1.03 * max(high for *_, high in ends)], "visible": False, "fixedrange": True},
+        yaxis={"range": [-0.5, len(rows) - 0.4], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 4, "b": 4},
+    )
+    return {"data": data, "layout": layout}
 
 
 def shares_figure(document: Mapping[str, Any]) -> Spec:
-    """Shares of the ledgers in FLOP beside their shares in GPU-time.
+    """Shares of the ledgers in FLOP above their shares in GPU-time.
 
     Two stacked bars joined by ribbons show how the life-cycle shears between the currencies: medians as shares of their
-    sum, since medians of shares need not add up to one. Below, each ledger's two shares with their 90 % intervals.
+    sum, since medians of shares need not add up to one.
 
     Examples
     --------
     >>> half = {"pretraining": 0.5, "inference": 0.5}
     >>> len(shares_figure({"shares": {"flop": half, "gpu_time": half}})["data"])
-    4
+    3
     """
     flop, time = document["shares"]["flop"], document["shares"]["gpu_time"]
-    names = list(flop)
-    bars_px, row_px, gap_px = 180, 64, 16
-    height = bars_px + gap_px + row_px * len(names)
     data: list[Spec] = []
     wholes = [sum(point(share) for share in shares.values()) or 1.0 for shares in (flop, time)]
-    notes = [parts.note("medians of FLOP, as shares of their sum", 1.42, "y2"),
-             parts.note("medians of GPU-time, as shares of their sum", -0.42, "y2")]  # fmt: skip
+    notes = [parts.note("<b>FLOP</b>", 1.42), parts.note("<b>GPU-time</b>", -0.42)]
     starts = [0.0, 0.0]
     segments: list[tuple[str, int, float, float]] = []
-    marks: list[tuple[Any, float, str, str]] = []
-    for name in names:
+    for name in flop:
         sizes = (point(flop[name]) / wholes[0], point(time[name]) / wholes[1])
         ends = [start + size for start, size in zip(starts, sizes, strict=True)]
         data.append(_ribbon(name, starts, ends))
         segments += [(name, y, start, end) for y, start, end in zip((1, 0), starts, ends, strict=True)]
         starts = ends
-    for row, name in enumerate(reversed(names)):
-        color = PHASE_COLORS[name]
-        marks += [(flop[name], row + 0.04, color, "circle-open"), (time[name], row - 0.2, color, "circle")]
-        text = f"<b>{PHASE_NAMES[name]}</b>  ○ FLOP {percent(flop[name])}  ● GPU-time {percent(time[name])}"
-        notes.append(parts.note(text, row + 0.4))
-    ticks = [0, 0.25, 0.5, 0.75, 1]
-    rows = row_px * len(names) / height
     layout = parts.layout(
-        height + 32,
+        190,
         notes,
         barmode="overlay",
-        xaxis={"range": [-0.01, 1.03], "tickvals": ticks, "ticktext": [percent(x) for x in ticks], "zeroline": False,
-               "fixedrange": True},
-        yaxis={"range": [-0.45, len(names) - 0.4], "domain": [0, rows], **parts.ROWS},
-        yaxis2={"range": [-0.62, 1.62], "domain": [rows + gap_px / height, 1], "anchor": "x", **parts.ROWS},
-        margin={"l": 4, "r": 12, "t": 0, "b": 32},
-    )  # fmt: skip
-    data += [_segments(segments), *parts.interval_marks(marks, "fraction", row_px)]
-    return {"data": data, "layout": layout}
+        xaxis={"range": [0, 1], "visible": False, "fixedrange": True},
+        yaxis={"range": [-0.62, 1.62], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 0, "b": 0},
+    )
+    return {"data": [*data, _segments(segments)], "layout": layout}
 
 
 def _ribbon(name: str, starts: Sequence[float], ends: Sequence[float]) -> Spec:
@@ -93,7 +121,7 @@ def _ribbon(name: str, starts: Sequence[float], ends: Sequence[float]) -> Spec:
     left, right = (one[0] + (one[1] - one[0]) * ease for one in (starts, ends))
     return {
         "type": "scatter", "mode": "lines", "x": rounded([*left, *right[::-1]]),
-        "y": rounded([*(0.76 - 0.52 * t), *(0.24 + 0.52 * t)]), "yaxis": "y2", "fill": "toself",
+        "y": rounded([*(0.76 - 0.52 * t), *(0.24 + 0.52 * t)]), "fill": "toself",
         "fillcolor": parts.faint(PHASE_COLORS[name], 0.3), "line": {"width": 0}, "hoverinfo": "skip",
     }  # fmt: skip
 
@@ -106,9 +134,9 @@ def _segments(parts_of: Sequence[tuple[str, int, float, float]]) -> Spec:
     names = [PHASE_NAMES[name] for name, *_ in parts_of]
     return {
         "type": "bar", "orientation": "h", "x": sizes, "base": [start for _, _, start, _ in parts_of],
-        "y": [y for _, y, _, _ in parts_of], "width": [0.48] * len(sizes), "yaxis": "y2",
+        "y": [y for _, y, _, _ in parts_of], "width": [0.48] * len(sizes),
         "marker": {"color": colors, "line": {"width": 0}}, **parts.bar_text(*colors),
-        "text": [f"{name} {text}" if size > 0.34 else text if size > 0.1 else ""
+        "text": [f"{name} {text}" if size > 0.24 + 0.012 * len(name) else text if size > 0.1 else ""
                  for name, text, size in zip(names, short, sizes, strict=True)],
         "hovertemplate": [f"{name}: {percent(size)} of {('GPU-time', 'FLOP')[y]}<extra></extra>"
                           for name, size, (_, y, _, _) in zip(names, sizes, parts_of, strict=True)],
@@ -121,15 +149,15 @@ _HILL_PX, _PLAIN_ROW = 92, 0.62
 _PAPER_ROW_PX = 66
 
 
-def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
-    """GPU-hours or cost of each ledger as a distribution with its 90 % interval and median."""
-    unit, title = {"gpu_hours": ("GPU-hours", "GPU-hours"), "usd": ("USD", "cost, USD")}[measure]
+def phases_figure(ledger: Ledger) -> Spec:
+    """GPU-hours of each ledger as a distribution with its 90 % interval and median."""
+    unit = "GPU-hours"
     data: list[Spec] = []
     notes: list[Spec] = []
     ends: list[float] = []
     marks: list[tuple[Any, float, str, str]] = []
-    rows = [(PHASE_NAMES[name], getattr(phase, measure), PHASE_COLORS[name]) for name, phase in ledger.phases.items()]
-    rows += [("Total", ledger.total(measure), NEUTRAL)] if len(rows) > 1 else []
+    rows = [(PHASE_NAMES[name], phase.gpu_hours, PHASE_COLORS[name]) for name, phase in ledger.phases.items()]
+    rows += [("Total", ledger.total("gpu_hours"), NEUTRAL)] if len(rows) > 1 else []
     row = 0.0
     for name, value, color in rows[::-1]:
         summary = quantity(value, unit)
@@ -144,7 +172,7 @@ def phases_figure(ledger: Ledger, measure: str = "gpu_hours") -> Spec:
         _HILL_PX * row + 56,
         notes,
         barmode="overlay",
-        xaxis=parts.log_axis(ends, format_usd if measure == "usd" else format_si, 0.1) | {"title": {"text": title}},
+        xaxis=parts.log_axis(ends, format_si, 0.1) | {"title": {"text": unit}},
         yaxis={"range": [-0.35, row - 0.25], **parts.ROWS},
         meta={"paper": _PAPER_ROW_PX * len(rows) + 56},
     )
@@ -428,45 +456,95 @@ def _in_use(speed: Any, cost: Any, color: str, name: str) -> Spec:
     }  # fmt: skip
 
 
+#: Share of the chart's width that a label at the end of a bar needs on a phone.
+_END_LABEL = 0.3
+
+
+def input_title(name: str) -> str:
+    """Name of an uncertain input where it begins a line.
+
+    Examples
+    --------
+    >>> input_title("inference.life"), input_title("plan.price")
+    ('How long it is served', 'The price')
+    """
+    phrase = input_phrase(name)
+    return phrase[0].upper() + phrase[1:]
+
+
+def by_swing(drivers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Uncertain inputs, the one that moves the cost most first."""
+    return sorted(drivers, key=lambda one: -abs(one["total_at_high"]["usd"] - one["total_at_low"]["usd"]))
+
+
 def drivers_figure(document: Mapping[str, Any], most: int = 8) -> Spec:
-    """What drives the spread: rank correlation of each uncertain input with GPU-hours and with cost.
+    """What the total depends on: its cost with one input at either end of its 90 % interval, the others as they are.
 
     Examples
     --------
     >>> one = {"name": "plan.price", "low": 2.0, "high": 4.0, "unit": "USD/h"}
-    >>> one["rank_correlation"] = {"gpu_hours": 0.0, "usd": 0.9}
-    >>> [trace["x"] for trace in drivers_figure({"drivers": [one]})["data"]]
-    [[0.0], [0.9]]
+    >>> one |= {"total_at_low": {"usd": 2e6}, "total_at_high": {"usd": 5e6}}
+    >>> figure = drivers_figure({"drivers": [one], "total": {"usd": 3e6}})
+    >>> [(trace["base"], trace["x"]) for trace in figure["data"]]
+    [([2000000.0], [3000000.0])]
     """
-    drivers = document["drivers"][:most]
+    drivers = by_swing(document["drivers"])[:most]
     rows = list(range(len(drivers)))[::-1]
-    data: list[Spec] = []
-    for key, name, shift, color in (
-        ("gpu_hours", "GPU-hours", 0.03, palette.PLAIN),
-        ("usd", "cost", -0.17, NEUTRAL),
-    ):
-        data.append({
-            "type": "bar", "orientation": "h", "name": name, "y": [row + shift for row in rows],
-            "x": rounded(one["rank_correlation"][key] for one in drivers), "width": [0.18] * len(rows),
-            "marker": {"color": color, "line": {"width": 0}},
-            "hovertemplate": f"%{{x:+.2f}} with {name}<extra></extra>",
-        })  # fmt: skip
+    spans = [(one["total_at_low"]["usd"], one["total_at_high"]["usd"]) for one in drivers]
+    cheap, dear = [min(pair) for pair in spans], [max(pair) for pair in spans]
+    data: list[Spec] = [{
+        "type": "bar", "orientation": "h", "base": rounded(cheap), "y": [row - 0.2 for row in rows],
+        "x": rounded(high - low for low, high in zip(cheap, dear, strict=True)), "width": [0.36] * len(rows),
+        "marker": {"color": palette.PLAIN, "line": {"width": 0}},
+        "hovertext": [f"{plain(input_title(one['name']))}: {swing_words(one, 'usd')}"
+                      for one in drivers],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }]  # fmt: skip
     notes = []
-    for row, one in zip(rows, drivers, strict=True):
-        band = span(one["low"], one["high"], one["unit"])
-        notes.append(parts.note(f"<b>{plain(input_words(one['name']))}</b>   {band}", row + 0.34))
-    reach = max([0.55, *(abs(x) for trace in data for x in trace["x"])]) * 1.05
-    ticks = [tick for tick in (-0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75) if abs(tick) <= reach]
+    for row, one, low, high in zip(rows, drivers, cheap, dear, strict=True):
+        said = _rising(one)
+        notes.append(parts.note(f"<b>{plain(input_title(one['name']))}</b>   {said}", row + 0.26))
+        notes += [
+            {"text": words(end, "USD", 2), "x": end, "y": row - 0.2, "showarrow": False, "xanchor": side,
+             "xshift": shift, "font": {"size": 12}}
+            for end, side, shift in ((low, "right", -4), (high, "left", 4))
+        ]  # fmt: skip
+    centre = point(document["total"]["usd"])
+    notes.append({"text": f"median {figure_words(document['total']['usd'], 'USD')}", "x": centre, "y": 1, "yref":
+                  "paper", "yanchor": "bottom", "showarrow": False, "font": {"size": 12}})  # fmt: skip
+    wide = max(*dear, centre) - min(*cheap, centre) or 1.0
+    pad = wide * _END_LABEL / (1 - 2 * _END_LABEL)
     layout = parts.layout(
-        56 * len(drivers) + 96,
+        58 * len(drivers) + 36,
         notes,
         barmode="overlay",
-        showlegend=True,
-        legend=parts.LEGEND,
-        xaxis={"range": [-reach, reach], "zeroline": True, "zerolinewidth": 3, "fixedrange": True, "tickvals": ticks,
-               "ticktext": [f"{tick:+g}".replace("-", "−") if tick else "0" for tick in ticks],
-               "title": {"text": "← lowers   rank correlation   raises →"}},
-        yaxis={"range": [-0.45, len(drivers) - 0.4], **parts.ROWS},
-        margin={"l": 4, "r": 4, "t": 36, "b": 48},
+        shapes=[{"type": "line", "x0": centre, "x1": centre, "y0": row - 0.42, "y1": row + 0.02,
+                 "line": {"color": NEUTRAL, "width": 2}} for row in rows],
+        xaxis={"range": [min(*cheap, centre) - pad, max(*dear, centre) + pad], "visible": False, "fixedrange": True},
+        yaxis={"range": [-0.5, len(drivers) - 0.4], **parts.ROWS},
+        margin={"l": 4, "r": 4, "t": 22, "b": 4},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _rising(one: Mapping[str, Any]) -> str:
+    """The ends of an input's interval in the order of the bar's: the one that costs less first."""
+    ends = tuple(_end_words(one[end], one["unit"]) for end in ("low", "high"))
+    return _arrow(*(ends if one["total_at_low"]["usd"] <= one["total_at_high"]["usd"] else ends[::-1]))
+
+
+def _end_words(value: float, unit: str) -> str:
+    """An end of an input's interval; how long something lasts in months, from two on."""
+    is_long = unit == "s" and value >= 2 * MONTH_S
+    return f"{value / MONTH_S:.2g}\u00a0months" if is_long else words(value, unit, 2)
+
+
+def _arrow(first: str, last: str) -> str:
+    """From one end to the other, a unit that they share written once."""
+    return joined(first, last).replace(" – ", " → ") or first
+
+
+def swing_words(one: Mapping[str, Any], quantity: str) -> str:
+    """A total at the low end and at the high end of an input, in this order."""
+    unit = {"usd": "USD", "gpu_hours": ""}[quantity]
+    return f"{words(one['total_at_low'][quantity], unit, 2)} → {words(one['total_at_high'][quantity], unit, 2)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
@@ -11,15 +11,19 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, percent, point
 
 _TITLE_PX, _BAR_PX, _LINE_PX, _GAP_PX, _AXIS_PX = 26, 46, 21, 10, 44
-#: Share of a step from which on a span carries its own label, up to which it has a line below (on a phone a label that
-#: has no room is hidden), and below which nothing of it is seen.
-_LABELLED, _LISTED, SEEN = 0.1, 0.2, 1e-3
-#: Marks of a line below the bar: of a plain span, and of one that is hatched because GPUs wait in it.
-_PLAIN, HATCHED = "\u25a0", "\u25a8"
+#: Share of a step from which on a span has room for its label, on a phone too, and below which nothing of it is seen.
+_LABELLED, SEEN = 0.25, 1e-3
+#: Share of a phone's width that a letter takes.
+_LETTER = 0.02
+_MARKUP = len("<b></b>")
+#: What marks a span that is hatched because GPUs wait in it.
+HATCHED = "\u25a8"
 
 
 def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = ()) -> Spec:
     r"""One step: a lane for each side, its spans in order with their lengths; what waits is hatched.
+
+    A span too short for its label has it on a line below, at the end of a thin line from the span.
 
     Examples
     --------
@@ -32,26 +36,34 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
     end_s = max(sum(point(value) for value in spans.values()) for spans in lanes.values()) or 1.0
     data: list[Spec] = []
     notes: list[Spec] = []
+    leaders: list[Spec] = []
     y = 0.0
     for lane, spans in lanes.items():
         notes.append(parts.note(f"<b>{plain(lane)}</b>", y - _TITLE_PX / 2))
         y -= _TITLE_PX
         begin_s = 0.0
         shown = {name: value for name, value in spans.items() if point(value) >= SEEN * end_s and point(value) > 0}
+        short: list[tuple[float, str]] = []
         for name, value in shown.items():
             data.append(_span(name, value, (begin_s, end_s), y - _BAR_PX / 2, shades[name]))
+            if point(value) < _LABELLED * end_s:
+                mark = f"{HATCHED} " if "waiting" in name else ""
+                short.append((begin_s + point(value) / 2, f"{mark}{plain(name)}  <b>{figure_words(value, 's')}</b>"))
             begin_s += point(value)
-        y -= _BAR_PX + 2
-        for name, value in shown.items():
-            if point(value) < _LISTED * end_s:
-                shape = HATCHED if "waiting" in name else _PLAIN
-                mark = f'<span style="color:{shades[name]}">{shape}</span>'
-                notes.append(parts.note(f"{mark} {plain(name)}  {figure_words(value, 's')}", y - _LINE_PX / 2))
-                y -= _LINE_PX
+        y -= _BAR_PX
+        bar = y
+        for at_s, text in _down(short, end_s):
+            is_left = at_s / end_s > _LETTER * (len(text) - _MARKUP)
+            leaders.append({"type": "line", "x0": at_s, "x1": at_s, "y0": bar, "y1": y - _LINE_PX / 2 - 2,
+                            "line": {"color": parts.NEUTRAL, "width": 1}})  # fmt: skip
+            notes.append({"text": text, "x": at_s, "y": y - _LINE_PX / 2 - 2, "showarrow": False, "yanchor": "middle",
+                          "xanchor": "right" if is_left else "left", "xshift": -4 if is_left else 4})  # fmt: skip
+            y -= _LINE_PX
         y -= _GAP_PX
     layout = parts.layout(
         _AXIS_PX - y,
         notes,
+        shapes=leaders,
         barmode="overlay",
         uniformtext={"mode": "hide", "minsize": 10},
         xaxis={
@@ -67,6 +79,21 @@ def step_figure(lanes: Mapping[str, Mapping[str, Any]], order: Iterable[str] = (
         margin={"l": 8, "r": 8, "t": 0, "b": _AXIS_PX},
     )
     return {"data": data, "layout": layout}
+
+
+def _down(short: Sequence[tuple[float, str]], end_s: float) -> list[tuple[float, str]]:
+    """Labels below a bar from the top down, so that no line from a span crosses the label of another.
+
+    Labels of the right half stand left of their lines, the leftmost first; below them those of the left half stand
+    right of theirs, the rightmost first.
+
+    Examples
+    --------
+    >>> _down([(1.0, "a"), (2.0, "b"), (8.0, "c"), (9.0, "d")], 10.0)
+    [(8.0, 'c'), (9.0, 'd'), (2.0, 'b'), (1.0, 'a')]
+    """
+    left = [one for one in short if one[0] < end_s / 2]
+    return [*(one for one in short if one[0] >= end_s / 2), *left[::-1]]
 
 
 def _span(name: str, value: Any, span_s: tuple[float, float], y: float, color: str) -> Spec:

@@ -16,7 +16,7 @@ TAIL_COLORS = {"gradient exchange": BOUND_COLORS["network"], "optimizer": BOUND_
 #: What a step waits for: what binds it, and the stages that wait for each other.
 WAIT_COLORS = {
     "compute": BOUND_COLORS["compute"], "memory": BOUND_COLORS["memory"], "communication": BOUND_COLORS["network"],
-    "host": BOUND_COLORS["overhead"], "bubble": palette.OTHER, "uneven stages": palette.SERIES[1],
+    "host": BOUND_COLORS["overhead"], "bubble": palette.SERIES[2], "uneven stages": palette.SERIES[1],
     "optimizer": palette.SERIES[3],
 }  # fmt: skip
 #: Bars that still carry their microbatch's number, and that still answer the pointer.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from computeledger.interfaces.plots.claims import ratios_figure, tally_figure
+from computeledger.interfaces.plots.claims import off_words, ratios_figure, tally_figure
 from computeledger.interfaces.plots.palette import BAD, CONDITIONAL, GOOD, VERDICTS
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.working import ground_words
@@ -44,17 +44,14 @@ _JUDGED = ("fails", "holds_if", "holds")
 _CONCLUDED = {
     "falls": ("fall", BAD), "does_not_follow": ("do not follow", CONDITIONAL), "stands": ("stand", GOOD)
 }  # fmt: skip
-#: Verdicts in the words of a legend.
-_SEVERAL = {"fails": "do not hold", "holds_if": "on a condition", "holds": "hold", "derived": "derived",
-            "input": "inputs", "not_checkable": "not checkable"}  # fmt: skip
 _JUDGEMENT = "Conclusions that the texts draw from these figures, where one is judged."
 _RATIOS = (
-    "A mark says how many times the number said the formula gives; a line is its range, grey is what the claim's own "
-    "words allow. The furthest off have a row each. Point at any mark for the claim and the reason."
+    "What was said over what the formula gives; where that is a range, a line. Tap or point at a mark for the claim "
+    "and the reason."
 )
 _TALLY = (
     "Holds: the formula gives what was said, as nearly as its words ask. On a condition: only under one that is named. "
-    "Derived, inputs, not checkable: nothing to hold or fail."
+    "Cannot be checked: an input, a result of ours alone, or too little is stated."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -66,16 +63,15 @@ _DOCUMENTS = {
 }
 #: Kinds of claim, in words.
 _KINDS = {"identity": "sums", "empirical": "figures about the world", "estimate": "estimates"}
-#: Claims that do not hold which stand above the chart.
-_FURTHEST = 4
 _TEXTS = (
-    "The texts go by their subject: neither authors nor links are part of the data. Undecided: derived, taken as an "
-    "input, or not checkable."
+    "The texts go by their subject: neither authors nor links are part of the data. Cannot be checked: derived, an "
+    "input, or too little is stated."
 )
 #: Verdicts in the columns of the table of documents, and what stands over each.
+_UNDECIDED = "cannot be checked"
 _COLUMNS = {
     "hold": ("holds",), "on a condition": ("holds_if",), "do not hold": ("fails",),
-    "undecided": ("derived", "input", "not_checkable"),
+    _UNDECIDED: ("derived", "input", "not_checkable"),
 }  # fmt: skip
 #: Up to this many claims come with their working unasked.
 _WITH_WORKING = 4
@@ -93,13 +89,12 @@ def view(answer: Answer, working: bool) -> View:
     claims = document["claims"]
     few = len(claims) <= _WITH_WORKING
     is_all = isinstance(answer, ClaimsAnswer) and answer.question == ClaimsQuestion()
-    furthest = _furthest(claims)
     return View(
         title="Claims, recomputed",
-        headline=_headline(claims, document["counts"]),
+        headline=_all_words(document["counts"], claims) if is_all else _headline(claims, document["counts"]),
         context=_context(claims) if is_all else _texts_words(claims),
         notes=_rest_on(document["counts"]),
-        tiles=_off_tiles(furthest) if furthest else _tiles(document["counts"]),
+        tiles=() if is_all else _tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(
             *((_table(claims, is_all),) if claims else ()),
@@ -108,33 +103,9 @@ def view(answer: Answer, working: bool) -> View:
         working=tuple(_working(one) for one in claims) if working or few else (),
         overline="claims",
         sources=tuple(sorted({fact["source"] for one in claims for fact in one["facts"]} & set(load_sources()))),
-        tile_heading="the furthest off" if furthest else "claims",
-        band_heading="why" if furthest else "meaning",
+        tile_heading="claims",
+        band_heading="meaning",
     )
-
-
-def _furthest(claims: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], float]]:
-    """What does not hold by most, with the recomputed number over the one said."""
-    found = [(one, ratio[1]) for one in claims if one["verdict"] == "fails" and (ratio := ratio_of(one))]
-    return sorted(found, key=lambda pair: -_factor(pair[1]))[:_FURTHEST] if len(found) >= _FURTHEST else []
-
-
-def _factor(ratio: float) -> float:
-    return max(ratio, 1 / ratio)
-
-
-def _off_tiles(furthest: Sequence[tuple[Mapping[str, Any], float]]) -> tuple[Tile, ...]:
-    """The claims that are furthest off: of what, how far, both numbers and one plain reason."""
-    known = load_claims()
-    return tuple(
-        Tile(known[one["id"]].short or one["claim"], _off_words(ratio),
-             f"{_both(one)}. {known[one['id']].plainly}".rstrip())
-        for one, ratio in furthest
-    )  # fmt: skip
-
-
-def _off_words(ratio: float) -> str:
-    return f"{_factor(ratio):.2g}×\u00a0too {'low' if ratio > 1 else 'high'}"
 
 
 def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
@@ -151,20 +122,20 @@ def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
 
 def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     """How far off the claims are, then verdicts and conclusions by document."""
-    verdicts = {name: (said, VERDICTS[name]) for name, said in _SEVERAL.items()}
-    found = [(_DOCUMENTS[one["document"]], one["verdict"]) for one in claims]
+    verdicts = {said: (said, VERDICTS[kinds[0]]) for said, kinds in _COLUMNS.items()}
+    kind_of = {kind: said for said, kinds in _COLUMNS.items() for kind in kinds}
+    found = [(_DOCUMENTS[one["document"]], kind_of[one["verdict"]]) for one in claims]
     reached = [(_DOCUMENTS[one["document"]], one["conclusion"]["verdict"]) for one in claims]
-    out = []
+    out = [Plot("verdicts", "What holds in each text", _TALLY, tally_figure(found, verdicts))]
+    if any(name in _CONCLUDED for _, name in reached):
+        figure = tally_figure(reached, _CONCLUDED)
+        out.append(Plot("conclusions", "What the texts conclude", _JUDGEMENT, figure, is_detail=True))
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
         names = {"fails": "more that do not hold", "holds_if": "hold on a condition (as stated)", "holds": "hold"}
         known = load_claims()
         said = {one["id"]: (known[one["id"]].short or one["claim"], _both(one)) for one in claims}
         figure = ratios_figure(claims, names, said)
-        out.append(Plot("ratios", "Said against recomputed", _RATIOS, figure, is_wide=True))
-    out.append(Plot("verdicts", "Verdicts by text", _TALLY, tally_figure(found, verdicts), is_detail=True))
-    if any(name in _CONCLUDED for _, name in reached):
-        figure = tally_figure(reached, _CONCLUDED)
-        out.append(Plot("conclusions", "What the texts conclude", _JUDGEMENT, figure, is_detail=True))
+        out.append(Plot("ratios", "How far off each number is", _RATIOS, figure))
     return tuple(out)
 
 
@@ -174,6 +145,17 @@ def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[
     n_documents = len({one["document"] for one in claims})
     subject = f"We checked {format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
     return headline_words(subject, ", ".join(_verdicts(counts["verdicts"])[:2]))
+
+
+def _all_words(counts: Mapping[str, Mapping[str, int]], claims: Sequence[Mapping[str, Any]]) -> str:
+    """How many of all numbers hold, on a condition, or not, and how many cannot be checked: the sum is all of them."""
+    number = counts["verdicts"]
+    hold, condition, fail, undecided = (sum(number[kind] for kind in kinds) for kinds in _COLUMNS.values())
+    texts = format_count(len({one["document"] for one in claims}), "text")
+    return headline_words(
+        f"{len(claims)} numbers from {texts} on compute",
+        f"{hold} hold, {condition} hold on a condition, {fail} do not, {undecided} cannot be checked",
+    )
 
 
 def _verdicts(number: Mapping[str, int]) -> list[str]:
@@ -188,16 +170,21 @@ def _context(claims: Sequence[Mapping[str, Any]]) -> str:
     judged = Counter(one["kind"] for one in claims if one["verdict"] in _JUDGED)
     held = Counter(one["kind"] for one in claims if one["verdict"] == "holds")
     sums, world, guess = (f"{held[kind]} of {judged[kind]}" for kind in _KINDS)
-    return (
-        f"Sums mostly hold ({sums}); figures about the world ({world}) and estimates ({guess}) less often: one chip's "
-        "number was said of every chip, a server's price of one GPU."
-    )
+    by_kind = f"Sums mostly hold ({sums}), figures about the world ({world}) and estimates ({guess}) less often."
+    return f"{_texts_words(claims)} {by_kind}"
 
 
 def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
     """Which texts some claims are from."""
     names = [_DOCUMENTS[name] for name, _ in Counter(one["document"] for one in claims).most_common()]
-    return f"From {listed(names)}." if len(claims) > 1 else ""
+    kinds = [f"a {name}" for name in names if name.startswith(_KINDS_OF_TEXT)]
+    others = [name for name in names if not name.startswith(_KINDS_OF_TEXT)]
+    on = f"{'texts' if others[1:] else 'a text'} on {listed(others)}" if others else ""
+    return f"From {listed([*kinds, *([on] if on else [])])}." if len(claims) > 1 else ""
+
+
+#: What the name of a text may begin with.
+_KINDS_OF_TEXT = ("thread", "lecture")
 
 
 def _rest_on(counts: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
@@ -213,7 +200,10 @@ def _by_document(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
     """How many claims of each text have which verdict; a terminal prints them where all is asked for."""
     said = [(_DOCUMENTS[one["document"]], one["verdict"]) for one in claims]
     found = _counted("The texts", "text", said, _COLUMNS, _TEXTS)
-    return replace(found, in_short=Table("", (), ()) if is_all else None)
+    columns = [[int(str(row[place])) for row in found.rows] for place in range(1, len(found.columns))]
+    total = ["all of them", *(str(sum(column)) for column in columns)]
+    whole = replace(found, rows=[*found.rows, total] if found.rows[1:] else found.rows)
+    return replace(whole, in_short=Table("", (), ()) if is_all else None)
 
 
 def _by_kind(claims: Sequence[Mapping[str, Any]]) -> Table:
@@ -263,7 +253,7 @@ def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
 
 def _by_distance(claim: Mapping[str, Any]) -> float:
     ratio = ratio_of(claim)
-    return -_factor(ratio[1]) if ratio else 0.0
+    return -max(ratio[1], 1 / ratio[1]) if ratio else 0.0
 
 
 def _as_listed(_claim: Mapping[str, Any]) -> float:
@@ -300,7 +290,7 @@ def _recomputed(claim: Mapping[str, Any]) -> str:
     """The recomputed number, what it is without the condition that the verdict rests on, and how far that is off."""
     found = "" if claim["recomputed"] is None else f"recomputed {_found(claim)}"
     ratio = ratio_of(claim) if claim["verdict"] in ("fails", "holds_if") else None
-    return "; ".join(part for part in (found, _as_stated(claim), _off_words(ratio[1]) if ratio else "") if part)
+    return "; ".join(part for part in (found, _as_stated(claim), off_words(1 / ratio[1]) if ratio else "") if part)
 
 
 def _as_stated(claim: Mapping[str, Any]) -> str:

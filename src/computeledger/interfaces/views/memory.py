@@ -15,7 +15,7 @@ from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.memory import MemoryAnswer
-from computeledger.questions.wording import headline_words, listed, short_model, words
+from computeledger.questions.wording import headline_words, listed, model_words, short_model, words
 from computeledger.units import format_count
 
 _COLUMNS = ("format", "on", "filled #", "of #", "largest batch #", "longest context #", "weights #", "cache #",
@@ -28,7 +28,7 @@ _LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what f
 def view(answer: MemoryAnswer, working: bool) -> View:
     """Rows of formats and systems that fit and that do not; the launch command of the smallest that does."""
     document = answer.to_dict(working=working)
-    load = f"{format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '')} tokens"
+    load = _load(document)
     fits, lacking = ([one for one in document["fits"] if one["fits"] is held] for held in (True, False))
     best = min(fits, key=_size, default=None)
     started = min((one for one in fits if one["launch"]), key=_size, default=None)
@@ -39,13 +39,13 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     rows = [_row(one, chips) for one in sorted(fits, key=_size)]
     held = "Memory of the busiest GPU: weights, KV cache, activations and workspace"
     return View(
-        title=f"{document['model']}: what fits where",
+        title=f"{model_words(document['model'])}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
-        headline=_headline(document, fits, best, nearest, chips),
-        context=" ".join(text for text in (_startable(best, started, nearest), _seen(chip)) if text),
+        headline=_headline(document, best, nearest, chips),
+        context=_context(document, chips, (best, started, nearest), _seen(chip)),
         tiles=_tiles(best) if best else (),
         tile_heading="",
-        plots=(_plot(document["fits"], chips),) if shown else (),
+        plots=(_plot(document["fits"], chips, _seen(chip)),) if shown else (),
         tables=(
             *(
                 [
@@ -63,7 +63,15 @@ def view(answer: MemoryAnswer, working: bool) -> View:
             ),
             *([_parts(best, chips, chip)] if best and chip else []),
             *(
-                [Table("Does not fit", _LACKING, [_lacking(one, fits, chips) for one in lacking], "memory_bytes")]
+                [
+                    Table(
+                        "Does not fit",
+                        _LACKING,
+                        [_lacking(one, fits, chips) for one in lacking],
+                        "memory_bytes",
+                        is_detail=bool(fits),
+                    )
+                ]
                 if lacking
                 else []
             ),
@@ -76,6 +84,18 @@ def view(answer: MemoryAnswer, working: bool) -> View:
         overline="memory",
         evidence=memory_evidence(document),
     )
+
+
+def _context(
+    document: Mapping[str, Any], chips: Mapping[str, str], rows: tuple[Mapping[str, Any] | None, ...], seen: str
+) -> str:
+    """With which load it fits, and on what else; where nothing does, what would help.
+
+    ``rows`` are the fewest GPUs that hold it, the fewest that can be started, and what lacks least.
+    """
+    best, started, nearest = rows
+    load = _of_systems(document, best, chips) if best else f"Counted for {_load(document)}."
+    return " ".join(text for text in (load, _startable(best, started, nearest), "" if best else seen) if text)
 
 
 def _size(one: Mapping[str, Any]) -> tuple[float, float, bool]:
@@ -99,23 +119,23 @@ def _where(one: Mapping[str, Any]) -> str:
     return f"in {format_words(one['precision'])} on {format_count(one['n_gpus'], 'GPU')} of {one['system']}"
 
 
+def _load(document: Mapping[str, Any]) -> str:
+    """Sequences and their length, counted exactly: 8,192 tokens are not 8K."""
+    return f"{format_count(document['batch'], 'sequence')} of {document['context_tokens']:,.0f} tokens"
+
+
 def _headline(
     document: Mapping[str, Any],
-    fits: Sequence[Mapping[str, Any]],
     best: Mapping[str, Any] | None,
     nearest: Mapping[str, Any] | None,
     chips: Mapping[str, str],
 ) -> str:
-    """Whether it fits, on what, and what other formats take; bytes are counted, and have no interval."""
-    load = f"with {format_count(document['batch'], 'sequence')} of {words(document['context_tokens'], '', 2)} tokens"
-    subject = f"{short_model(document['model'])} {load}"
+    """Whether it fits, and on what; bytes are counted, and have no interval."""
+    subject = short_model(document["model"])
     if best is not None:
         filled = f"{words(best['memory_bytes']['total'], 'B', 2)} of {words(best['memory_bytes']['capacity'], 'B')}"
         each = " each" if best["n_gpus"] > 1 else ""
-        more = _of_others(fits, best)
-        return headline_words(
-            subject, f"fits {_on(best, chips)} in {format_words(best['precision'])}, {filled}{each}{more}"
-        )
+        return headline_words(subject, f"fits {_on(best, chips)} in {format_words(best['precision'])}, {filled}{each}")
     if nearest is None:
         return headline_words(subject, "does not fit")
     needed, there = (words(nearest["memory_bytes"][name], "B") for name in ("total", "capacity"))
@@ -125,17 +145,51 @@ def _headline(
     )
 
 
-def _of_others(fits: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> str:
-    """Formats that take more GPUs of the same system, where one number of them says it."""
-    fewest: dict[str, int] = {}
-    for one in fits:
-        if one["system"] == best["system"]:
-            fewest[one["precision"]] = min(one["n_gpus"], fewest.get(one["precision"], one["n_gpus"]))
-    counts = sorted({n for n in fewest.values() if n > best["n_gpus"]})
+#: Formats of the same GPU and other systems that a sentence names.
+_NAMED = 3
+
+
+def _of_systems(document: Mapping[str, Any], best: Mapping[str, Any], chips: Mapping[str, str]) -> str:
+    """With which load it fits, what wider formats take there, and in which format every other system holds it."""
+    rows, load = document["fits"], _load(document)
+    wider: dict[int, list[str]] = {}
+    for one in rows:
+        if one["fits"] and one["system"] == best["system"] and one["n_gpus"] > best["n_gpus"]:
+            wider.setdefault(one["n_gpus"], []).append(_in_short(one))
     said = [
-        f"{listed([format_words(name) for name, n in fewest.items() if n == count])} on {count}" for count in counts[:2]
+        f"{listed(list(dict.fromkeys(names)))} {'take' if names[1:] else 'takes'} {n} {chips[best['system']]}"
+        for n, names in sorted(wider.items())[:_NAMED]
     ]
-    return f"; in {listed(said)}" if said else ""
+    others = [
+        [one for one in rows if one["system"] == name]
+        for name in dict.fromkeys(one["system"] for one in rows)
+        if name != best["system"]
+    ]
+    held = [part for own in others if (part := _holds(own, chips))]
+    if others[_NAMED:]:
+        said.append(f"{len(held)} of {len(others)} other systems hold it too")
+    elif held:
+        verb = "holds" if held[0].startswith("1 ") else "hold"
+        said.append(listed([held[0].replace(" in ", f" {verb} it in "), *held[1:]]))
+    without = [chips[own[0]["system"]] for own in others if not any(one["fits"] for one in own)]
+    if without and not others[_NAMED:]:
+        said.append(f"no format that was tried fits on {listed(without)}")
+    return f"With {load} {'; '.join(said)}." if said else f"Counted for {load}."
+
+
+def _in_short(one: Mapping[str, Any]) -> str:
+    """A format without the name of its file's kind."""
+    return format_words(one["precision"]).partition(" (")[0]
+
+
+def _holds(rows: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> str:
+    """On how few of its GPUs a system holds it, in the widest format that those take."""
+    fits = [one for one in rows if one["fits"]]
+    if not fits:
+        return ""
+    fewest = [one for one in fits if one["n_gpus"] == min(other["n_gpus"] for other in fits)]
+    widest = max(fewest, key=lambda one: float(one["memory_bytes"]["weights"]))
+    return f"{widest['n_gpus']} {chips[widest['system']]} in {_in_short(widest)}"
 
 
 def _on(one: Mapping[str, Any], chips: Mapping[str, str]) -> str:
@@ -177,7 +231,7 @@ def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
         ("GPUs", str(best["n_gpus"]), "n_gpus"),
         ("Filled of each GPU", f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}", "memory_bytes"),
         ("Largest batch", f"{best['largest_batch']:,}", "largest_batch"),
-        ("Longest context", f"{words(best['longest_context_tokens'], '')} tokens", "longest_context_tokens"),
+        ("Longest context", f"{best['longest_context_tokens']:,} tokens", "longest_context_tokens"),
     )
     return tuple(Tile(label, text, key=key) for label, text, key in said)
 
@@ -186,14 +240,14 @@ def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
 _MOST_BARS = 10
 
 
-def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Plot:
+def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str], seen: str) -> Plot:
     """A bar for each way to hold the model."""
     shown = sorted(found, key=lambda one: (not one["fits"], *(_size(one) if one["fits"] else (_lack(one),))))[
         :_MOST_BARS
     ]
-    rows = [(f"{format_words(one['precision'])} {_on(one, chips)}", one["memory_bytes"]) for one in shown]
-    caption = "Memory of the busiest GPU. The red line is all that an engine sees of it: beyond it nothing fits."
-    return Plot("memory", "What fits where", caption, memory_rows_figure(rows), "memory_bytes")
+    rows = [(f"{_place(one, chips)} · {format_words(one['precision'])}", one["memory_bytes"]) for one in shown]
+    caption = f"A frame is all that one GPU has; of several GPUs the busiest. {seen}".rstrip()
+    return Plot("memory", "What fits where", caption, memory_rows_figure(rows), "memory_bytes", is_wide=True)
 
 
 def _lacking(one: Mapping[str, Any], fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> list[str]:
@@ -228,7 +282,7 @@ def _parts(one: Mapping[str, Any], chips: Mapping[str, str], chip: Accelerator) 
         ["most that the cache may fill", words(held["cache_capacity"], "B"), f"{one['cache_tokens']:,} tokens"],
     ]
     title = f"How sure each part is: {format_words(one['precision'])} {_on(one, chips)}"
-    return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes")
+    return Table(title, ("part", "bytes #", "how it is known"), rows, "memory_bytes", is_detail=True)
 
 
 def _row(one: Mapping[str, Any], chips: Mapping[str, str]) -> list[str]:
@@ -236,5 +290,5 @@ def _row(one: Mapping[str, Any], chips: Mapping[str, str]) -> list[str]:
     rest = held["activations"] + held["workspace"]
     filled, capacity = (words(held[name], "B") for name in ("total", "capacity"))
     parts = [words(size, "B") for size in (held["weights"], held["kv_cache"], rest)]
-    most = [f"{one['largest_batch']:,}", words(one["longest_context_tokens"], "")]
+    most = [f"{one['largest_batch']:,}", f"{one['longest_context_tokens']:,}"]
     return [format_words(one["precision"]), _place(one, chips), filled, capacity, *most, *parts, one["layout"]]

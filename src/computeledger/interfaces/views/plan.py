@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from computeledger.questions.wording import (
     figure_words,
     headline_words,
     input_phrase,
-    input_words,
     listed,
     model_words,
     percent,
@@ -43,9 +42,9 @@ PHASE_ROWS = (
     ("utilisation", "utilization_fraction", "fraction"), ("cost", "usd", "USD"), ("energy", "energy_j", "J"),
 )  # fmt: skip
 _NOT_OF_EXPERIMENTS = ("tokens", "flop", "utilization_fraction")
-_TILES = (("gpu_hours", "GPU-hours", ""), ("usd", "Cost", "USD"), ("energy_j", "Energy", "J"), ("flop", "FLOP", ""))
-#: Inputs that drive the spread: how many are shown, and named in the first sentence.
-_DRIVERS, _NAMED = 8, 2
+_TILES = (("usd", "Cost", "USD"), ("gpu_hours", "GPU-hours", ""), ("energy_j", "Energy", "J"), ("flop", "FLOP", ""))
+#: Inputs that drive the spread that are shown.
+_DRIVERS = 8
 
 
 def view(answer: Any, working: bool) -> View:
@@ -55,8 +54,7 @@ def view(answer: Any, working: bool) -> View:
     if not working:
         return found
     more = [
-        Plot("usd", "Cost of each phase", _HILLS,
-             plots.phases_figure(ledger, "usd"), "usd"),
+        Plot("phases", "GPU-hours of each phase", _HILLS, plots.phases_figure(ledger), "gpu_hours"),
     ]  # fmt: skip
     if any(phase.operations for phase in ledger.phases.values()):
         more.append(Plot("roofline", "Roofline", _ROOFLINE, plots.roofline_figure(ledger), "utilization_fraction"))
@@ -121,19 +119,30 @@ def _headline(document: Mapping[str, Any]) -> str:
     more = ", experiments included" if document["experiments"] else ""
     models = " and ".join(dict.fromkeys(short_model(one["model"]) for one in phases.values()))
     of = _life(_every_phase(document))
-    said = f"{hours} and {usd} {f'for {of}' if of else whole + more}"
-    return headline_words(models, said, total["gpu_hours"], "GPU-hours", (total["usd"], "USD"))
+    said = f"{usd} and {hours} {f'for {of}' if of else whole + more}"
+    return headline_words(models, said, total["usd"], "USD")
 
 
 def _context(document: Mapping[str, Any], ledger: Ledger) -> str:
-    """Which phase takes the most, what the life earns, and where the spread comes from."""
-    drivers = [input_phrase(one["name"]) for one in document["drivers"][:_NAMED]]
+    """Which phase takes the most, what the life earns, and what the total depends on."""
     said = (
         _currencies(document, _long(ledger)),
         income_sentence(document["income"]) if "income" in document else "",
-        f"Most of the uncertainty comes from {listed(drivers)}." if drivers else "",
+        _depends(document["drivers"]),
     )
     return " ".join(part for part in said if part)
+
+
+def _depends(drivers: Sequence[Mapping[str, Any]]) -> str:
+    """The input that moves the total most, from where to where; the one that costs less first."""
+    if not drivers:
+        return ""
+    most = plots.by_swing(drivers)[0]
+    low, high = sorted(most[end]["usd"] for end in ("total_at_low", "total_at_high"))
+    return (
+        f"The cost depends most on {input_phrase(most['name'])}: {words(low, 'USD', 2)} to {words(high, 'USD', 2)} by "
+        "that alone."
+    )
 
 
 def _life(phases: Mapping[str, Any]) -> str:
@@ -171,13 +180,11 @@ def _currencies(document: Mapping[str, Any], served: str = "") -> str:
     most_flop, most_time = (_largest(one) for one in (flop, time))
     by_flop, by_time = (listed([PHASE_NAMES[name] for name in one]) for one in (most_flop, most_time))
     in_flop, in_time = _share(flop[most_flop[0]]), _share(time[most_time[0]])
-    hours = document["phases"][most_time[0]]["gpu_hours"]
     if len(most_time) == len(time):
         return f"Its {len(time)} phases take equal GPU-time ({in_time} each); in FLOP, {by_flop} takes {in_flop}."
     if most_flop == most_time:
-        most = figure_words(hours, "GPU-hours")
         whole = f", {served} of it," if served and most_time == ["inference"] else ""
-        return f"{by_time}{whole} takes most: {most}, {in_time} of the GPU-time ({in_flop} of the FLOP)."
+        return f"{by_time}{whole} takes {in_time} of the GPU-time ({in_flop} of the FLOP)."
     but = " and ".join(_share(flop[name]) for name in most_time)
     return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {by_flop} the most FLOP ({in_flop})."
 
@@ -322,16 +329,18 @@ def _balance(document: Mapping[str, Any]) -> tuple[Table, ...]:
 
 def _drivers(document: Mapping[str, Any]) -> tuple[Table, ...]:
     rows: list[tuple[str | Cell, ...]] = []
-    for one in document["drivers"][:_DRIVERS]:
-        rho = one["rank_correlation"]
-        bars = (share_cell(abs(rho[key]), f"{rho[key]:+.2f}") for key in ("gpu_hours", "usd"))
-        rows.append((input_words(one["name"]), span(one["low"], one["high"], one["unit"]), *bars))
-    columns = ("input", "90 % interval", "of GPU-hours", "of cost")
-    return (
-        (Table("What drives the uncertainty (rank correlation)", columns, rows, "gpu_hours", is_detail=True),)
-        if rows
-        else ()
-    )
+    for one in plots.by_swing(document["drivers"])[:_DRIVERS]:
+        totals = (plots.swing_words(one, key) for key in ("usd", "gpu_hours"))
+        rows.append((plots.input_title(one["name"]), span(one["low"], one["high"], one["unit"]), *totals))
+    columns = ("input", "90 % interval", "total cost #", "total GPU-hours #")
+    return (Table(_DEPENDS, columns, rows, "gpu_hours", _METHOD, is_detail=True),) if rows else ()
+
+
+_DEPENDS = "What the total depends on"
+_METHOD = (
+    "Totals with the input at the low and at the high end of its interval, the others as they are: over all samples, "
+    "the logarithm of the total regressed on the input's normal score and its square."
+)
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:
@@ -346,23 +355,24 @@ def _grounds(document: Mapping[str, Any]) -> list[str]:
 
 def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
     found = []
+    if ledger.phases:
+        found.append(
+            Plot("money", "Where the dollars go", "Median and 90 % interval of each phase's cost, its share of the "
+                 "total, and the GPU-hours that it buys.", plots.money_figure(document, ledger), "usd")
+        )  # fmt: skip
     if len(document["shares"]["flop"]) > 1:
         found.append(
-            Plot("shares", "Shares of the phases: FLOP against GPU-time", "The same life counted twice. A phase that "
-                 "uses its GPUs poorly has a larger share of the GPU-time than of the FLOP.",
-                 plots.shares_figure(document), "gpu_hours")
+            Plot("shares", "FLOP against GPU-time", "The same life in FLOP and in GPU-time. A phase that uses its GPUs "
+                 "poorly has a larger share of the GPU-time than of the FLOP.",
+                 plots.shares_figure(document), "gpu_hours", is_detail=True)
         )  # fmt: skip
-    found += [
-        Plot("phases", "GPU-hours of each phase", _HILLS,
-             plots.phases_figure(ledger), "gpu_hours"),
-    ]  # fmt: skip
     if any(phase.operations for phase in ledger.phases.values()):
-        found.append(Plot("bounds", "What binds each step", "Compute, memory, network, or overhead.",
+        found.append(Plot("bounds", "What binds each step", "What a step of each phase waits for.",
                           plots.bounds_figure(ledger), "utilization_fraction", is_detail=True))  # fmt: skip
     if document["drivers"]:
-        found.append(Plot("drivers", "What drives the uncertainty", "Rank correlation of each uncertain input with the "
-                          "totals: narrow the upper ones first.", plots.drivers_figure(document, 6),
-                          "gpu_hours", is_detail=True))  # fmt: skip
+        found.append(Plot("drivers", _DEPENDS, "The total cost with one input at either end of its 90 % interval, the "
+                          "others as they are; the upper ones are worth settling first.",
+                          plots.drivers_figure(document, 6), "gpu_hours"))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
         found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
                           plots.speed_figure(ledger), "busy_gpu_hours", is_detail=True))  # fmt: skip

@@ -13,14 +13,16 @@ from computeledger.interfaces.plots.bars import bars_figure, small_together, str
 from computeledger.interfaces.plots.memory import memory_figure
 from computeledger.interfaces.plots.palette import BAD, OTHER
 from computeledger.interfaces.plots.parts import PHASE_COLORS
-from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantity_cell, quantity_table, share_cell, tile
+from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantity_cell, quantity_table, tile
 from computeledger.interfaces.views.capacity import capacity_words
 from computeledger.interfaces.views.evidence import training_evidence
 from computeledger.interfaces.views.grounds import memory_fact, price_ground, rent_taken
 from computeledger.interfaces.views.published import published_hours, published_run
 from computeledger.interfaces.views.step import (
+    PLAINLY,
     operations_plot,
     operations_table,
+    parts_table,
     phases_fact,
     pipeline_plots,
     stops_table,
@@ -59,6 +61,8 @@ _LINE = 76
 _SAID = 0.05
 #: Changes that are listed.
 _CHANGES = 5
+#: What a step waits for, where the name of the share is not what it waits for.
+_WAITS_FOR = {"bubble": "other pipeline stages", "uneven stages": "the slowest stage", "host": "the host"}
 #: Stages that the table of memory lists at most.
 _STAGES = 8
 _TILES = (
@@ -144,8 +148,8 @@ def _is_own_run(known: Mapping[str, Fact], document: Mapping[str, Any]) -> bool:
 
 
 def _headline(document: Mapping[str, Any], chip: str) -> str:
-    days, hours = document["effective_days"], figure_words(document["effective_gpu_hours"], "GPU-hours")
-    said = f"{figure_words(days, 'days')}, {hours} and {figure_words(document['effective_usd'], 'USD')}"
+    days = document["effective_days"]
+    said = f"{figure_words(days, 'days')} and {figure_words(document['effective_usd'], 'USD')}"
     model, tokens = short_model(document["model"]), format_si(point(document["tokens"]))
     subject = f"{model} on {tokens} tokens with {chips_words(document['n_gpus'], chip)}"
     return headline_words(subject, said, days, "days", (document["effective_usd"], "USD"))
@@ -160,11 +164,14 @@ def _card(document: Mapping[str, Any], chip: str) -> Card:
 
 
 def _context(document: Mapping[str, Any]) -> str:
-    """Utilisation, and what a step waits for most."""
+    """What a step waits for most."""
     binds = sorted(document["binds"].items(), key=lambda pair: -point(pair[1]))
-    waits = [f"{name} ({words(point(share), 'fraction', 2)})" for name, share in binds if point(share) >= _SAID]
-    mfu = percent(document["mfu_fraction"])
-    return f"Failures are included. MFU is {mfu}; a step waits for {listed(waits)}."
+    waits = [
+        f"{_WAITS_FOR.get(name, name)} ({words(point(share), 'fraction', 2)})"
+        for name, share in binds
+        if point(share) >= _SAID
+    ]
+    return f"Failures are included. A step waits for {listed(waits)}."
 
 
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -346,11 +353,11 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     )
     return (
         Plot("parts", "Where a step's time goes", f"Each part with its 90 % interval.{rest}",
-             bars_figure(parts, "s", PHASE_COLORS["pretraining"]), "step_s"),
+             bars_figure(parts, "s", PHASE_COLORS["pretraining"], remarks=PLAINLY), "step_s"),
         Plot("binds", "Bottlenecks", f"Shares of the step by what it waits for.{small}", strip_figure(binds, colors),
              "microbatch_s", is_detail=True),
         Plot("goodput", "What failures take", f"Shares of the run's time, of which {percent(spent['useful'])} is "
-             f"useful. {failing[:1].upper()}{failing[1:]}, as Daly spaces them.",
+             f"useful. {failing[:1].upper()}{failing[1:]}, the interval that costs least.",
              bars_figure(lost, "fraction", BAD), "goodput_fraction", text=_goodput(document), is_detail=True),
         Plot("memory", "Memory of the busiest GPU", usable, memory_figure(memory), "memory_bytes",
              text=textwrap.fill(memory_fact(memory, _fit_words(document))[1], _LINE), is_detail=True),
@@ -367,7 +374,7 @@ def _pipeline(answer: PretrainAnswer, document: Mapping[str, Any]) -> tuple[Plot
 
 def _tables(document: Mapping[str, Any]) -> list[Table]:
     out = [_run(document), _utilization(document)]
-    out.append(operations_table(document["step"]) if "step" in document else _parts(document["components"]))
+    out.append(operations_table(document["step"]) if "step" in document else parts_table(document["components"]))
     if len(document["memory_stages"]) > 1 or "levers" in document:
         out.append(_stage_memory(document))
     if "anchor" in document:
@@ -430,15 +437,6 @@ def _worth(worth: Mapping[str, Any]) -> Table:
 
 def _loss(loss: Any) -> str:
     return f"{point(loss):+.3g}".replace("-", "\u2212")
-
-
-def _parts(parts: Mapping[str, Any]) -> Table:
-    whole = sum(point(part) for part in parts.values())
-    rows: list[list[str | Cell]] = [
-        [name, quantity_cell(part, "s"), share_cell(point(part) / whole, percent(point(part) / whole))]
-        for name, part in parts.items()
-    ]
-    return Table("One step", ("part", "time #", "share"), rows, "step_s", is_detail=True)
 
 
 def _stage_memory(document: Mapping[str, Any]) -> Table:

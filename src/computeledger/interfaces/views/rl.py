@@ -43,11 +43,11 @@ from computeledger.units import KILO, format_count, format_percent, format_si
 #: Share of the GPU-time that is rounding, of a side that never waits.
 _NOTHING = 1e-9
 _TILES = (
-    ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("usd", "Cost", "USD", ""),
+    ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("days", "Takes", "days", ""),
+    ("gpu_time_beside_pretraining", "RL / pretraining token", "x", "beta_gpu_time"),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
-    ("gpu_time_beside_pretraining", "A sampled over a pretraining token", "x", "beta_gpu_time"),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
 )
@@ -138,9 +138,9 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
         return _verdict(subject, document["comparison"])
     hours, usd = document["gpu_hours"], figure_words(document["usd"], "USD")
     name, share = _largest(document)
-    steps = format_si(point(document["steps"]))
-    said = f"{figure_words(hours, 'GPU-hours')} and {usd} for {steps} steps, {percent(share)} of it {name}"
-    return headline_words(subject, said, hours, "GPU-hours", (document["usd"], "USD"))
+    steps = f"{point(document['steps']):,.0f}"
+    said = f"{usd} and {figure_words(hours, 'GPU-hours')} for {steps} steps, {percent(share, 2)} of it {name}"
+    return headline_words(subject, said, document["usd"], "USD")
 
 
 def _card(document: Mapping[str, Any], chip: str) -> Card | None:
@@ -166,31 +166,28 @@ def _largest(document: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _context(document: Mapping[str, Any]) -> str:
-    """Why a sampled token costs more than one of pretraining, how many are sampled, and what idles."""
+    """Why a sampled token costs more than one of pretraining, how many are sampled, and what idles if anything does."""
     if "comparison" in document:
         return _differs(document["comparison"])
     idle_fraction = point(document["idle_fraction"])
-    idle = percent(idle_fraction) if idle_fraction >= _TOLD else "next to nothing"
+    idle = f"; {percent(idle_fraction, 2)} of the GPU-time idles" if idle_fraction >= _TOLD else ""
     paced = "; too few environments set the pace" if document["binding_phase"] == "environments" else ""
     sampled = figure_words(document["tokens"], "tokens")
     times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
-    return (
-        f"{_busy(document)} a sampled token costs {times} times the GPU-time of a pretraining token. "
-        f"{sampled} are sampled; {idle} of the GPU-time idles{paced}."
-    )
+    costs = f"a sampled token costs {times} times the GPU-time of a pretraining token"
+    why = _busy(document)
+    first = f"{why}, so {costs}" if why else f"{costs[0].upper()}{costs[1:]}"
+    return f"{first}. {sampled} are sampled{idle}{paced}."
 
 
 def _busy(document: Mapping[str, Any]) -> str:
-    """How little of a chip's arithmetic the phase that takes the most GPU-time uses, and why."""
-    busy, (name, share) = document["phase_utilization_fraction"], _largest(document)
+    """How little of a chip's arithmetic the phase that takes the most GPU-time uses, and why; nothing if unknown."""
+    busy, (name, _) = document["phase_utilization_fraction"], _largest(document)
     if name not in busy:
-        return f"{name[0].upper()}{name[1:]} takes {percent(share)} of the GPU-time. So"
+        return ""
     waits = name == "generation" and (document["binding_phase"], document["bound"]) == ("generation", "memory")
-    why = ": it waits for memory" if waits else ""
-    return (
-        f"{name[0].upper()}{name[1:]} takes {percent(share)} of the GPU-time and uses {percent(busy[name])} of the "
-        f"chips' arithmetic{why}. So"
-    )
+    why = " waits for memory and" if waits else ""
+    return f"{name[0].upper()}{name[1:]}{why} uses {percent(busy[name], 2)} of the chips' arithmetic"
 
 
 def _verdict(subject: str, one: Mapping[str, Any]) -> str:

@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from computeledger.interfaces.plots import training as plots_training
-from computeledger.interfaces.view import Cell, Plot, Table, share_cell
-from computeledger.questions.wording import figure_words, percent, show, words
+from computeledger.interfaces.view import Cell, Plot, Table, quantity_cell, share_cell
+from computeledger.questions.wording import figure_words, percent, point, show, words
 from computeledger.units import DAY_S, YEAR_S
 
 #: Rows and characters of a timeline in characters; of a longer pipeline the middle stages are left out.
 _STAGE_ROWS, _CHARACTERS = 16, 70
 _FIRST_OF = {"forward": "0", "backward": "a", "weights": "A"}
+#: What parts of a step do, where their name alone says too little; short enough for a line on a phone.
+PLAINLY = {
+    "activations and casts": "between products", "all-to-all": "tokens to experts and back",
+    "pipeline bubble": "stages that wait", "output head": "scores the vocabulary", "pipeline hops": "stage to stage",
+    "gradient exchange": "between replicas", "tensor-parallel": "GPUs share a layer",
+    "context-parallel": "GPUs share a sequence", "uneven stages": "the slowest stage", "launch floors": "kernel starts",
+}  # fmt: skip
 _COLUMNS = ("operation", "FLOP #", "bytes #", "time #", "share", "of limit #", "exposed #", "hidden #", "bound")
 #: Rates and times of stops: what they are, what multiplies them, and their unit then.
 _STOPS = {
@@ -39,6 +46,21 @@ def operations_table(step: Mapping[str, Any]) -> Table:
     title = f"One step on the busiest GPU: {words(step['step_s'], 's')}, {reached} of the physical limit's speed"
     note = "Exposed communication is waited for; hidden communication runs beside computation."
     return Table(title, _COLUMNS, rows, "step_s", note, drops=("hidden", "bytes", "FLOP"))
+
+
+def parts_table(parts: Mapping[str, Any]) -> Table:
+    """Each part of a step, its time and its share."""
+    whole = sum(point(part) for part in parts.values())
+    shares = {name: point(part) / whole for name, part in parts.items()}
+    rows: list[list[str | Cell]] = [
+        [
+            Cell(name, below=PLAINLY.get(name, "")),
+            quantity_cell(part, "s"),
+            share_cell(shares[name], percent(shares[name])),
+        ]
+        for name, part in parts.items()
+    ]
+    return Table("One step", ("part", "time #", "share"), rows, "step_s", is_detail=True)
 
 
 def phases_fact(step: Mapping[str, Any]) -> tuple[str, str]:
@@ -88,15 +110,15 @@ def _timeline_words(drawn: Mapping[str, Any], schedule: str) -> str:
     cut = (
         f" Drawn are {drawn['n_microbatches']} of {total} microbatches: the steady middle is left out." if left else ""
     )
-    idle = percent(drawn["bubble_fraction"])
+    idle = percent(drawn["bubble_fraction"], 2)
     shades = f", lighter for later pieces of the {drawn['n_pieces']} on each stage" if drawn["n_pieces"] > 1 else ""
     if schedule == "dualpipe":
         shades = ", lighter for those that enter at the last stage"
     name = "interleaved 1f1b" if schedule == "1f1b" and drawn["n_pieces"] > 1 else schedule
     return (
-        f"The {name} schedule: each row is a stage (a group of layers), each box one microbatch going forward or "
-        f"backward through it{shades}. What stays empty is the bubble, when a stage waits: {idle} of the whole step. "
-        f"Medians of the model, not a measured trace.{cut}"
+        f"Stages wait {idle} of the step, where rows stay empty: the bubble. The {name} schedule: each row is a stage "
+        f"(a group of layers), each box one microbatch going forward or backward through it{shades}. Medians of the "
+        f"model, not a measured trace.{cut}"
     )
 
 

@@ -171,6 +171,7 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
         "shares": {
             "flop": quantities({name: (share, "") for name, share in ledger.shares("flop").items()}),
             "gpu_time": quantities({name: (share, "") for name, share in ledger.shares("gpu_hours").items()}),
+            "usd": quantities({name: (share, "") for name, share in ledger.shares_of_cost().items()}),
         },
         "balance": quantities(ledger.balance),
         "drivers": [
@@ -180,6 +181,8 @@ def plan_document(ledger: Ledger, working: bool = False) -> dict[str, Any]:
                 "high": one.value.high,
                 "unit": driver_unit(one.name),
                 "rank_correlation": {"gpu_hours": one.gpu_hours_correlation, "usd": one.usd_correlation},
+                "total_at_low": {"gpu_hours": one.gpu_hours_ends[0], "usd": one.usd_ends[0]},
+                "total_at_high": {"gpu_hours": one.gpu_hours_ends[1], "usd": one.usd_ends[1]},
             }
             for one in ledger.drivers
         ],
