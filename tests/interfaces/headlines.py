@@ -12,8 +12,9 @@ from typing import Any
 _PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9, "bn": 1e9, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
              "m": 1e-3, "µ": 1e-6}  # fmt: skip
 #: Units that are no SI unit times a prefix; documents hold seconds, joules, bytes and fractions, some days and hours.
-_UNITS = {"%": 0.01, "min": 60.0, "h": 3600.0, "day": 86400.0, "days": 86400.0, "month": 2629800.0, "months": 2629800.0,
-          "year": 31557600.0, "years": 31557600.0, "Wh": 3600.0, "bit": 0.125}  # fmt: skip
+_UNITS = {"%": 0.01, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "day": 86400.0,
+          "days": 86400.0, "month": 2629800.0, "months": 2629800.0, "year": 31557600.0, "years": 31557600.0,
+          "Wh": 3600.0, "bit": 0.125}  # fmt: skip
 _BASES = ("W", "B", "FLOP", "bit", "s", "H")
 _NUMBER = re.compile(
     r"(?<![\w.\-/])(?P<digits>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?:e(?P<power>[+-]?\d+))?"

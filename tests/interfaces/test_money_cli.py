@@ -11,11 +11,11 @@ import pytest
 
 import computeledger as cl
 from computeledger.interfaces.cli import main
-from computeledger.interfaces.plots.money import front_figure, shares_figure
+from computeledger.interfaces.plots.money import failure_figure, front_figure, shares_figure
 from computeledger.interfaces.plots.parts import PHASE_COLORS
 from computeledger.physics.blackboard.ledgers import BETA_FLOP, rl_beta
 from computeledger.questions.answers.prices.source import history, model_names
-from computeledger.questions.wording import PHASE_NAMES, policy_said
+from computeledger.questions.wording import PHASE_NAMES, words
 from computeledger.units import format_percent, format_si
 from computeledger.validation.rl.beta import published_betas
 from tests.gates import ROOT
@@ -178,8 +178,12 @@ def test_a_route_rings_the_chosen_policy_and_counts_what_a_failure_costs(
         assert ring["x"] == pytest.approx([best["usd_per_completed_task"]], rel=1e-3)
         assert ring["y"] == pytest.approx([100 * best["success_fraction"]], rel=1e-3)
         assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(100 * document["least_success_fraction"])
-        named = {html.unescape(note["text"].replace("<br>", " ")) for note in figure["layout"]["annotations"]}
-        assert {policy_said(best["policy"]), "small alone", "the person alone"} <= named
+        notes = [html.unescape(note["text"]) for note in figure["layout"]["annotations"]]
+        named = dict(note.split("<br>", 1) for note in notes if "<br>" in note)
+        assert {"small alone", "the person alone"} < set(named)
+        assert f"<b>{words(best['usd_per_completed_task'], 'USD', 2)}</b>" in named.values()
+        ranges = failure_figure(document)["layout"]["annotations"]
+        assert "up to" in ranges[0]["text"] and "from" in ranges[-1]["text"] and 3 <= len(ranges) <= 7
     assert (dear["least_success_fraction"], dear["least_success_is"], dear["failure_usd"]) == (0.85, "stated", 5.0)
     assert dear["best"]["failure_usd_per_task"] == pytest.approx(5.0 * (1 - dear["best"]["success_fraction"]))
     told = [(row["policy"], row["failure_usd"]) for row in dear["by_failure_usd"]]

@@ -244,3 +244,29 @@ def shipped_runs() -> tuple[TrainingRun, ...]:
         if key not in kept or run.source == "epoch-frontier-models":
             kept[key] = run
     return tuple(sorted(kept.values(), key=lambda one: (one.date, one.name)))
+
+
+def records(runs: Iterable[TrainingRun]) -> tuple[TrainingRun, ...]:
+    """Runs that were larger than every one before them, the earliest first.
+
+    Examples
+    --------
+    >>> [one.name for one in records(shipped_runs())][-1]
+    'Grok 4'
+    """
+    found: list[TrainingRun] = []
+    for one in sorted(runs, key=lambda one: (one.date, one.name)):
+        if not found or one.training_flop > found[-1].training_flop:
+            found.append(one)
+    return tuple(found)
+
+
+def record_below(flop: float) -> TrainingRun | None:
+    """The largest record that takes at most so much compute; none where every one takes more.
+
+    Examples
+    --------
+    >>> record_below(1.5e27).name, record_below(1.0)
+    ('Grok 4', None)
+    """
+    return next((one for one in reversed(records(shipped_runs())) if one.training_flop <= flop), None)

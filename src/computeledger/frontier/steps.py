@@ -17,7 +17,7 @@ from computeledger.frontier.systems import Generation
 from computeledger.physics.calibration.efficiency import efficiency, median_of
 from computeledger.physics.calibration.training import training_efficiency
 from computeledger.physics.critical_batch import critical_batch_range, critical_batch_tokens
-from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput
+from computeledger.physics.goodput import ASSUMED_STOPS, Reliability, goodput, mean_time_between_failures_s
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.roofline import Machine, Precision
 from computeledger.physics.training.batch import Batch
@@ -78,6 +78,8 @@ class RunStep:
     busy_s, calendar_s : float
         To the run's tokens without a stop, and on the calendar with failures and checkpoints of so many GPUs, as
         published rates have them; they were measured up to 16K GPUs [s].
+    mean_time_between_failures_s : float
+        Of the whole job, at those rates [s].
     problem : str
         Why there is none; empty where there is.
     """
@@ -89,6 +91,7 @@ class RunStep:
     mfu_fraction: float = float("nan")
     busy_s: float = float("nan")
     calendar_s: float = float("nan")
+    mean_time_between_failures_s: float = float("nan")
     problem: str = ""
 
 
@@ -294,7 +297,9 @@ def run_step(model: Model, generations: Sequence[Generation], tokens: float, bat
     busy_s = tokens / batch_tokens * step_s
     useful = math.prod(one.goodput_fraction for one in parts)
     mfu = busy / step_s / sum(peaks)
-    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful)
+    rate = median_of(published_interruptions_per_gpu_s())
+    between_s = float(mean_time_between_failures_s(sum(one.n_gpus for one in parts), rate))
+    return RunStep(batch_tokens, over, parts, step_s, mfu, busy_s, busy_s / useful, between_s)
 
 
 def run_steps(run: Trainable, generations: Sequence[Generation], name: str = "model") -> list[RunStep]:

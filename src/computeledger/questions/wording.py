@@ -527,50 +527,6 @@ def model_words(model: str) -> str:
     return "/".join(PurePath(model).parts[-2:]) if model.endswith(".json") else model
 
 
-#: A share of wrong deliveries up to which a headline does not warn.
-_RARE = 0.0005
-
-
-def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
-    """The answer of a route in one sentence, and what that policy must complete.
-
-    Examples
-    --------
-    >>> best = {"policy": "large", "usd_per_completed_task": 0.541, "success_fraction": 0.74,
-    ...         "wrong_fraction": 0.26}
-    >>> document = {"best": best, "least_success_fraction": 0.7, "least_success_is": "stated"}
-    >>> route_words(document)[0].replace(chr(160), " ")
-    'Use large alone: $0.54 per completed task, 74 % completed, 26 % delivered though wrong'
-    >>> route_words(document)[1].replace(chr(160), " ")
-    'The cheapest that completes at least 70 %, as stated.'
-    """
-    best = document["best"]
-    floor = words(document["least_success_fraction"], "fraction", 2)
-    whose = "as stated" if document["least_success_is"] == "stated" else "as the best single model does"
-    return f"Use {_policy_words(best)}", f"The cheapest that completes at least {floor}, {whose}."
-
-
-def policy_said(policy: str) -> str:
-    """A policy of a document in a sentence.
-
-    Examples
-    --------
-    >>> [policy_said(one).replace(chr(160), " ") for one in ("small x2 checked -> large", "best of 3 small", "large")]
-    ['small up to 2 times, then large', 'best of 3 small', 'large alone']
-    """
-    if not re.search(r" x\d|->|best of|alone$", policy):
-        return f"{policy} alone"
-    said = re.sub(r" x(\d+) checked", " up to \\1 times", policy).replace(" up to 1 times", " once")
-    return said.replace(" -> ", ", then ")
-
-
-def _policy_words(row: Mapping[str, Any]) -> str:
-    done, failed = (words(row[name], "fraction", 2) for name in ("success_fraction", "wrong_fraction"))
-    wrong = f", {failed} delivered though wrong" if row["wrong_fraction"] > _RARE else ""
-    cost = words(row["usd_per_completed_task"], "USD", 2)
-    return f"{policy_said(row['policy'])}: {cost} per completed task, {done} completed{wrong}"
-
-
 def margins_words(margins: Mapping[str, Any]) -> str:
     """How far a winner is ahead, in one sentence."""
     others, close = margins["n_layouts_within_limits"] - 1, margins["n_not_distinguishable"]

@@ -21,13 +21,14 @@ _TITLE_PX = 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An offer with its cost, what is said behind it, and whether it is the one to take."""
+    """An offer with its cost, what is said behind it, whether it is the one to take, and what it costs to be sure."""
 
     name: str
     cost: Mapping[str, Any]
     text: str = ""
     said: str = ""
     is_chosen: bool = False
+    sure: float | None = None
 
 
 def intervals_figure(offers: Mapping[str, Any], unit: str) -> Spec:
@@ -67,8 +68,15 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
             "x": rounded([point(one.cost) for one in chosen]), "y": [places[one.name] for one in chosen],
             "marker": {"symbol": "circle-open", "size": 20, "color": palette.CHOSEN, "line": {"width": 3}},
         })  # fmt: skip
+    sure = [one for one in offers if one.sure is not None]
+    if sure:
+        figure["data"].append({
+            "type": "scatter", "mode": "markers", "cliponaxis": False, "hovertemplate": "%{x:$.3~s}<extra></extra>",
+            "x": rounded(one.sure or 0.0 for one in sure), "y": [places[one.name] for one in sure],
+            "marker": {"symbol": "diamond-open", "size": 12, "color": _COLOR, "line": {"color": _COLOR, "width": 2.5}},
+        })  # fmt: skip
     ends = [point(one.cost, key) for one in offers for key in ("p05", "p50", "p95")]
-    return _titled(figure, ends, title)
+    return _titled(figure, [*ends, *(one.sure or 0.0 for one in sure)], title)
 
 
 def _titled(figure: Spec, values: Sequence[float], title: str) -> Spec:
@@ -107,7 +115,8 @@ def even_figure(offers: Sequence[tuple[str, float, float]]) -> Spec:
         for name, prices, symbol in (("now", now, "circle"), ("cheapest below this", even, "diamond-open"))
     ]  # fmt: skip
     notes = [
-        f"{plain(name)}  <b>{words(price, 'USD')}</b> now, cheapest below <b>{words(equal, 'USD')}</b>"
+        f"{plain(name)}  <b>{words(price, 'USD', 2)}</b> now, cheapest {'up to' if equal > price else 'below'} "
+        f"<b>{words(equal, 'USD', 2)}</b>"
         for name, price, equal in offers
     ]
     every = [part for _, *prices in offers for part in prices]

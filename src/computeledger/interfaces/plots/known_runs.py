@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.frontier.epoch_files import TrainingRun
+from computeledger.frontier.epoch_files import TrainingRun, record_below, records
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, show, words
@@ -14,8 +14,8 @@ from computeledger.units import TERA
 
 #: Characters of a system's name on a phone, and decades between two labels.
 _LONGEST, _APART = 22, 0.3
-#: Where the two runs' names stand, and their marks.
-_BESIDE = {"dense model": "bottom center", "mixture of experts": "top left"}
+#: Where the two runs' names stand, away from published ones, and their marks.
+_BESIDE = {"dense model": "middle right", "mixture of experts": "top left"}
 _MARKS = {"dense": "circle", "moe": "diamond"}
 _HEIGHT_PX = 380
 
@@ -51,16 +51,19 @@ def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
         "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
     })  # fmt: skip
     name = f"{plain(title)}: " if len(title) <= _LONGEST else ""
-    text = f"{name}<b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop), runs)}"
+    text = f"{name}<b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop))}"
     label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.99, "xanchor": "right"}
-    axis = parts.log_axis([*(one.training_flop for one in runs), low, 8 * high], _flop)
+    every = [one.training_flop for one in runs]
+    axis = parts.log_axis([0.4 * min(every, default=low), *every, low, 8 * high], _flop)
     return _framed(data, [label, parts.corner("FLOP \u2191")], {"type": "date", "dtick": "M24"}, axis)
 
 
-def _beside_record(flop: float, runs: Sequence[TrainingRun]) -> str:
-    """How many times the largest published run it is."""
-    largest = max(runs, key=lambda one: one.training_flop)
-    return f", {words(flop / largest.training_flop, '', 2)} times {plain(largest.name.partition(' (')[0])}"
+def _beside_record(flop: float) -> str:
+    """How many times the largest record it is that it reaches."""
+    record = record_below(flop)
+    if record is None:
+        return ""
+    return f", {words(flop / record.training_flop, '', 2)} times {plain(record.name.partition(' (')[0])}"
 
 
 def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Sequence[TrainingRun]) -> Spec:
@@ -82,8 +85,6 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded([low, low, high, high]),
          **parts.interval_band(palette.OTHER), "hoverinfo": "skip", "showlegend": False, "name": "stock"},
-        {"type": "scatter", "mode": "lines", "x": rounded(ends), "y": [stock["stock_tokens"]] * 2, "hoverinfo": "skip",
-         "line": {"color": palette.OTHER, "width": 1.5, "dash": "dot"}, "showlegend": False, "name": "median"},
         {"type": "scatter", "mode": "markers", "x": rounded(one.n_params or 1.0 for one in known), "name": "published",
          "y": rounded(one.tokens or 1.0 for one in known), "marker": {"color": palette.OTHER, "size": 7},
          "text": [f"{plain(one.name)}, {one.date}<br>{show(one.n_params or 0.0, '')} parameters, "
@@ -96,7 +97,9 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     every = [low, 6 * high, *(one.tokens or 1.0 for one in known)]
     up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
     axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
-    return _framed(data, [parts.corner("tokens ↑"), label], axis, up)
+    figure = _framed(data, [parts.corner("tokens ↑"), label], axis, up)
+    figure["layout"] |= {"showlegend": False, "margin": {**figure["layout"]["margin"], "t": 8}}
+    return figure
 
 
 def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
@@ -105,7 +108,8 @@ def _own(run: Mapping[str, Any], said: str, mark: str) -> Spec:
     text = f"{said}: {figure_words(size, '')} parameters, {figure_words(tokens, 'tokens')}"
     return {
         "type": "scatter", "mode": "markers+text", "x": rounded([point(size)]), "y": rounded([point(tokens)]),
-        "name": said, "showlegend": False, "text": [said], "textposition": _BESIDE[said], "textfont": {"size": 12},
+        "name": said, "showlegend": False, "textfont": {"size": 12}, "text": [f"\u00a0{said}\u00a0"],
+        "textposition": _BESIDE[said],
         "marker": {"color": palette.CHOSEN, "size": 13, "symbol": mark}, "hovertemplate": f"{text}<extra></extra>",
         "error_x": _error(size), "error_y": _error(tokens),
     }  # fmt: skip
@@ -119,12 +123,8 @@ def _error(value: Any) -> Spec:
 
 def _labelled(runs: Sequence[TrainingRun]) -> set[str]:
     """Records that have room for their names, the latest first."""
-    largest, records = 0.0, list[TrainingRun]()
-    for one in sorted(runs, key=lambda one: (one.date, one.name)):
-        if one.training_flop > largest:
-            largest, records = one.training_flop, [*records, one]
     kept: list[TrainingRun] = []
-    for one in reversed(records):
+    for one in reversed(records(runs)):
         if all(abs(math.log10(one.training_flop / other.training_flop)) >= _APART for other in kept):
             kept.append(one)
     return {one.name for one in kept}
@@ -136,7 +136,7 @@ def _published(some: Sequence[TrainingRun], labels: set[str], is_speculative: bo
         "type": "scatter", "mode": "markers+text", "x": [one.date for one in some],
         "y": rounded(one.training_flop for one in some), "name": "speculative" if is_speculative else "published runs",
         "text": [plain(one.name.partition(" (")[0]) if one.name in labels else "" for one in some],
-        "textposition": ["top right" if one.date < early else "top left" for one in some],
+        "textposition": ["bottom right" if one.date < early else "top left" for one in some],
         "textfont": {"size": 12}, "cliponaxis": False,
         "marker": {"color": palette.OTHER, "size": 8, "symbol": "circle-open" if is_speculative else "circle"},
         "hovertext": [f"{plain(one.name)}, {one.date}: {show(one.training_flop, 'FLOP')} ({one.confidence.lower()})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
-from computeledger.questions.wording import PHASE_NAMES, point, policy_said, words
+from computeledger.questions.policies import policy_said
+from computeledger.questions.wording import PHASE_NAMES, point, words
 from computeledger.units import MEGA, format_si, format_usd
 
 
@@ -94,41 +96,46 @@ _NEAR = (0.3, 0.08)
 
 
 def front_figure(document: Mapping[str, Any]) -> Spec:
-    """Policies by cost of a completed task and success, the chosen one in a ring, and the least success."""
-    data: list[Spec] = []
-    for name, chosen, color in (("the front", True, palette.PLAIN), ("others", False, palette.OTHER)):
-        rows = sorted((r for r in document["options"] if r["on_front"] is chosen), key=lambda r: r[_COST])
-        data.append({
-            "type": "scatter", "mode": "lines+markers" if chosen else "markers", "name": name,
-            "marker": {"color": color, "size": 5}, "line": {"color": color, "width": 1.5},
-            "x": rounded(r[_COST] for r in rows), "y": rounded(100 * r["success_fraction"] for r in rows),
-            "error_y": _whiskers(rows, color), "text": [parts.plain(policy_said(r["policy"])) for r in rows],
-            "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
-        })  # fmt: skip
-    best, least = document["best"], document["least_success_fraction"]
-    data.append({
-        "type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best[_COST]]),
-        "y": rounded([100 * best["success_fraction"]]), "hoverinfo": "skip",
-        "marker": {"size": 16, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
-    })  # fmt: skip
-    every = sorted(x for one in data for x in one["x"])
+    """Policies by cost of a completed task and success: those that matter named with their cost, the answer ringed."""
+    best, least, options = document["best"], document["least_success_fraction"], document["options"]
+    front = sorted((row for row in options if row["on_front"]), key=lambda row: float(row[_COST]))
     spec = _axes(400, "cost of a completed task", "% of tasks completed")
-    spec["xaxis"] |= parts.log_axis(every, format_usd)
-    known = (row for row in document["options"] if row["single"] or row["policy"] == _PERSON)
-    named = [best, *known, *_ends(document), *_turns(document)]
+    spec["xaxis"] |= parts.log_axis((row[_COST] for row in options), format_usd)
+    known = (row for row in options if row["single"] or row["policy"] == PERSON)
+    named = _apart([best, *known, front[0], front[-1], *_turns(document)], spec["xaxis"]["range"])
+    told = {row["policy"] for row in named}
+    others = [row for row in options if row["policy"] not in told]
+    data: list[Spec] = [
+        {"type": "scatter", "mode": "lines", "name": "the front", "x": rounded(row[_COST] for row in front),
+         "y": _done(front), "hoverinfo": "skip", "line": {"color": palette.PLAIN, "width": 1.5}},
+        {**_policies(others), "name": "others", "marker": {"color": palette.OTHER, "size": 4}},
+        {**_policies(named), "name": "named", "marker": {"color": palette.PLAIN, "size": 9},
+         "error_y": _whiskers(named, palette.PLAIN)},
+        {"type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best[_COST]]), "y": _done([best]),
+         "hoverinfo": "skip",
+         "marker": {"size": 18, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN}},
+    ]  # fmt: skip
     spec["annotations"] = _labels(named, spec["xaxis"]["range"])
+    spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}
     _floor(spec, least, f"at least {words(least, 'fraction', 2)}")
     return {"data": data, "layout": spec}
 
 
+def _done(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    return rounded(100 * row["success_fraction"] for row in rows)
+
+
+def _policies(rows: Sequence[Mapping[str, Any]]) -> Spec:
+    """Policies as points."""
+    return {
+        "type": "scatter", "mode": "markers", "x": rounded(row[_COST] for row in rows), "y": _done(rows),
+        "text": [parts.plain(policy_said(row["policy"])) for row in rows], "cliponaxis": False,
+        "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
+    }  # fmt: skip
+
+
 #: The policy without a model.
-_PERSON = "the person alone"
-
-
-def _ends(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The cheapest and the surest of the front."""
-    front = sorted((row for row in document["options"] if row["on_front"]), key=lambda row: float(row[_COST]))
-    return [front[0], front[-1]]
+PERSON = "the person alone"
 
 
 def _turns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -148,59 +155,102 @@ def _floor(spec: Spec, least: float, text: str) -> None:
     }]  # fmt: skip
 
 
-def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Spec]:
-    """Names beside points of a rising line: below at the left, above at the right; none stands on one before it."""
-    notes: list[Spec] = []
-    placed: list[tuple[float, float]] = []
+def _across(row: Mapping[str, Any], reach: Sequence[float]) -> float:
+    """Where a policy's cost stands, as a share of the axis."""
+    return float((math.log10(row[_COST]) - reach[0]) / (reach[1] - reach[0]))
+
+
+def _apart(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Mapping[str, Any]]:
+    """Policies that have room for their names; those that come first have it."""
+    kept: list[Mapping[str, Any]] = []
     for row in rows:
-        across = (math.log10(row[_COST]) - reach[0]) / (reach[1] - reach[0])
-        if any(abs(across - x) < _NEAR[0] and abs(row["success_fraction"] - y) < _NEAR[1] for x, y in placed):
-            continue
-        placed.append((across, row["success_fraction"]))
-        is_left = across > _LEFT_FROM
+        at = _across(row, reach), row["success_fraction"]
+        if all(abs(at[0] - _across(one, reach)) >= _NEAR[0] or abs(at[1] - one["success_fraction"]) >= _NEAR[1]
+               for one in kept):  # fmt: skip
+            kept.append(row)
+    return kept
+
+
+def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Spec]:
+    """Names and costs beside points of a rising line: below at the left, above at the right."""
+    notes: list[Spec] = []
+    for row in rows:
+        is_left = _across(row, reach) > _LEFT_FROM
         notes.append({
-            "text": parts.plain(policy_said(row["policy"])).replace(", then ", ",<br>then "),
+            "text": f"{_short(row['policy'])}<br><b>{words(row[_COST], 'USD', 2)}</b>",
             "showarrow": False, "font": {"size": 12}, "align": "right" if is_left else "left",
             "x": math.log10(row[_COST]), "y": round(100 * row["success_fraction"], 2),
             "yanchor": "bottom" if is_left else "top",
-            "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 2 if is_left else -4,
+            "xanchor": "right" if is_left else "left", "xshift": -10 if is_left else 10, "yshift": 0 if is_left else -2,
         })  # fmt: skip
     return notes
 
 
+def _short(policy: str) -> str:
+    """A policy as a chart has room for it."""
+    return parts.plain(re.sub(r" up to (\d+) times", " \u00d7\\1", policy_said(policy)).replace(" once", " \u00d71"))
+
+
+#: Height of a policy's row and of the axis below [px]; where its words and its bar stand in the row.
+_ROW_PX, _BELOW_PX, _WORDS_AT, _BAR_AT = 44, 76, 0.22, -0.16
+#: Rows of policies that a chart shows at most.
+_MOST_RANGES = 7
+
+
 def failure_figure(document: Mapping[str, Any]) -> Spec:
-    """Which policy is the cheapest as a task that is not completed costs more, by the success that it reaches.
+    """From which to which cost of a failed task each policy is the cheapest, with the share that it completes.
 
     Examples
     --------
     >>> rows = [{"failure_usd": usd, "policy": "a", "success_fraction": share} for usd, share in ((0, 0.4), (2.0, 0.8))]
-    >>> document = {"by_failure_usd": rows, "failure_usd": 0.0}
-    >>> failure_figure(document)["data"][0]["y"]
-    [40.0, 80.0, 80.0]
+    >>> document = {"by_failure_usd": rows, "failure_usd": 0.0, "best": {"policy": "a"}}
+    >>> [note["text"] for note in failure_figure(document)["layout"]["annotations"]][1].replace(chr(160), " ")
+    'a alone  <b>from $2</b>: 80 %'
     """
-    rows = document["by_failure_usd"]
+    rows, given = document["by_failure_usd"], document["failure_usd"]
     costs = [row["failure_usd"] for row in rows if row["failure_usd"] > 0] or [1.0]
-    given = document["failure_usd"]
-    start, end = (bound([*costs, *([given] if given else [])]) * by for bound, by in ((min, 0.2), (max, 3.0)))
-    x = rounded([max(row["failure_usd"], start) for row in rows] + [end])
-    shares = [100 * row["success_fraction"] for row in rows]
-    names = [parts.plain(policy_said(row["policy"])) for row in rows]
+    start, end = (bound([*costs, *([given] if given else [])]) * by for bound, by in ((min, 0.2), (max, 5.0)))
+    starts = [max(row["failure_usd"], start) for row in rows]
+    wide = _widest(list(zip(rows, starts, [*starts[1:], end], strict=True)))
+    places = list(range(len(wide)))[::-1]
+    colors = [palette.CHOSEN if row["policy"] == document["best"]["policy"] else palette.PLAIN for row, *_ in wide]
     data: list[Spec] = [{
-        "type": "scatter", "mode": "lines+markers", "x": x, "y": rounded([*shares, shares[-1]]), "name": "cheapest",
-        "line": {"color": palette.PLAIN, "width": 2.2, "shape": "hv"},
-        "marker": {"color": palette.PLAIN, "size": [7] * len(rows) + [0]}, "hovertext": [*names, names[-1]],
-        "hovertemplate": "from %{x:$.3~g}: %{hovertext}, %{y:.3~g} % completed<extra></extra>",
+        "type": "bar", "orientation": "h", "base": rounded(low for _, low, _ in wide),
+        "x": rounded(high - low for _, low, high in wide), "y": [place + _BAR_AT for place in places],
+        "width": [10 / _ROW_PX] * len(wide), "marker": {"color": colors, "line": {"width": 0}}, "hoverinfo": "skip",
     }]  # fmt: skip
-    spec = _axes(300, "what a task costs that is not completed", "% of tasks completed")
-    spec["xaxis"] |= parts.log_axis([start, end], format_usd, 0.0)
-    points = [{"policy": row["policy"], _COST: at, "success_fraction": row["success_fraction"]}
-              for row, at in zip(rows, x, strict=False)]  # fmt: skip
-    spec["annotations"] = _labels([points[0], points[-1], *points[1:-1]], spec["xaxis"]["range"])
-    spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}
+    notes = [
+        parts.note(f"{_short(row['policy'])}  <b>{_range(row, low, high, (start, end))}</b>: "
+                   f"{words(row['success_fraction'], 'fraction', 2)}", place + _WORDS_AT)
+        for place, (row, low, high) in zip(places, wide, strict=True)
+    ]  # fmt: skip
+    spec = parts.layout(
+        _ROW_PX * len(wide) + _BELOW_PX, notes, yaxis={"range": [-0.6, len(wide) - 0.4], **parts.ROWS},
+        xaxis=parts.log_axis([start, end], format_usd, 0.0) | {"title": {"text": "what a failed task costs you"}},
+        margin={"l": 4, "r": 12, "t": 4, "b": 44},
+    )  # fmt: skip
     if given:
         spec["shapes"] = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": given, "x1": given,
                            "line": {"color": palette.CHOSEN, "width": 1.5, "dash": "dot"}}]  # fmt: skip
     return {"data": data, "layout": spec}
+
+
+Ranged = tuple[Mapping[str, Any], float, float]
+
+
+def _widest(rows: list[Ranged]) -> list[Ranged]:
+    """The first, the last, and the policies that lead over the widest ranges of what a failure costs, in order."""
+    inner = sorted(range(1, len(rows) - 1), key=lambda place: rows[place][2] / rows[place][1])
+    kept = {0, len(rows) - 1, *inner[::-1][: _MOST_RANGES - 2]}
+    return [row for place, row in enumerate(rows) if place in kept]
+
+
+def _range(row: Mapping[str, Any], low: float, high: float, ends: tuple[float, float]) -> str:
+    """A range of what a failure costs, open where it is."""
+    least, most = (words(one, "USD", 2) for one in (low, high))
+    if high == ends[1]:
+        return f"from {least}"
+    return f"up to {most}" if row["failure_usd"] <= ends[0] else f"{least} to {most}"
 
 
 def _whiskers(rows: Sequence[Mapping[str, Any]], color: str) -> Spec:

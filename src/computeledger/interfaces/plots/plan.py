@@ -7,6 +7,7 @@ a plan may contain is escaped, because plotly reads it as markup.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -214,6 +215,7 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
         placed = [one for one in operations if one["flop"] > 0 and one["bytes"] > 0]
         if placed:
             points.append(_operations(step, color, mark, placed))
+    _tell_apart(points)
     xs, ys = ([value for trace in points for value in trace[axis]] for axis in ("x", "y"))
     ridges = [_ridge(chip, precision) for chip in chips for precision in chip.peak_flop_per_s]
     low, high = min([*xs, *ridges]) / 2, max([*xs, *ridges]) * 3
@@ -228,7 +230,7 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
         legend.append(f"{'━ ' if dash == 'solid' else '╍ '}{said}")
     tops = [value for trace in roofs for value in trace["y"][1:]]
     ends = math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)
-    _name_all(points, ((math.log10(low), math.log10(high)), ends), min(ridges))
+    _name_all(points, ((math.log10(low), math.log10(high)), ends), min(ridges), roofs)
     layout = parts.layout(
         480,
         [*notes, parts.corner("<br>".join(legend))],
@@ -273,15 +275,47 @@ _PLACES = {"middle right": (1, 0), "bottom center": (0, -1), "middle left": (-1,
 Box = tuple[float, float, float, float]
 
 
-def _name_all(points: list[Spec], axes: tuple[tuple[float, float], tuple[float, float]], ridge: float) -> None:
+def _tell_apart(points: list[Spec]) -> None:
+    """Name the step behind the name of an operation that a step before it has too."""
+    said: set[str] = set()
+    for trace in points:
+        own = set(trace["text"])
+        trace["text"] = [f"{text}, {trace['name']}" if text in said else text for text in trace["text"]]
+        said |= own
+
+
+#: How near a name may come to the line of a roof, and how far apart that line is looked at [px].
+_CLEAR_PX, _STEP_PX = 3.0, 6.0
+
+
+def _under(roofs: Sequence[Spec], axes: tuple[tuple[float, float], tuple[float, float]]) -> list[Box]:
+    """Where roofs run, as small boxes that no name may touch."""
+    taken: list[Box] = []
+    for roof in roofs:
+        corners = [
+            tuple((math.log10(value) - axis[0]) / (axis[1] - axis[0]) * side
+                  for value, axis, side in zip(pair, axes, _FRAME_PX, strict=True))
+            for pair in zip(roof["x"], roof["y"], strict=True)
+        ]  # fmt: skip
+        for (x, y), (right, top) in itertools.pairwise(corners):
+            n = max(1, math.ceil(math.hypot(right - x, top - y) / _STEP_PX))
+            at = ((x + (right - x) * k / n, y + (top - y) * k / n) for k in range(n + 1))
+            taken += [(a - _CLEAR_PX, b - _CLEAR_PX, a + _CLEAR_PX, b + _CLEAR_PX) for a, b in at]
+    return taken
+
+
+def _name_all(
+    points: list[Spec], axes: tuple[tuple[float, float], tuple[float, float]], ridge: float, roofs: Sequence[Spec]
+) -> None:
     """Name every mark that has room for its name on a phone, those that take the most of a step first.
 
-    Axes are given by their ends, as powers of ten; names stand on the side away from the roof where they can.
+    Axes are given by their ends, as powers of ten; names stand left of a slope and below a flat roof where they can,
+    and never on a line.
     """
     xs, ys = axes
     marks = [(trace, place) for trace in points for place in range(len(trace["x"]))]
     at: dict[int, list[tuple[float, float, float]]] = {id(trace): [] for trace in points}
-    taken: list[Box] = []
+    taken: list[Box] = _under(roofs, axes)
     for trace, place in marks:
         x = (math.log10(trace["x"][place]) - xs[0]) / (xs[1] - xs[0]) * _FRAME_PX[0]
         y = (math.log10(trace["y"][place]) - ys[0]) / (ys[1] - ys[0]) * _FRAME_PX[1]
@@ -291,11 +325,11 @@ def _name_all(points: list[Spec], axes: tuple[tuple[float, float], tuple[float, 
     for trace in points:
         trace["textposition"] = ["middle right"] * len(trace["x"])
     for trace, place in sorted(marks, key=lambda one: -float(one[0]["marker"]["size"][one[1]])):
-        places = list(_PLACES) if trace["x"][place] < ridge else sorted(_PLACES, key=lambda one: "bottom" not in one)
+        places = sorted(_PLACES, key=lambda one: ("left" if trace["x"][place] < ridge else "bottom") not in one)
         name = trace["text"][place]
         trace["text"][place] = ""
-        for text in dict.fromkeys((name, _in_two(name))):
-            found = _room(at[id(trace)][place], text, places, taken)
+        for where, text in itertools.product(places, dict.fromkeys((name, _in_two(name)))):
+            found = _room(at[id(trace)][place], text, [where], taken)
             if found is not None:
                 trace["text"][place], (trace["textposition"][place], box) = text, found
                 taken.append(box)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, PHASE_COLORS, Spec, plain, rounded
 from computeledger.interfaces.plots.plan import roofline_of
-from computeledger.questions.wording import figure_words, percent, point, words
+from computeledger.questions.wording import percent, point, words
 from computeledger.units import format_si, format_usd
 
 #: Decode and prefill apart, in every plot of serving.
@@ -71,44 +71,67 @@ def _answer(speed: Any, cost: Any) -> Spec:
     }  # fmt: skip
 
 
+#: Operations of a step that are named: at most so many, each of at least this share.
+_MOST_NAMED, _LEAST_NAMED = 4, 0.04
+#: Height of an operation's row [px]; where its words and its bar stand in it.
+_ROW_PX, _WORDS_AT, _BAR_AT = 34, 0.2, -0.22
+_REST, _LEAST_REST = "all else", 0.005
+#: What the steps are.
+_STEPS = {"decode": "Decode: one token for each sequence", "prefill": "Prefill: prompts are read"}
+
+
 def step_bounds(document: Mapping[str, Any]) -> Spec:
-    """A decode step's time by operation, coloured by what binds it.
+    """What the time of a step of decoding and of prefill goes to, by operation, coloured by what binds it.
 
     Examples
     --------
     >>> one = {"name": "mlp", "share_fraction": 1.0, "bound": "memory", "time_s": 0.01}
-    >>> len(step_bounds({"components": {"decode": [one], "prefill": [one]}})["data"])
-    4
+    >>> figure = step_bounds({"components": {"decode": [one], "prefill": [one]}})
+    >>> [trace["name"] for trace in figure["data"]], figure["data"][0]["x"]
+    (['memory'], [1.0, 1.0])
     """
-    rows = [
-        (step, one)
-        for step in ("decode", "prefill")
-        for one in document["components"][step]
-        if one["share_fraction"] > 0
-    ]
+    rows: list[Mapping[str, Any] | str] = []
+    for step in STEP_COLORS:
+        rows += [step, *_largest(document["components"][step])]
+    places = range(len(rows))[::-1]
+    drawn = [(place, one) for place, one in zip(places, rows, strict=True) if not isinstance(one, str)]
     data: list[Spec] = []
-    for bound, color in parts.BOUND_COLORS.items():
-        mine = [(step, one) for step, one in rows if one["bound"] == bound]
-        data.append({
-            "type": "bar", "orientation": "h", "name": bound, "y": [step for step, _ in mine],
-            "x": rounded(one["share_fraction"] for _, one in mine), **parts.bar_text(color),
-            "marker": {"color": color, "line": {"width": 1, "color": "rgba(127,127,127,0.6)"}},
-            "text": [plain(one["name"]) if one["share_fraction"] > 0.07 else "" for _, one in mine],
-            "hovertext": [
-                f"{plain(step)}: {plain(one['name'])}<br>{percent(one['share_fraction'])} of the step, "
-                f"{figure_words(one['time_s'], 's')}" for step, one in mine
-            ],
-            "hovertemplate": f"%{{hovertext}}<br>bound by {bound}<extra></extra>",
-        })  # fmt: skip
+    for bound, color in (*parts.BOUND_COLORS.items(), (_REST, NEUTRAL)):
+        mine = [(place, one) for place, one in drawn if one["bound"] == bound]
+        if mine:
+            data.append({
+                "type": "bar", "orientation": "h", "name": bound, "y": [place + _BAR_AT for place, _ in mine],
+                "x": rounded(one["share_fraction"] for _, one in mine), "width": [10 / _ROW_PX] * len(mine),
+                "marker": {"color": color, "line": {"width": 0}}, "showlegend": bound != _REST,
+                "hovertext": [f"{plain(one['name'])}: {percent(one['share_fraction'])} of the step" for _, one in mine],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            })  # fmt: skip
+    notes = [
+        parts.note(f"<b>{_STEPS[one]}</b>", place + _BAR_AT)
+        if isinstance(one, str)
+        else parts.note(f"{plain(one['name'])}  <b>{_share(one)}</b>", place + _WORDS_AT)
+        for place, one in zip(places, rows, strict=True)
+    ]
     layout = parts.layout(
-        190,
-        [],
-        barmode="stack",
-        uniformtext={"mode": "hide", "minsize": 12},
+        _ROW_PX * len(rows) + 44,
+        notes,
         showlegend=True,
         legend=parts.LEGEND | {"traceorder": "normal"},
-        xaxis={"range": [0, 1], "visible": False, "fixedrange": True},
-        yaxis={"fixedrange": True, "showgrid": False, "categoryorder": "array", "categoryarray": ["prefill", "decode"]},
-        margin={"l": 8, "r": 8, "t": 36, "b": 8},
-    )
+        xaxis={"range": [0, 1.02 * max(one["share_fraction"] for _, one in drawn)], "visible": False,
+               "fixedrange": True},
+        yaxis={"range": [-0.6, len(rows) - 0.4], **parts.ROWS},
+        margin={"l": 4, "r": 8, "t": 36, "b": 4},
+    )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _share(one: Mapping[str, Any]) -> str:
+    return words(one["share_fraction"], "fraction", 2)
+
+
+def _largest(operations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The operations that take the most of a step, and all others as one."""
+    ordered = sorted(operations, key=lambda one: -float(one["share_fraction"]))
+    named = [one for one in ordered[:_MOST_NAMED] if one["share_fraction"] >= _LEAST_NAMED] or ordered[:1]
+    rest = sum(one["share_fraction"] for one in ordered[len(named) :])
+    return [*named, *([{"name": _REST, "share_fraction": rest, "bound": _REST}] if rest > _LEAST_REST else [])]

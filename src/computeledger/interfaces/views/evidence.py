@@ -153,16 +153,11 @@ def _half_words(alike: Document) -> str:
 
 
 def _own_error_words(document: Document, alike: Document) -> str:
-    """How far off the answer's own model on its own chip was predicted, and to which side the nearest figures lie."""
+    """How far off the answer's own model on its own chip was predicted."""
     said = _own_words(alike, document)
     errors = {one["quantity"]: one["median_abs_error"] for one in alike["own_errors"]}
     halves = [f"{percent(errors[name], 2)} ({said_as})" for name, said_as in _QUANTITY.items() if name in errors]
-    said = f"{said.removesuffix('.')}; half of them lie within {' and '.join(halves)}." if halves else said
-    near = alike["nearest"]
-    sides = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
-    if len(near) < 2 or len(sides) > 1:
-        return said
-    return f"{said} The nearest {len(near)} ran {'slower' if sides == {True} else 'faster'} than predicted."
+    return f"{said.removesuffix('.')}; half of them lie within {' and '.join(halves)}." if halves else said
 
 
 #: Quantities as a sentence without abbreviations calls them.

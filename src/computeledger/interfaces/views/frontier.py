@@ -1,4 +1,4 @@
-"""The views of what power and money can train, and when."""
+"""The views of when a run is possible, and of sites, labs and growth."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from computeledger.facts.load import model_name
 from computeledger.frontier.conditional import TREND
-from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots import frontier as plots
-from computeledger.interfaces.plots.known_runs import data_figure, runs_figure
-from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table, with_interval
-from computeledger.interfaces.views.display_names import in_names, system_words
-from computeledger.interfaces.views.frontier_words import (
-    HARDLY,
-    critical_row,
-    leaning,
-    step_months,
-    system_card,
-    system_headline,
-    system_sentence,
-)
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table
+from computeledger.interfaces.views.frontier_systems import RUN_NAMES, fits_table, system_tables, systems_view
+from computeledger.interfaces.views.frontier_words import HARDLY, step_months
 from computeledger.interfaces.views.growth import assumed_table, growth_view, heading
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
@@ -32,22 +21,16 @@ from computeledger.questions.wording import (
     interval_words,
     percent,
     point,
-    short_model,
-    show,
-    span,
     words,
 )
 from computeledger.units import format_si
 
 Document = Mapping[str, Any]
-#: A share below this is printed as less than it.
-_LEAST = 0.01
 #: Site-dates that are listed, at most.
 _MOST_ROWS = 400
 #: Beyond so many a terminal lists only the largest sites, so many of them.
 _MANY_ROWS, _LARGEST = 60, 20
 _SITE_COLUMNS = ("site", "date", "facility #", "published H100e #", "recomputed #", "remark")
-_RUN_NAMES = {"dense": "dense model", "moe": "mixture of experts"}
 
 
 def view(answer: Answer, working: bool) -> View:
@@ -64,91 +47,10 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
-_STEPS = ("model", "batch #", "over critical #", "step #", "MFU #", "months, no stop #", "with stops #", "layout")
-
-
-def _steps(trains: Document) -> Table:
-    rows = [
-        (said, words(row["batch_tokens"], "tokens"), f"{_over_critical(trains[name], row):.2g}x", *_step_cells(row))
-        for name, said in _RUN_NAMES.items()
-        for row in trains[name]["batches"]
-    ]
-    title = "The step, by the size of its batch"
-    note = (
-        "from the operation model, at the critical batch and at both ends of its 90 % interval; batch: as many "
-        "whole sequences for each rank of the layout as come near; over critical: that batch over the "
-        "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
-        "16K GPUs"
-    )
-    return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",), is_detail=True)
-
-
-def _over_critical(run: Document, row: Document) -> float:
-    """A batch as the layout takes it, over the median of the run's critical batch."""
-    return float(row["batch_tokens"] / point(run["critical_batch_tokens"]))
-
-
-def _step_cells(row: Document) -> tuple[str, ...]:
-    if row["problem"]:
-        return "", "", "", "", row["problem"]
-    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {in_names(part['accelerator'])}" for part in row["parts"])
-    return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
-
-
-def _run_tables(trains: Document) -> tuple[Table, Table]:
-    """What both runs train: one column each, what decides first."""
-    rows: list[list[str | Cell]] = [
-        [label, *(quantity_cell(trains[name][key], unit) for name in _RUN_NAMES)] for label, key, unit in _RUN_ROWS
-    ]
-    columns = ("", *(f"{said} #" for said in _RUN_NAMES.values()))
-    first = Table("The run", columns, rows[:_MAIN_ROWS], "dense.flop", is_stacked=True)
-    return first, Table("The run in detail", columns, rows[_MAIN_ROWS:], "dense.flop", is_stacked=True, is_detail=True)
-
-
-def _system_tables(system: Document, trains: Document) -> list[Table]:
-    whole = replace(quantity_table("The system", system_rows(system), "chips"), is_detail=True)
-    return [*_run_tables(trains), _steps(trains), whole]
-
-
-_REACH = (
-    "FLOP of published training runs by date of release, as Epoch AI estimates them (hollow: speculative), and of the "
-    "run that fills this system's time, with its 90 % interval."
-)
-_TEXT = (
-    "Parameters and tokens of the dense model and of the mixture of experts that this compute trains, with 90 % "
-    "intervals, beside published runs; the grey band is the stock of text with its 90 % interval."
-)
 _POWER = (
     "Facility power of the sites that are largest now; hollow marks are projections, bars are the 90 % interval of the "
     "largest one, from revisions of the data."
 )
-_FITS = "weights of 8 bit, in the memory of one scale-up domain: GPUs that a fast link joins into one"
-
-
-def _fits(document: Document, key: str) -> Table:
-    """The smallest system that holds each model's weights, or how many of the largest do."""
-    by_model: dict[str, list[Document]] = {}
-    for one in document["fits"]:
-        by_model.setdefault(one["model"], []).append(one)
-    rows = [[_model_words(model), *_holder(some)] for model, some in by_model.items()]
-    columns = ("model", "smallest system that holds it", "of its memory #")
-    return Table("Where a model fits", columns, rows, key, _FITS, is_detail=True)
-
-
-def _holder(some: list[Document]) -> tuple[str, str]:
-    """Of the systems that hold a model the one that it fills most; where none does, how many of the largest."""
-    held = [one for one in some if one["weights_fraction"] <= 1]
-    share = max((one["weights_fraction"] for one in held), default=min(one["weights_fraction"] for one in some))
-    names = [system_words(one["system"]).partition(" (")[0] for one in some if one["weights_fraction"] == share]
-    if not held:
-        return f"none: it takes {share:.2g} {names[0]}", ""
-    return " or ".join(names), "< 1 %" if share < _LEAST else words(share, "fraction", 2)
-
-
-def _model_words(model: str) -> str:
-    """A shipped model's name, or which of the two that fill the system's time."""
-    own = {name: f"this run, {said}" for name, said in _RUN_NAMES.items()}
-    return own.get(model) or short_model(model if "/" in model or model[:1].isupper() else model_name(model))
 
 
 def _forecast(document: Document) -> View:
@@ -173,8 +75,8 @@ def _forecast(document: Document) -> View:
         tables=(
             _slices(document),
             assumed_table(document["scenarios"], "date"),
-            *_system_tables(document["needs"], document["trains"]),
-            _fits(document, "date"),
+            *system_tables(document["needs"], document["trains"]),
+            fits_table(document, "date"),
             _hours(document),
         ),
         notes=tuple(_forecast_notes(document)),
@@ -196,7 +98,7 @@ def _reached(document: Document, target: str) -> str:
 
 def _stopped(document: Document) -> str:
     """That a run on so many chips hardly advances, where published failure rates say so."""
-    rows = [row for name in _RUN_NAMES for row in document["trains"][name]["batches"] if not row["problem"]]
+    rows = [row for name in RUN_NAMES for row in document["trains"][name]["batches"] if not row["problem"]]
     if not rows or any(step_months(row)[1] != HARDLY for row in rows):
         return ""
     return (
@@ -293,108 +195,6 @@ def _hours(document: Document) -> Table:
     used = ", ".join(f"{name.replace('_', ' ')} {percent(value)}" for name, value in rates.items() if name != "basis")
     note = f"utilisation of bf16 peak: {used}; {rates['basis']}"
     return replace(quantity_table("GPU-hours", rows, "dense.flop"), note=note, is_detail=True)
-
-
-def _systems(document: Document) -> View:
-    assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
-    months = [(name, value, "FLOP") for name, value in document["flop_per_month"].items()]
-    trains = document["trains"]
-    run, *details = _system_tables(document, trains)
-    return View(
-        title=document["spec"],
-        headline=system_headline(document),
-        card=system_card(document),
-        context=f"{system_sentence(document)}.",
-        main="dense.flop",
-        tiles=_system_tiles(document),
-        plots=(
-            Plot("reach", "What it can train, beside known runs", _REACH,
-                 runs_figure(document["spec"], trains["dense"]["flop"], shipped_runs()), "dense.flop"),
-            Plot("text", "The run against the stock of text", _TEXT,
-                 data_figure(trains, document["text"], shipped_runs()), "dense.flop", is_detail=True),
-        ),
-        tables=(run, _fits(document, "weights_fraction"), _rl(document), _served(document), *details,
-                replace(quantity_table("FLOP of a month", months, "dense.flop"), is_detail=True)),
-        notes=(*_clue(document), *leaning(document)),
-        grounds=(*((f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else ()),
-                 "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
-        sources=tuple(sorted({one.source for one in shipped_runs()})),
-    )  # fmt: skip
-
-
-def _clue(document: Document) -> tuple[str, ...]:
-    """Which reading of a count the power allows."""
-    clue = document.get("power_clue")
-    if clue is None:
-        return ()
-    said = [
-        f"{one['unit']} {'fit' if one['fits'] else 'do not fit'} ({span(one['low_w'], one['high_w'], 'W')} "
-        f"{'IT' if one['boundary'] == 'it' else one['boundary']})"
-        for one in clue["readings"]
-    ]
-    return (f"{words(clue['given_w'], 'W')} tells {clue['taken']['unit']}: {', '.join(said)}",)
-
-
-def _system_tiles(document: Document) -> tuple[Tile, ...]:
-    """What is trained, how long it takes with failures, and what the system is."""
-    trains = document["trains"]
-    run, row = trains["dense"], critical_row(trains["dense"])
-    named = " + ".join(one["accelerator"] for one in document["generations"])
-    chips = ", ".join(part for part in (named, interval_words(document["chips"], "")) if part)
-    asked = f"asked: {trains['months']:.3g} months"
-    tiles = [with_interval(Tile("Training run", "", key="dense.flop"), run["flop"], "FLOP")]
-    if not row["problem"]:
-        busy, calendar = step_months(row)
-        told = f"{calendar} months" if calendar[:1].isdigit() else calendar
-        mfu = percent(row["mfu_fraction"])
-        tiles.append(Tile("With failures", told, f"{asked}; {busy} without failures, at {mfu} of the peak",
-                          key="dense.step_s"))  # fmt: skip
-    capital = document["capex_usd"]
-    return (
-        *tiles,
-        Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
-        Tile("Capital", figure_words(capital, "USD"), interval_words(capital, "USD"), key="capex_usd"),
-        Tile("Facility power", figure_words(document["power_w"]["facility"], "W"), "cooling and losses included",
-             key="power_w"),
-    )  # fmt: skip
-
-
-def _rl(document: Document) -> Table:
-    """RL by model and chip."""
-    rows = []
-    for row in document["rl"]["by"]:
-        fits = "no: " + row["problem"] if row["problem"] else "fits" if row["is_efficient"] else "fits, inefficiently"
-        cells = ["", "", "", ""]
-        if not row["problem"]:
-            cells = [format_si(row["rollouts_per_world"]), words(row["longest_trace_tokens"], "tokens"),
-                     figure_words(row["sampled_tokens_per_s"], "tokens/s"), row["layout"]]  # fmt: skip
-        rows.append([_model_words(row["model"]), in_names(row["accelerator"]), fits, *cells])
-    title = f"RL, rollouts of {words(document['assumptions']['mean_rollout_tokens'], 'tokens')} on average"
-    columns = (
-        "model",
-        "chip",
-        "in one scale-up domain",
-        "rollouts there #",
-        "efficient up to #",
-        "sampled #",
-        "layout",
-    )
-    return Table(title, columns, rows, "sampled_tokens_per_s", drops=("layout", "sampled"), is_detail=True)
-
-
-def _served(document: Document) -> Table:
-    """Serving by model and chip."""
-    given = document["assumptions"]
-    lengths = f"{given['served_input_tokens']:,.0f} tokens in, {given['served_output_tokens']:,.0f} out"
-    rows = []
-    for row in document["serves"]["by"]:
-        cells = ["", "", row["problem"]]
-        if not row["problem"]:
-            cells = [figure_words(row["output_tokens_per_s"], "tokens/s"), words(row["tpot_s"], "s"), row["layout"]]
-        rows.append([_model_words(row["model"]), in_names(row["accelerator"]), *cells])
-    title = f"Serves requests of {lengths}, a token in {words(given['served_tpot_s'], 's')} at most"
-    columns = ("model", "chip", "all chips #", "token #", "layout")
-    return Table(title, columns, rows, "sampled_tokens_per_s", is_detail=True)
 
 
 def _sites(document: Document) -> View:
@@ -551,45 +351,9 @@ def _quarters(one: Document) -> Table:
     return Table(f"{heading(one['series'])} ({one['model']})", columns, rows, is_detail=True)
 
 
-def system_rows(document: Document) -> list[tuple[str, Any, str]]:
-    """What a system has and costs: label, quantity, unit."""
-    power = document["power_w"]
-    rows = [("chips", document["chips"], ""), ("compute dies", document["dies"], "")]
-    rows += [
-        ("H100-equivalents, bf16", document["h100e_bf16"], ""),
-        ("H100-equivalents, 8 bit", document["h100e_8bit"], ""),
-    ]
-    rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
-    rows += [(f"power, {'IT' if name == 'it' else name}", power[name], "W") for name in ("chip", "it", "facility")]
-    rows += [("HBM", document["hbm_bytes"], "B")]
-    for one in document["generations"]:
-        if one["scale_up_worlds"] is not None:
-            world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
-            rows.append((f"scale-up domains of {world}", one["scale_up_worlds"], ""))
-    rows += [("capital", document["capex_usd"], "USD")]
-    rows += [(f"capital per {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
-    return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
-
-
-#: What a run trains: label, key and unit; so many of them decide.
-_MAIN_ROWS = 5
-_RUN_ROWS = (
-    ("compute", "flop", "FLOP"),
-    ("active parameters", "n_params_active", ""),
-    ("total parameters", "n_params_total", ""),
-    ("tokens", "tokens", "tokens"),
-    ("passes over the stock of text", "epochs", ""),
-    ("could memorise of that stock", "absorbs_fraction", "fraction"),
-    ("critical batch", "critical_batch_tokens", "tokens"),
-    ("steps", "steps", ""),
-    ("longest step, to end in time", "step_s_allowed", "s"),
-    ("a dense model would take", "dense_equivalent_flop", "FLOP"),
-)
-
-
 _VIEWS: dict[str, tuple[str, Callable[[Document], View]]] = {
     "ForecastAnswer": ("forecast", _forecast),
-    "SystemsAnswer": ("systems", _systems),
+    "SystemsAnswer": ("systems", systems_view),
     "SitesAnswer": ("sites", _sites),
     "LabAnswer": ("sites", _lab),
     "ClaimAnswer": ("sites", _claim),

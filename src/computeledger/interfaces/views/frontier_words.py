@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from computeledger.frontier.epoch_files import record_below
 from computeledger.interfaces.view import Card
-from computeledger.questions.wording import figure_words, headline_words, percent, point, words
-from computeledger.units import MONTH_S
+from computeledger.questions.wording import figure_words, headline_words, interval_words, point, words
+from computeledger.units import DAY_S, HOUR_S, MINUTE_S, MONTH_S
 
 Document = Mapping[str, Any]
 #: Time with stops over that without beyond which a run hardly advances.
@@ -27,8 +29,42 @@ def step_months(row: Document) -> tuple[str, str]:
     return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else HARDLY
 
 
+@dataclass(frozen=True, slots=True)
+class OverRecord:
+    """How many times the compute of a known run, with its 90 % interval."""
+
+    name: str
+    times: str
+    band: str
+
+    @property
+    def said(self) -> str:
+        """A run of so much compute."""
+        return f"as much compute as {self.name}" if self.times == "1" else f"{self.times} times {self.name}'s compute"
+
+    @property
+    def ends(self) -> str:
+        """The 90 % interval in a sentence; empty where there is none."""
+        return f"{self.band.replace(' – ', ' to ')} times" if self.band else ""
+
+
+def over_record(flop: Any) -> OverRecord | None:
+    """Compute over that of the largest known record which it reaches; none where it reaches none.
+
+    Examples
+    --------
+    >>> over_record({"p05": 1.4e27, "p50": 1.5e27, "p95": 2.1e27}).said
+    "3 times Grok 4's compute"
+    """
+    record = record_below(point(flop))
+    if record is None:
+        return None
+    ends = {name: point(flop, name) / record.training_flop for name in ("p05", "p50", "p95")}
+    return OverRecord(record.name.partition(" (")[0], figure_words(ends, ""), interval_words(ends, ""))
+
+
 def system_headline(document: Document) -> str:
-    """What the system trains in the months asked about, and how long that takes with failures where they matter."""
+    """What the system trains beside a known run, and how long that takes with failures where they matter."""
     trains = document["trains"]
     flop, months = trains["dense"]["flop"], f"{trains['months']:.3g} months"
     row = critical_row(trains["dense"])
@@ -37,19 +73,19 @@ def system_headline(document: Document) -> str:
         months += " at best"
     elif calendar and float(calendar) > trains["months"]:
         months = f"{words(float(calendar), '', 2)} months, failures included"
-    said = f"a training run of {figure_words(flop, 'FLOP')} in {months}"
-    return headline_words(document["spec"], said, flop, "FLOP")
+    known = over_record(flop)
+    if known is None:
+        said = f"a training run of {figure_words(flop, 'FLOP')} in {months}"
+        return headline_words(document["spec"], said, flop, "FLOP")
+    ends = f" (90\u00a0%: {known.ends})" if known.ends else ""
+    return f"{headline_words(document['spec'], f'{known.said} in {months}')}{ends}"
 
 
 def system_sentence(document: Document) -> str:
-    """The model that the run trains, and the months to plan on, with what makes them more than those asked about."""
-    trains = document["trains"]
-    run, given = trains["dense"], percent(trains["utilization_fraction"])
+    """The model that the run trains, and what makes its months more than those asked about."""
+    run = document["trains"]["dense"]
     size, tokens = figure_words(run["n_params_active"], ""), figure_words(run["tokens"], "tokens")
-    asked = (
-        f"In {trains['months']:.3g} months without failures, at {given} utilisation, it trains a dense model of {size} "
-    )
-    asked += f"parameters on {tokens}"
+    asked = f"It trains a dense model of {size} parameters on {tokens}"
     row = critical_row(run)
     if row["problem"]:
         return f"{asked}. No way to run its steps was found: {row['problem']}"
@@ -57,38 +93,45 @@ def system_sentence(document: Document) -> str:
 
 
 def system_card(document: Document) -> Card:
-    """The model that the run trains, and the months that were asked about beside those to plan on."""
+    """What the run is beside a known one, the model that it trains, and the months to plan on."""
     trains = document["trains"]
     run, row = trains["dense"], critical_row(trains["dense"])
-    months, tokens = f"{trains['months']:.3g} months", figure_words(run["tokens"], "tokens")
-    said = f"parameters, a dense model on {tokens}, in {months}"
-    if not row["problem"]:
+    active, tokens = run["n_params_active"], figure_words(run["tokens"], "tokens")
+    if row["problem"]:
+        when = f"in {trains['months']:.3g} months without failures"
+    else:
         calendar = step_months(row)[1]
-        told = HARDLY if calendar == HARDLY else f"takes {words(float(calendar), '', 2)} months"
-        said += f" without failures; with them it {told}"
-    active = run["n_params_active"]
-    return Card.of(figure_words(active, ""), said, (active, ""))
+        without = f"in {words(float(step_months(row)[0]), '', 2)} months without failures; with them it {HARDLY}"
+        when = without if calendar == HARDLY else f"in {words(float(calendar), '', 2)} months, failures included"
+    known = over_record(run["flop"])
+    if known is None:
+        return Card.of(figure_words(active, ""), f"parameters, a dense model on {tokens}, {when}", (active, ""))
+    what = f"a dense model of {figure_words(active, '')} parameters on {tokens}, {when}"
+    return Card(f"{known.times}\u00a0times", f"{known.name}'s compute: {what}", known.ends)
 
 
 def _planned(document: Document, row: Document) -> str:
     """How long the run takes with everything that is modelled, and why."""
     months, chips = document["trains"]["months"], words(point(document["chips"]), "", 2)
     busy, calendar = row["busy_s"] / MONTH_S, row["calendar_s"] / MONTH_S
-    if not step_months(row)[1][0].isdigit():
-        return (
-            f"Do not plan on it: where each failure stops the whole job, at rates measured on up to 16K GPUs, a run on "
-            f"{chips} chips {HARDLY}"
-        )
-    plan = f"Plan on {words(calendar, '', 2)} months"
+    often = f"on {chips} chips something fails about every {_every(row['mean_time_between_failures_s'])}"
+    stops = f"{often} and stops the whole run"
+    if step_months(row)[1] == HARDLY:
+        return f"Do not plan on it: {stops}, so that it {HARDLY}"
     if calendar <= months:
-        return f"{plan}, failures included"
+        return "Failures included, it ends in time"
+    work, takes = (words(one, "", 2) for one in (busy, calendar))
     if calendar - busy > busy - months:
-        return (
-            f"{plan}: one of {chips} chips fails so often, and stops the whole job until it restarts, that "
-            f"{words(busy, '', 2)} months of training take that long"
-        )
-    slower = f"its steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
-    return f"{plan}: {slower}, and failures stop the whole job"
+        return f"{stops[:1].upper()}{stops[1:]}: {work} months of work take {takes}"
+    slower = f"Its steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
+    return f"{slower}, and {stops}: it takes {takes} months"
+
+
+def _every(time_s: float) -> str:
+    """A time between failures as people say it."""
+    sizes = (("days", DAY_S), ("hours", HOUR_S), ("minutes", MINUTE_S))
+    name, size = next((one for one in sizes if time_s >= 1.5 * one[1]), ("seconds", 1.0))
+    return f"{words(time_s / size, '', 2)} {name}"
 
 
 def leaning(document: Document) -> tuple[str, ...]:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from computeledger.interfaces.plots.money import failure_figure, front_figure
+from computeledger.interfaces.plots.money import PERSON, failure_figure, front_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
+from computeledger.questions.policies import policy_in_full, policy_said, route_words
 from computeledger.questions.wording import (
+    figure_words,
     headline_words,
     interval_words,
     joined,
     percent,
     point,
-    policy_said,
-    route_words,
     words,
 )
 
 #: Rows of the front that are shown at most.
-_ROWS = 8
+_ROWS = 7
 _TILES = (
     ("usd_per_completed_task", "A completed task costs", "USD"),
     ("success_fraction", "Completes", "fraction"),
     ("seconds", "Takes", "s"),
-    ("wrong_fraction", "Delivered though wrong", "fraction"),
+    ("wrong_fraction", "Delivered wrong", "fraction"),
 )
 _KINDS = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
           "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
@@ -54,22 +55,35 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         plots=_plots(document),
         tables=(_front(document), _bests(document), *_by_difficulty(document)),
         notes=tuple(_notes(document)),
-        grounds=tuple(f"assumed: {one.replace('_', ' ')}" for one in document["assumptions"]),
+        grounds=tuple(f"assumed: {_assumed(one)}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
         overline="route",
         main="usd_per_completed_task",
     )  # fmt: skip
 
 
+def _assumed(said: str) -> str:
+    """An assumption of a document in words.
+
+    Examples
+    --------
+    >>> _assumed("failed_cost_ratio of small 1.6"), _assumed("checks never err")
+    ('a failed try of small costs 1.6 times a solved one', 'checks never err')
+    """
+    found = re.fullmatch(r"failed_cost_ratio of (.+) ([\d.]+)", said)
+    return f"a failed try of {found[1]} costs {found[2]} times a solved one" if found else said.replace("_", " ")
+
+
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     given = document["failure_usd"]
-    is_given = f"; the dotted line is the {words(given, 'USD')} that it costs here" if given else ""
+    person = ", then the person" if any(row["policy"] == PERSON for row in document["options"]) else ""
+    is_given = f" The dotted line is the {words(given, 'USD')} that it costs here." if given else ""
     return (
-        Plot("front", "Cost against success", "Policies that are listed; those on the line are beaten by none, the "
-             f"ring is the answer. The dotted line is the success asked for, {document['least_success_is']}.",
+        Plot("front", "Cost against success", "No policy beats those on the line; small dots are ways between the "
+             f"named ones. \u00d73: up to three checked tries{person}. Ring: the answer.",
              front_figure(document), "usd_per_completed_task"),
-        Plot("failure", "The cheapest policy by the cost of a failure", "Which policy costs least per completed task "
-             f"without a floor of success, as a task that is not completed costs more{is_given}.",
+        Plot("failure", "Which policy, as failures cost more?", "Bar: what a failed task may cost you while that "
+             f"policy is the cheapest, with no floor on success; %: tasks completed; violet: the answer.{is_given}",
              failure_figure(document), "usd_per_completed_task", is_detail=True),
     )  # fmt: skip
 
@@ -80,7 +94,10 @@ def _switch_words(document: Mapping[str, Any]) -> str:
     for row in document["by_failure_usd"]:
         if row["failure_usd"] > document["failure_usd"] and row["success_fraction"] > success:
             cost = words(row["failure_usd"], "USD", 2)
-            return f"From {cost} per failed task on, {policy_said(row['policy'])} is cheapest."
+            done = words(row["success_fraction"], "fraction", 2)
+            return (
+                f"If a failed task costs you over {cost}, {policy_in_full(row['policy'])} is cheaper: {done} completed."
+            )
     return ""
 
 
@@ -135,17 +152,19 @@ def _front(document: Mapping[str, Any]) -> Table:
     rows: list[list[str | Cell]] = [
         [f"\u2192 {_name(row)}" if row["policy"] == best else _name(row),
          _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
-         percent(row["independent_upper_bound_success_fraction"]), percent(row["wrong_fraction"]),
-         words(row["seconds"], "s") if row["seconds"] else ""]
+         words(row["wrong_fraction"], "fraction", 2), words(row["seconds"], "s", 2) if row["seconds"] else "",
+         words(row["independent_upper_bound_success_fraction"], "fraction", 2)]
         for row in shown
     ]  # fmt: skip
-    columns = ("policy", "a completed task #", "completes #", "if independent, at most #", "delivered wrong #",
-               "takes #")  # fmt: skip
+    columns = ("policy", "a completed task #", "completes #", "delivered wrong #", "takes #",
+               "if independent, at most #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == best)
-    title = "The answer, then what no other policy beats and single models, by cost per completed task"
-    note = "\u2192: the answer; once, up to 2 times: each try is checked; best of 2: two at once, the check chooses. "
-    note += "If failures were independent more would complete: an upper bound, no forecast."
-    drops = ("takes", "delivered wrong", "if independent, at most")
+    title = "The policies to choose from"
+    person = ", and the person does what fails them all" if any(one["policy"] == PERSON for one in on_it) else ""
+    note = "\u2192: the answer; then what no other policy beats and single models, by cost. Once, up to 2 times: each "
+    note += f"try is checked{person}; best of 2: two at once, the check chooses. If failures were independent more "
+    note += "would complete: an upper bound, no forecast."
+    drops = ("if independent, at most", "takes", "delivered wrong")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 
 
@@ -166,7 +185,9 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
     """A figure, and its 90 % interval below."""
-    return Cell(words(row[key], unit), below=interval_words(row["interval"][key], unit))
+    ends = row["interval"][key]
+    value = {"p05": point(ends, "p05"), "p50": row[key], "p95": point(ends, "p95")}
+    return Cell(figure_words(value, unit), below=interval_words(ends, unit))
 
 
 def _bests(document: Mapping[str, Any]) -> Table:

@@ -50,7 +50,7 @@ from computeledger.questions.wording import (
 from computeledger.units import KILO, format_count, format_times
 
 #: Rows of a front and alternatives to a winner that are shown, about.
-_FRONT, _ALTERNATIVES = 16, 8
+_FRONT, _ALTERNATIVES = 16, 5
 #: The four that a reader needs first.
 _TILES = (
     ("usd_per_mtok_output", "Output cost", "USD/Mtok"),
@@ -63,6 +63,7 @@ _TILES = (
 )
 #: Figures of a fleet that the physical limit of its chips bounds.
 _OF_SPEED = ("output_tokens_per_s_per_user", "ttft_s", "tpot_s")
+_TIMES = ("at once #", "time per token #", "first token #")
 _STEP_COLUMNS = ("operation", "FLOP #", "bytes #", "network #", "time #", "share", "bound")
 
 
@@ -177,18 +178,29 @@ def _card(document: Mapping[str, Any], chip: str) -> Card | None:
 def _context(document: Mapping[str, Any]) -> str:
     """How it is laid out, what it waits for, and whether a fleet carries its load."""
     if "promise" in document:
-        return promise_context(document)
+        return " ".join(filter(None, (promise_context(document), _nearest_words(document))))
     at_once = f"{_batch(document)} {'sequence' if document['batch'] == 1 else 'sequences'} at once"
     if "pools" in document:
         where = f"{_layout_words(document)}, {at_once}"
     else:
-        gpus, how = format_count(document["n_gpus_per_replica"], "GPU"), layout_said(document["layout"])
+        gpus = format_count(document["n_gpus_per_replica"], "GPU")
+        how = "" if _alternatives(document) else layout_said(document["layout"])  # which the table has in words
         where = f"{at_once} on {gpus}{f': {how}' if how else ''}"
     if "fleet" in document:
         replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}, each "
         where = f"{replicas}{where}"
     carried = _carried(document["fleet"]) if "fleet" in document else ""
-    return " ".join(part for part in (_waits(document), f"{where}.", carried) if part)
+    return " ".join(part for part in (_waits(document), f"{where}.", carried, _nearest_words(document)) if part)
+
+
+def _nearest_words(document: Mapping[str, Any]) -> str:
+    """To which side the nearest measured deployments were off, where it is one side."""
+    near = document.get("measured_alike", {}).get("nearest", ())
+    slower = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
+    if len(near) < 2 or len(slower) > 1:
+        return ""
+    ran = "slower" if slower == {True} else "faster"
+    return f"The nearest {len(near)} measured deployments ran {ran} than predicted."
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -264,10 +276,10 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     out += _of_a_load(document) + traffic_facts(document)
     if "margins" in document:
         out.append(("Is the winner ahead?", margins_words(document["margins"])))
-    for phase, quantity, whole in (("decode", "TPOT", "tpot"), ("prefill", "TTFT", "ttft")):
+    for phase, quantity, whole in (("decode", "A token", "tpot"), ("prefill", "The first token", "ttft")):
         if parts := document.get("breakdown", {}).get(whole):
             terms = " + ".join(f"{name} {words(value, 's')}" for name, value in parts.items())
-            out.append((f"{quantity}, {phase}", f"{terms} = {words(sum(parts.values()), 's')}"))
+            out.append((f"{quantity} takes, {phase}", f"{terms} = {words(sum(parts.values()), 's')}"))
     return out
 
 
@@ -342,7 +354,7 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     ) if "price_of_speed" in document and document["tpot_s"] is not None else ()  # fmt: skip
     return (
         *front,
-        Plot("step", "Where a step's time goes", "By operation, coloured by what it waits for.",
+        Plot("step", "What does the time go to?", "Share of a step's time by operation, coloured by what it waits for.",
              plots.step_bounds(document), "decode_s"),
         Plot("roofline", "Does memory or compute bind?", "Each mark is an operation, larger where it takes more of the "
              "step. Under the slope memory binds, under the flat roof compute.",
@@ -375,8 +387,8 @@ def _kept_back(document: Mapping[str, Any]) -> str:
 
 #: Why a table and the figures above it may differ in the third digit.
 _AT_MEDIANS = (
-    "costs in USD per Mtok; figures at the median of every input: those above are medians of the outcomes, a few "
-    "percent off"
+    "at once: sequences; costs in USD per Mtok; figures at the median of every input: those above are medians of the "
+    "outcomes, a few percent off"
 )
 
 
@@ -387,22 +399,26 @@ def _alternatives(document: Mapping[str, Any]) -> list[Table]:
         return []
     winner = document["winner"]
     others = sorted(margins["rivals"][:_ALTERNATIVES], key=lambda one: -float(one["throughput_ratio"]))
-    rows: list[Sequence[str | Cell]] = [[*_alternative(winner, f"{winner['layout']} (answer)"), "–", "–"]]
+    rows: list[Sequence[str | Cell]] = [[*_alternative(winner, ", the answer"), "–", "–"]]
     for one in others:
-        cost = f"{1 / one['throughput_ratio'] - 1:+.1%}".replace("-", "\u2212")
-        chance = share_cell(one["better_probability"], percent(one["better_probability"]))
-        rows.append([*_alternative(one, one["layout"]), cost, chance])
-    columns = ("layout", "batch #", "TPOT #", "TTFT #", "tok/s/GPU #", "output #", "input #", "cost of a request #",
-               "chance to be better")  # fmt: skip
-    title = "The answer and the layouts next to it"
-    drops = ("input", "TTFT", "tok/s/GPU", "batch")
-    return [Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,), drops=drops)]
+        cost = f"{1 / one['throughput_ratio'] - 1:+.0%}".replace("-", "\u2212").replace("%", "\u00a0%")
+        chance = share_cell(one["better_probability"], words(one["better_probability"], "fraction", 2))
+        rows.append([*_alternative(one), cost, chance])
+    columns = ("layout", *_TIMES, "output #", "a request costs #", "chance to be better")
+    title = "Other layouts within the limits"
+    drops = ("first token", "at once", "output")
+    return [
+        Table(title, columns, rows, "output_tokens_per_s_per_gpu", _AT_MEDIANS, strong=(0,), drops=drops,
+              is_stacked=True)
+    ]  # fmt: skip
 
 
-def _alternative(one: Mapping[str, Any], name: str) -> list[str | Cell]:
-    """As in the front, without the speed for one user: TPOT says it."""
-    name_and_times, (_, *rest) = _option(one, name)[:4], _option(one, name)[4:]
-    return [*name_and_times, *rest]
+def _alternative(one: Mapping[str, Any], remark: str = "") -> list[str | Cell]:
+    """The layout in words, how many sequences it takes at once, its times and what its output costs."""
+    _, *times = _option(one, "")[:4]
+    said, name = layout_said(one["layout"]), f"{one['layout']}{remark}"
+    first = Cell(f"{said[:1].upper()}{said[1:]}", below=name) if said else name
+    return [first, *times, words(one["usd_per_mtok_output"], "USD")]
 
 
 def _option(one: Mapping[str, Any], name: str) -> list[str | Cell]:
@@ -423,12 +439,12 @@ def _front(document: Mapping[str, Any]) -> Table:
         [f"\u2192 {one['layout']}" if one == winner else one["layout"], str(one["n_gpus"]), *_option(one, "")[1:]]
         for one in kept
     ]
-    columns = ("layout", "GPUs #", "batch #", "TPOT #", "TTFT #", "tok/s/user #", "tok/s/GPU #", "output #", "input #")
+    columns = ("layout", "GPUs #", *_TIMES, "tokens/s per user #", "tokens/s per GPU #", "output #", "input #")
     answer = "the answer's replica, fully loaded" if "fleet" in document else "the answer"
     note = f"\u2192 {answer}. None is faster and cheaper (the Pareto front); medians, costs in USD per Mtok."
     return Table(
         f"The best of {document['n_options']} options", columns, rows, "output_tokens_per_s_per_gpu", note,
-        strong=(here,), drops=("input", "tok/s/GPU", "GPUs"), is_detail=True,
+        strong=(here,), drops=("input", "tokens/s per GPU", "GPUs"), is_detail=True,
     )  # fmt: skip
 
 

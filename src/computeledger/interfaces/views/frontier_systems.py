@@ -1,0 +1,260 @@
+"""The view of a system: what its power and money train, and how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from computeledger.facts.load import model_name
+from computeledger.frontier.epoch_files import shipped_runs
+from computeledger.interfaces.plots.known_runs import data_figure, runs_figure
+from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table, with_interval
+from computeledger.interfaces.views.display_names import in_names, system_words
+from computeledger.interfaces.views.frontier_words import (
+    critical_row,
+    leaning,
+    over_record,
+    step_months,
+    system_card,
+    system_headline,
+    system_sentence,
+)
+from computeledger.questions.wording import figure_words, interval_words, percent, point, short_model, show, span, words
+from computeledger.units import format_si
+
+Document = Mapping[str, Any]
+#: A share below this is printed as less than it.
+_LEAST = 0.01
+#: The two runs that a system's time is filled with.
+RUN_NAMES = {"dense": "dense model", "moe": "mixture of experts"}
+
+_STEPS = ("model", "batch #", "over critical #", "step #", "MFU #", "months, no stop #", "with stops #", "layout")
+
+
+def _steps(trains: Document) -> Table:
+    rows = [
+        (said, words(row["batch_tokens"], "tokens"), f"{_over_critical(trains[name], row):.2g}x", *_step_cells(row))
+        for name, said in RUN_NAMES.items()
+        for row in trains[name]["batches"]
+    ]
+    title = "The step, by the size of its batch"
+    note = (
+        "from the operation model, at the critical batch and at both ends of its 90 % interval; batch: as many "
+        "whole sequences for each rank of the layout as come near; over critical: that batch over the "
+        "median critical batch of the run; with stops: every failure stops the whole job, at rates measured on up to "
+        "16K GPUs"
+    )
+    return Table(title, _STEPS, rows, "dense.step_s", note, drops=("layout",), is_detail=True)
+
+
+def _over_critical(run: Document, row: Document) -> float:
+    """A batch as the layout takes it, over the median of the run's critical batch."""
+    return float(row["batch_tokens"] / point(run["critical_batch_tokens"]))
+
+
+def _step_cells(row: Document) -> tuple[str, ...]:
+    if row["problem"]:
+        return "", "", "", "", row["problem"]
+    cut = " + ".join(f"{part['layout']} on {part['n_gpus']:,} {in_names(part['accelerator'])}" for part in row["parts"])
+    return words(row["step_s"], "s"), percent(row["mfu_fraction"]), *step_months(row), cut
+
+
+def _run_tables(trains: Document) -> tuple[Table, Table]:
+    """What both runs train: one column each, what decides first."""
+    rows: list[list[str | Cell]] = [
+        [label, *(quantity_cell(trains[name][key], unit) for name in RUN_NAMES)] for label, key, unit in _RUN_ROWS
+    ]
+    known = {name: over_record(trains[name]["flop"]) for name in RUN_NAMES}
+    dense = known["dense"]
+    if dense is not None:
+        cells = [Cell(f"{one.times} times", below=one.band) if one else Cell("") for one in known.values()]
+        rows.insert(1, [f"over the compute of {dense.name}", *cells])
+    n_main = _MAIN_ROWS + (dense is not None)
+    columns = ("", *(f"{said} #" for said in RUN_NAMES.values()))
+    first = Table("The run", columns, rows[:n_main], "dense.flop", is_stacked=True)
+    return first, Table("The run in detail", columns, rows[n_main:], "dense.flop", is_stacked=True, is_detail=True)
+
+
+_FITS = "weights of 8 bit, in the memory of one scale-up domain: GPUs that a fast link joins into one"
+
+
+def fits_table(document: Document, key: str) -> Table:
+    """The smallest system that holds each model's weights, or how many of the largest do."""
+    by_model: dict[str, list[Document]] = {}
+    for one in document["fits"]:
+        by_model.setdefault(one["model"], []).append(one)
+    rows = [[_model_words(model), *_holder(some)] for model, some in by_model.items()]
+    columns = ("model", "smallest system that holds it", "of its memory #")
+    return Table("Where a model fits", columns, rows, key, _FITS, is_detail=True)
+
+
+def _holder(some: list[Document]) -> tuple[str, str]:
+    """Of the systems that hold a model the one that it fills most; where none does, how many of the largest."""
+    held = [one for one in some if one["weights_fraction"] <= 1]
+    share = max((one["weights_fraction"] for one in held), default=min(one["weights_fraction"] for one in some))
+    names = [system_words(one["system"]).partition(" (")[0] for one in some if one["weights_fraction"] == share]
+    if not held:
+        return f"none: it takes {share:.2g} {names[0]}", ""
+    return " or ".join(names), "< 1 %" if share < _LEAST else words(share, "fraction", 2)
+
+
+def _model_words(model: str) -> str:
+    """A shipped model's name, or which of the two that fill the system's time."""
+    own = {name: f"this run, {said}" for name, said in RUN_NAMES.items()}
+    return own.get(model) or short_model(model if "/" in model or model[:1].isupper() else model_name(model))
+
+
+_REACH = (
+    "Compute of published training runs by date of release, as Epoch AI estimates it (hollow: speculative), and of "
+    "this system's run with its 90 % interval."
+)
+_TEXT = (
+    "Size and training tokens of a dense model and of a mixture of experts that this compute trains, with 90 % "
+    "intervals, beside published runs. Grey band: all text there is, 90 % interval."
+)
+
+
+def system_tables(system: Document, trains: Document) -> list[Table]:
+    """What a system trains, a step of it, and what the system is."""
+    months = [(f"{name} in a month", value, "FLOP") for name, value in system.get("flop_per_month", {}).items()]
+    whole = quantity_table("The system", [*_system_rows(system), *months], "chips")
+    return [*_run_tables(trains), _steps(trains), replace(whole, is_detail=True)]
+
+
+def systems_view(document: Document) -> View:
+    """What a system trains, beside known runs and the stock of text."""
+    assumed = [one["accelerator"] for one in document["generations"] if one["assumed_accelerator"]]
+    trains = document["trains"]
+    run, *details = system_tables(document, trains)
+    return View(
+        title=document["spec"],
+        headline=system_headline(document),
+        card=system_card(document),
+        context=f"{system_sentence(document)}.",
+        main="dense.flop",
+        tiles=_system_tiles(document),
+        plots=(
+            Plot("reach", "What it can train, beside known runs", _REACH,
+                 runs_figure(document["spec"], trains["dense"]["flop"], shipped_runs()), "dense.flop"),
+            Plot("text", "Is there enough text for it?", _TEXT,
+                 data_figure(trains, document["text"], shipped_runs()), "dense.flop", is_detail=True),
+        ),
+        tables=(run, fits_table(document, "weights_fraction"), _uses(document), *details),
+        notes=(*_clue(document), *leaning(document)),
+        grounds=(*((f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else ()),
+                 "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
+        sources=tuple(sorted({one.source for one in shipped_runs()})),
+    )  # fmt: skip
+
+
+def _clue(document: Document) -> tuple[str, ...]:
+    """Which reading of a count the power allows."""
+    clue = document.get("power_clue")
+    if clue is None:
+        return ()
+    said = [
+        f"{one['unit']} {'fit' if one['fits'] else 'do not fit'} ({span(one['low_w'], one['high_w'], 'W')} "
+        f"{'IT' if one['boundary'] == 'it' else one['boundary']})"
+        for one in clue["readings"]
+    ]
+    return (f"{words(clue['given_w'], 'W')} tells {clue['taken']['unit']}: {', '.join(said)}",)
+
+
+def _system_tiles(document: Document) -> tuple[Tile, ...]:
+    """What is trained, how long it takes with failures, and what the system is."""
+    trains = document["trains"]
+    run, row = trains["dense"], critical_row(trains["dense"])
+    named = " + ".join(one["accelerator"] for one in document["generations"])
+    power = f"{figure_words(document['power_w']['facility'], 'W')} with cooling"
+    chips = "; ".join([", ".join(part for part in (named, interval_words(document["chips"], "")) if part), power])
+    share = words(trains["utilization_fraction"], "fraction", 2)
+    asked = f"{trains['months']:.3g} months at {share} of the peak"
+    compute = with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")
+    tiles = [replace(compute, band="; ".join(part for part in (compute.band, asked) if part))]
+    if not row["problem"]:
+        busy, calendar = step_months(row)
+        told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
+        without = f"{words(float(busy), '', 2)} months without failures"
+        tiles.append(Tile("Time, failures included", told, without, key="dense.step_s"))
+    capital = document["capex_usd"]
+    return (
+        *tiles,
+        Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
+        Tile("Capital", figure_words(capital, "USD"), interval_words(capital, "USD"), key="capex_usd"),
+    )
+
+
+_USES = ("model", "chip", "served by all chips #", "a token in #", "RL in one scale-up domain", "rollouts there #",
+         "efficient up to #", "sampled there #")  # fmt: skip
+
+
+def _uses(document: Document) -> Table:
+    """Serving and RL by model and chip."""
+    given = document["assumptions"]
+    sampling = {(row["model"], row["accelerator"]): row for row in document["rl"]["by"]}
+    rows = [
+        [_model_words(row["model"]), in_names(row["accelerator"]), *_served_cells(row), *_rl_cells(sampling[key])]
+        for row in document["serves"]["by"]
+        for key in [(row["model"], row["accelerator"])]
+    ]
+    note = (
+        f"served: requests of {given['served_input_tokens']:,.0f} tokens in and {given['served_output_tokens']:,.0f} "
+        f"out, a token in {words(given['served_tpot_s'], 's')} at most; RL: rollouts of "
+        f"{words(given['mean_rollout_tokens'], 'tokens')} on average; layouts of both are in --json"
+    )
+    drops = ("sampled there", "efficient up to", "rollouts there")
+    return Table("Serving and RL", _USES, rows, "sampled_tokens_per_s", note, drops=drops, is_detail=True)
+
+
+def _served_cells(row: Document) -> list[str | Cell]:
+    if row["problem"]:
+        return [Cell("no", below=row["problem"]), ""]
+    return [figure_words(row["output_tokens_per_s"], "tokens/s"), words(row["tpot_s"], "s")]
+
+
+def _rl_cells(row: Document) -> list[str | Cell]:
+    if row["problem"]:
+        return [f"no: {row['problem']}", "", "", ""]
+    fits = "fits" if row["is_efficient"] else "fits, inefficiently"
+    longest, sampled = (
+        words(row["longest_trace_tokens"], "tokens"),
+        figure_words(row["sampled_tokens_per_s"], "tokens/s"),
+    )
+    return [fits, format_si(row["rollouts_per_world"]), longest, sampled]
+
+
+def _system_rows(document: Document) -> list[tuple[str, Any, str]]:
+    """What a system has and costs: label, quantity, unit."""
+    power = document["power_w"]
+    rows = [("chips", document["chips"], ""), ("compute dies", document["dies"], "")]
+    rows += [
+        ("H100-equivalents, bf16", document["h100e_bf16"], ""),
+        ("H100-equivalents, 8 bit", document["h100e_8bit"], ""),
+    ]
+    rows += [(f"peak {name}", value, "FLOP/s") for name, value in document["peak_flop_per_s"].items()]
+    rows += [(f"power, {'IT' if name == 'it' else name}", power[name], "W") for name in ("chip", "it", "facility")]
+    rows += [("HBM", document["hbm_bytes"], "B")]
+    for one in document["generations"]:
+        if one["scale_up_worlds"] is not None:
+            world = f"{one['scale_up_chips']:g} {one['accelerator']}, {show(one['scale_up_hbm_bytes'], 'B')} each"
+            rows.append((f"scale-up domains of {world}", one["scale_up_worlds"], ""))
+    rows += [("capital", document["capex_usd"], "USD")]
+    rows += [(f"capital per {one['accelerator']}", one["capex_usd_per_chip"], "USD") for one in document["generations"]]
+    return [*rows, ("cost of a year", document["yearly_usd"], "USD")]
+
+
+#: What a run trains: label, key and unit; so many of them decide.
+_MAIN_ROWS = 5
+_RUN_ROWS = (
+    ("compute", "flop", "FLOP"),
+    ("active parameters", "n_params_active", ""),
+    ("total parameters", "n_params_total", ""),
+    ("tokens", "tokens", "tokens"),
+    ("passes over the stock of text", "epochs", ""),
+    ("could memorise of that stock", "absorbs_fraction", "fraction"),
+    ("critical batch", "critical_batch_tokens", "tokens"),
+    ("steps", "steps", ""),
+    ("longest step, to end in time", "step_s_allowed", "s"),
+    ("a dense model would take", "dense_equivalent_flop", "FLOP"),
+)
