@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -20,6 +22,20 @@ from computeledger.units import format_count, format_si
 from computeledger.workloads.engines import default_file
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_report
+
+#: Documents made so far where each answer's is made once.
+_ONCE: ContextVar[dict[tuple[int, bool], tuple[object, dict[str, Any]]] | None] = ContextVar("_ONCE", default=None)
+
+
+@contextmanager
+def documents_once() -> Iterator[None]:
+    """Within it the document of an answer is made once, and whoever asks again reads the same one."""
+    token = _ONCE.set({})
+    try:
+        yield
+    finally:
+        _ONCE.reset(token)
+
 
 _Q = TypeVar("_Q", bound=Record)
 _A = TypeVar("_A")
@@ -109,7 +125,12 @@ class Answer(Displayed):
 
     def to_dict(self, *, working: bool = False) -> dict[str, Any]:
         """As the command prints it with ``--json``; with ``working``, as with ``--working``."""
-        return {"schema": self.schema(), **self.contents(working=working)}
+        kept, key = _ONCE.get(), (id(self), working)
+        if kept is None:
+            return {"schema": self.schema(), **self.contents(working=working)}
+        if key not in kept:  # the answer stays beside its document: its id is its own as long as it lives
+            kept[key] = self, {"schema": self.schema(), **self.contents(working=working)}
+        return kept[key][1]
 
     def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a plain record has none)
         """What its document holds below the name of its schema."""

@@ -41,6 +41,7 @@ def template(dark: bool = False) -> Spec:
     """
     ink, grid, card = ("#E6E9EC", "#31383F", "#1D2227") if dark else ("#1B2026", "#E1E4E7", "#FFFFFF")
     axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "automargin": True,
+            "ticklabeloverflow": "allow",  # to look for what hangs over takes a sixth of a drawing
             "title": {"font": {"size": 13}, "standoff": 12}}  # fmt: skip
     return {
         "layout": {

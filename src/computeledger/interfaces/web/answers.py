@@ -24,6 +24,7 @@ from computeledger.interfaces.web.sweeping import sweep_document
 from computeledger.interfaces.working import working_view
 from computeledger.physics.transformer import n_params_total
 from computeledger.questions.answer import Answer as CommandAnswer
+from computeledger.questions.answer import documents_once
 from computeledger.questions.wording import words
 from computeledger.sources import load_sources
 from computeledger.units import DIMENSIONS
@@ -90,7 +91,7 @@ def answered(question: Question) -> Reply:
         return refused(BAD_INPUT, f"{shown(twice)} is given {names.count(twice)} times; once is read")
     render, media = _RENDERED[question.kind]
     try:
-        with without_user_files():
+        with without_user_files(), documents_once():
             return Reply(OK, render(question.page, tuple(sorted(question.items))), media)
     except ControlError as error:
         return refused(BAD_INPUT, str(error), error.control)

@@ -97,6 +97,7 @@ def nearest_figures(wanted: Wanted, medians: Mapping[str, float]) -> Near:
     return Near(n_same, own_errors(wanted), tuple(_neighbour(row) for row in list(others.values())[:NEAREST]))
 
 
+@functools.lru_cache(maxsize=256)
 def own_figures(wanted: Wanted) -> Sequence[Row]:
     """Figures of an answer's own chip and a model of its shape, by any engine.
 
@@ -108,9 +109,10 @@ def own_figures(wanted: Wanted) -> Sequence[Row]:
     """
     shape = _shape(wanted.model)
     rows = _compared(wanted).rows
-    return [row for row in rows if row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape]
+    return tuple(row for row in rows if row["accelerator"] == wanted.accelerator and _shape(row["model"]) == shape)
 
 
+@functools.lru_cache(maxsize=256)
 def own_errors(wanted: Wanted) -> tuple[OwnError, ...]:
     """How far off an answer's own chip and a model of its shape were predicted, by any engine, by quantity.
 
