@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from computeledger.arrays import Range, Uncertain
 from computeledger.errors import QuantityError, nearest, shown
@@ -258,6 +261,39 @@ _PREFIXES = {
 _COUNTED = ("", "tokens", "GPU-hours", "USD", "tokens/s", "requests/s")
 
 
+#: Bytes counted by powers of 1,024, and whether they are shown so.
+_BINARY = (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
+_IS_BINARY: ContextVar[bool] = ContextVar("bytes are shown by powers of 1,024", default=False)
+
+
+@contextmanager
+def bytes_shown(is_binary: bool) -> Iterator[None]:
+    """Within it bytes are printed in GiB and the like, or in GB: numbers stay as they are.
+
+    Examples
+    --------
+    >>> with bytes_shown(is_binary=True):
+    ...     format_si(80e9, "B"), gigabytes()
+    ('74.5 GiB', ('GiB', 1073741824.0))
+    """
+    token = _IS_BINARY.set(is_binary)
+    try:
+        yield
+    finally:
+        _IS_BINARY.reset(token)
+
+
+def gigabytes() -> tuple[str, float]:
+    """Name and size of the unit that memory is drawn in [byte].
+
+    Examples
+    --------
+    >>> gigabytes()
+    ('GB', 1000000000.0)
+    """
+    return _BINARY[1] if _IS_BINARY.get() else ("GB", GIGA)
+
+
 def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     """Print a number with an SI prefix and a few digits.
 
@@ -283,6 +319,9 @@ def format_si(value: float, unit: str = "", digits: int = 3) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
     size = abs(value)
+    if unit == "B" and _IS_BINARY.get():
+        name, factor = next((one for one in _BINARY if size >= one[1]), ("B", 1.0))
+        return f"{_significant(value / factor, digits)} {name}"
     if size >= (1e18 if unit == "FLOP" else 1e24) or size < 1e-12 or (unit == "" and size >= 1e17):
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         return f"{mantissa}e{int(exponent)} {unit}".rstrip()

@@ -8,7 +8,7 @@ from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.bars import strip_figure
 from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import words
-from computeledger.units import GIGA
+from computeledger.units import gigabytes
 
 #: Names of what fills a memory, where they are not the document's.
 _NAMES = {"kv_cache": "KV cache"}
@@ -78,12 +78,13 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
     """
     at = [float(len(rows) - 1 - place) for place in range(len(rows))]
     data: list[Spec] = []
+    unit, giga = gigabytes()
     for name, color in palette.MEMORY.items():
         key = next((one for one, said in _NAMES.items() if said == name), name)
         sizes = [held.get(key, 0.0) for _, held in rows]
         if any(sizes) and name != "free":
             data.append({
-                "type": "bar", "orientation": "h", "name": name, "x": rounded(size / GIGA for size in sizes),
+                "type": "bar", "orientation": "h", "name": name, "x": rounded(size / giga for size in sizes),
                 "y": [place - 0.16 for place in at], "width": [0.34] * len(rows), "marker": {"color": color},
                 "hovertext": [f"{name}: {words(size, 'B')}" for size in sizes],
                 "hovertemplate": "%{hovertext}<extra></extra>",
@@ -97,8 +98,8 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
          for place, (label, held) in zip(at, rows, strict=True)],
         barmode="stack", showlegend=True, legend=parts.LEGEND | {"traceorder": "normal"},
         shapes=[shape for frame in frames for shape in frame],
-        xaxis={"range": [0, round(1.02 * min(most, _WIDEST * largest) / GIGA, 4)], "fixedrange": True, "nticks": 10,
-               "zeroline": False, "showgrid": False, "title": {"text": "GB on each GPU"}},
+        xaxis={"range": [0, round(1.02 * min(most, _WIDEST * largest) / giga, 4)], "fixedrange": True, "nticks": 10,
+               "zeroline": False, "showgrid": False, "title": {"text": f"{unit} on each GPU"}},
         yaxis={"range": [-0.5, len(rows) - 0.4], **parts.ROWS},
         margin={"l": 4, "r": 6, "t": 44, "b": 44},
     )  # fmt: skip
@@ -107,7 +108,7 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
 
 def _frame(y: float, held: Mapping[str, float]) -> list[Spec]:
     """What a GPU has around its bar, and a line where it ends if more is needed."""
-    end = round(held["capacity"] / GIGA, 4)
+    end = round(held["capacity"] / gigabytes()[1], 4)
     frame: Spec = {
         "type": "rect", "x0": 0, "x1": end, "y0": y - _FRAME, "y1": y + _FRAME, "layer": "below",
         "fillcolor": parts.faint(palette.OTHER, 0.15), "line": {"color": palette.OTHER, "width": 1},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from computeledger.facts.schema import Accelerator
 from computeledger.questions.wording import words
-from computeledger.units import GIB
+from computeledger.units import bytes_shown, gigabytes
 
 
 def capacity_words(chip: Accelerator) -> str:
@@ -23,7 +23,9 @@ def capacity_words(chip: Accelerator) -> str:
     if chip.usable_hbm_bytes is None:
         said = f"{article} {name} counts with the {words(chip.hbm_bytes.value, 'B')} that it is sold as"
         return f"{said}: what an engine sees of it was not read"
-    seen = f"an engine sees {words(chip.usable_bytes, 'B')} ({chip.usable_bytes / GIB:.1f}\u00a0GiB)"
+    with bytes_shown(is_binary=gigabytes()[0] == "GB"):
+        other = words(chip.usable_bytes, "B")
+    seen = f"an engine sees {words(chip.usable_bytes, 'B')} ({other})"
     return f"{seen} of {article} {name} that is sold as {chip.hbm_bytes.given}"
 
 

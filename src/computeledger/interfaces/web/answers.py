@@ -27,13 +27,15 @@ from computeledger.questions.answer import Answer as CommandAnswer
 from computeledger.questions.answer import documents_once
 from computeledger.questions.wording import words
 from computeledger.sources import load_sources
-from computeledger.units import DIMENSIONS
+from computeledger.units import DIMENSIONS, bytes_shown, gigabytes
 
 #: Answers kept: enough for going back and forth, little enough for memory to stay flat.
 _KEPT = 256
 #: Answers kept whole, so that document, rows, working and view of one question are worked out once.
 _KEPT_WHOLE = 8
 OK, BAD_INPUT = 200, 422
+#: What an address may say beside the boxes: whether bytes are shown in GB or in GiB.
+UNITS, DECIMAL, BINARY = "units", "decimal", "binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,12 @@ def answered(question: Question) -> Reply:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return refused(BAD_INPUT, f"{shown(twice)} is given {names.count(twice)} times; once is read")
+    units = dict(question.items).get(UNITS, DECIMAL)
+    if units not in (DECIMAL, BINARY):
+        return refused(BAD_INPUT, f"{UNITS}: {shown(units)} is not one of the choices {DECIMAL}, {BINARY}")
     render, media = _RENDERED[question.kind]
     try:
-        with without_user_files(), documents_once():
+        with without_user_files(), documents_once(), bytes_shown(units == BINARY):
             return Reply(OK, render(question.page, tuple(sorted(question.items))), media)
     except ControlError as error:
         return refused(BAD_INPUT, str(error), error.control)
@@ -100,25 +105,32 @@ def answered(question: Question) -> Reply:
         return refused(BAD_INPUT, message, blamed(page_named(question.page), message, dict(question.items)))
 
 
+def _boxes(query: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """What an address says of the boxes; in which units the answer is shown is no part of the question."""
+    return {name: text for name, text in query if name != UNITS}
+
+
 @functools.lru_cache(maxsize=_KEPT_WHOLE)
-def _worked_out(name: str, values: tuple[tuple[str, str], ...]) -> Answer:
+def _worked_out(name: str, values: tuple[tuple[str, str], ...], unit: str) -> Answer:
+    """The answer, which holds words in the unit that bytes are shown in."""
+    del unit
     return page_named(name).answer(dict(values), False)
 
 
 def _answer(page: Page, asked: Mapping[str, str]) -> Answer:
     """The answer to checked values: addresses that spell a default and those that leave it out ask the same."""
-    return _worked_out(page.name, tuple(checked(page, asked).items()))
+    return _worked_out(page.name, tuple(checked(page, asked).items()), gigabytes()[0])
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def _document_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
-    return _json(_answer(page_named(name), dict(query)).document)
+    return _json(_answer(page_named(name), _boxes(query)).document)
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """What the page shows; ``working`` asks for formulas, inputs and sources instead."""
-    page, asked = page_named(name), dict(query)
+    page, asked = page_named(name), _boxes(query)
     working = asked.get("working") == "on"
     if working:
         del asked["working"]
@@ -136,7 +148,7 @@ def _view_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
 def _line_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """The answer in one line, and what stands behind it."""
     page = page_named(name)
-    view = page.view(_answer(page, dict(query)))
+    view = page.view(_answer(page, _boxes(query)))
     right = "" if view.evidence is None else view.evidence.text
     return _json({"headline": view.headline, "context": view.context, "evidence": right, "card": view.card})
 
@@ -165,12 +177,12 @@ def _working(page: Page, asked: Mapping[str, str], answer: Answer) -> Any:
 
 
 def _csv_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
-    return csv_text(_answer(page_named(name), dict(query)).document).encode()
+    return csv_text(_answer(page_named(name), _boxes(query)).document).encode()
 
 
 def _report_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """The report that the command writes with ``--html``."""
-    source = _answer(page_named(name), dict(query)).source
+    source = _answer(page_named(name), _boxes(query)).source
     found = source[0] if isinstance(source, tuple) else source
     return report(found.view(working=found.has_working)).encode()
 
@@ -193,7 +205,7 @@ def _list_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
 @functools.lru_cache(maxsize=_KEPT_WHOLE)
 def _sweep_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:
     """One figure against one box."""
-    return _json(sweep_document(name, dict(query)))
+    return _json(sweep_document(name, _boxes(query)))
 
 
 def _config_bytes(name: str, query: tuple[tuple[str, str], ...]) -> bytes:

@@ -22,6 +22,7 @@ import { editionNotice, isOwnHost, sharing, wholeAddress } from "./sharing.js";
 import { rests, tellState, updating } from "./state.js";
 import { dress } from "./theme.js";
 import { endTour, greet, isTouring, startTour } from "./tour.js";
+import { inUnits, unitsButton } from "./units.js";
 import { closeWorking, followWorking, isExplaining, why, workingOf } from "./working.js";
 
 const given = JSON.parse(document.getElementById("data").textContent);
@@ -549,6 +550,7 @@ const share = sharing({ given, report, address: () => wholeAddress(given, typed,
 byId("keep-by").addEventListener("click", () => { byId("actions").hidePopover(); byId("kept").open = true; sheet.open(byId("kept-name")); byId("kept-name").focus(); });
 byId("copy-command").addEventListener("click", () => copy(byId("command").textContent, "command", byId("copy-command")));
 byId("first-steps").addEventListener("click", startTour);
+unitsButton(byId("units"), () => { answered = null; views.clear(); settle(); });
 byId("print").addEventListener("click", () => print());
 byId("get-json").addEventListener("click", async () => {
   try { save(fileName("json"), "application/json", JSON.stringify(await fetched(`/api/${given.page}?${readBoxes()}`), null, 2) + "\n"); } catch (error) { complain(error); }
@@ -556,7 +558,7 @@ byId("get-json").addEventListener("click", async () => {
 async function saved(kind, ending, type, button) {
   button.setAttribute("aria-busy", "true");
   try {
-    const answer = await fetch(`/${kind}/${given.page}?${readBoxes()}`);
+    const answer = await fetch(inUnits(`/${kind}/${given.page}?${readBoxes()}`));
     if (answer.ok) save(fileName(ending), type, await answer.text()); else complain(await answer.json());
   } finally { button.removeAttribute("aria-busy"); }
 }

@@ -1,9 +1,11 @@
 // One question to the server; a long answer comes as lines that say how far it is, then the answer itself.
 
+import { inUnits } from "./units.js";
+
 export async function fetched(path, signal, more = {}, tellFar = () => {}) {
   let response;
   try {
-    response = await fetch(path, { ...more, signal, headers: { Accept: "application/json, application/x-ndjson" } });
+    response = await fetch(inUnits(path), { ...more, signal, headers: { Accept: "application/json, application/x-ndjson" } });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw { control: "", is_worth_another_try: true, message: "no answer: is `computeledger web` still running?" };
