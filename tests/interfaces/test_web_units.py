@@ -23,7 +23,7 @@ def view(*more: tuple[str, str]) -> dict[str, Any]:
 
 def test_gibibytes_are_the_same_bytes() -> None:
     decimal, binary = view(), view(("units", "binary"))
-    assert "85 GB" in decimal["headline"] and "79.2 GiB" in binary["headline"]
+    assert "85\u00a0GB" in decimal["headline"] and "79.2\u00a0GiB" in binary["headline"]
     axes = [one["plots"][0]["figure"]["layout"]["xaxis"]["title"]["text"] for one in (decimal, binary)]
     assert axes == ["GB on each GPU", "GiB on each GPU"]
     bars = [one["plots"][0]["figure"]["data"][0]["x"] for one in (decimal, binary)]
@@ -45,7 +45,7 @@ def test_the_choice_of_units_is_kept_and_reaches_figures_and_working(visit: Any)
     assert "GiB" in page.locator("#headline").inner_text() and page.locator("#units").inner_text() == "Bytes in GB"
     page.reload()
     page.wait_for_function("document.documentElement.dataset.shown")
-    assert "79.2 GiB" in page.locator("#headline").inner_text()
+    assert "79.2\u00a0GiB" in page.locator("#headline").inner_text()
     page.locator(".why").first.click()
     page.wait_for_selector("#working-list details")
     page.evaluate("localStorage.clear()")
