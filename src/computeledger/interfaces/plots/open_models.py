@@ -44,8 +44,9 @@ def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]],
     x_axis = parts.log_axis([*(one.usd_per_mtok_input for one in sold), price], format_usd)
     values = [*(one.n_params_active for one in sold), *(point(size, end) for end in ("p05", "p95"))]
     y_axis = parts.unit_axis(values, "params", 0.12)
+    y_axis["range"][1] += _LINE
     layout = parts.layout(
-        _HEIGHT_PX, [*_names(sold, x_axis["range"]), _asked_label(asked, x_axis["range"])],
+        _HEIGHT_PX, [*_names(sold, x_axis["range"]), *_asked_label(asked, x_axis["range"], y_axis["range"][1])],
         showlegend=True, legend=parts.LEGEND,
         xaxis=x_axis | {"title": {"text": "USD per million input tokens →"}}, yaxis=y_axis,
         margin={"l": 8, "r": 12, "t": 28, "b": 48},
@@ -102,15 +103,21 @@ def _asked(asked: tuple[float, Any]) -> Spec:
     }  # fmt: skip
 
 
-def _asked_label(asked: tuple[float, Any], ends: Sequence[float]) -> Spec:
-    """The answer in words above its range, to the side that has room."""
+def _asked_label(asked: tuple[float, Any], ends: Sequence[float], top: float) -> list[Spec]:
+    """The answer in words above all marks, to the side that has room, and a line from there to its range."""
     price, size = asked
-    is_right = math.log10(price) > sum(ends) / len(ends)
-    return {
+    place = math.log10(price)
+    is_right = 2 * place > sum(ends)
+    text = {
         "text": f"<b>this price: {figure_words(size, 'params')}</b>", "showarrow": False, "font": {"size": 12},
-        "x": math.log10(price), "y": math.log10(point(size, "p95")), "xanchor": "right" if is_right else "left",
-        "yanchor": "bottom", "xshift": 8 if is_right else -8, "yshift": 3,
+        "x": place, "y": top, "xanchor": "right" if is_right else "left", "yanchor": "top",
+        "xshift": 8 if is_right else -8,
     }  # fmt: skip
+    line = {
+        "text": "", "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.CHOSEN, "x": place,
+        "y": math.log10(point(size, "p95")), "ax": place, "ay": top - _LINE, "axref": "x", "ayref": "y",
+    }  # fmt: skip
+    return [text, line]
 
 
 def _names(sold: Sequence[Sold], ends: Sequence[float]) -> list[Spec]:

@@ -212,9 +212,8 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
             "marker": {"color": color, "size": 11, "line": {"width": 0}},
             "hovertemplate": f"{plain(name)}: median {p50:.2f}, half within {p25:.2f} – {p75:.2f}<extra></extra>",
         })  # fmt: skip
-        notes.append(
-            parts.note(f"<b>{plain(_elided(name))}</b>   {percent(error, 2)} off, of {len(ratios[name])}", row + 0.3)
-        )
+        said = f"{percent(error, 2)} off, {len(ratios[name])} figures"
+        notes.append(parts.note(f"<b>{plain(_elided(name))}</b>   {said}", row + 0.3))
     axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
     layout = parts.layout(
         max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 56,

@@ -91,13 +91,18 @@ def _clue_words(clue: str, said: str) -> str:
     --------
     >>> _clue_words("price", "$3 and $15 per Mtok"), _clue_words("release date", "2025-02-24")
     ('at $3/$15 per Mtok', 'released February 2025')
+    >>> _clue_words("training FLOP", "1.00e28 FLOP"), _clue_words("training cost", "$100M")
+    ('training 1.00e28 FLOP', 'training cost $100M')
     """
     if clue == "price":
         return f"at {said.replace(' and ', '/', 1)}"
     if clue == "release date":
         year, month, _ = said.split("-")
         return f"released {_MONTHS[int(month) - 1]} {year}"
-    return said if clue == "output speed" else f"{clue} {said}"
+    *before, last = clue.split(" ")
+    if clue == "output speed":
+        return said
+    return " ".join((*before, said)) if said.endswith(f" {last}") else f"{clue} {said}"
 
 
 def _context(found: Mapping[str, Any]) -> str:

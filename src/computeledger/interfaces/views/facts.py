@@ -170,7 +170,9 @@ def _search(answer: SearchAnswer) -> View:
     return View(
         _told(asked) if asked else said,
         f"The nearest of {len(found):,} facts found for {answer.query!r}." if asked and len(found) > 1 else "",
-        tiles=tuple(map(_tile, [asked] if asked else _of_record(nearest))),
+        tiles=tuple(
+            _tile(one, chip is None or one.id != chip.id) for one in ([asked] if asked else _of_record(nearest))
+        ),
         tile_heading="",
         tables=tuple(tables),
         overline="facts search",
@@ -216,12 +218,14 @@ def _told(one: FoundFact) -> str:
     )
 
 
-def _tile(one: FoundFact) -> Tile:
-    """A fact above the tables, with its range and who says so."""
+def _tile(one: FoundFact, is_of_many: bool) -> Tile:
+    """A fact above the tables, with its range and who says so; of several records it names its own."""
     fact, source = one.fact, load_sources().get(one.fact.source)
     said = f"{source.publisher if source else 'assumption'}, {fact.date}"
     text, band = given_words(fact.given), f"{_range(fact).strip()} {said}".strip()
-    return Tile(f"{fact_words(one.name)}, {_record_name(one)}", text, band)
+    label = fact_words(one.name)
+    label = f"{label[:1].upper()}{label[1:]}"
+    return Tile(f"{label}, {_record_name(one)}" if is_of_many else label, text, band)
 
 
 def _range(fact: Fact) -> str:
@@ -238,16 +242,18 @@ def _record_name(one: FoundFact) -> str:
 def _of_kind(title: str, found: Sequence[FoundFact]) -> Table:
     """Facts, those of a record together."""
     places = {id_: place for place, id_ in enumerate(dict.fromkeys(one.id for one in found))}
+    ordered = sorted(found, key=lambda one: places[one.id])[:_MOST]
+    firsts = {one.id: place for place, one in reversed([*enumerate(ordered)])}
     rows: list[list[str | Cell]] = [
         [
-            Cell(_record_name(one), below=one.id if one.id != _record_name(one) else ""),
+            Cell(_record_name(one), below=one.id if place == firsts[one.id] and one.id != _record_name(one) else ""),
             fact_words(one.name),
             Cell(given_words(one.fact.given), below=_range(one.fact).strip(" ()")),
             "published" if one.fact.source in load_sources() else "assumption",
             _key(one.fact.source, _where(one.fact)),
             one.fact.date,
         ]
-        for one in sorted(found, key=lambda one: places[one.id])[:_MOST]
+        for place, one in enumerate(ordered)
     ]
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
     columns = ("of", "fact", "value #", "known as", "source", "date #")

@@ -216,7 +216,7 @@ def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
     )
     figure = priced_sizes_figure(sold, line, (price, document[_MAIN]))
     return Plot(
-        "among", "Active parameters of open models by price, and this price", caption, figure, _MAIN, is_wide=True
+        "among", "Active parameters by input price: open models, and this price", caption, figure, _MAIN, is_wide=True
     )
 
 
