@@ -168,9 +168,10 @@ def test_a_range_stays_a_range_under_the_slider(visit: Any) -> None:
 
 def test_only_plots_that_changed_are_drawn_again_and_first_those_in_view(visit: Any) -> None:
     page = visit("/life")
+    page.set_viewport_size({"width": 1280, "height": 640})
     page.wait_for_function("[...document.querySelectorAll('.canvas')].every(one => one.querySelector('.main-svg'))")
-    page.evaluate("""() => {  // the phases stand just below the window
-      scrollBy(0, document.querySelector("[data-plot=phases] .canvas").getBoundingClientRect().top - innerHeight - 90);
+    page.evaluate("""() => {  // the shares stand just below the window
+      scrollBy(0, document.querySelector("[data-plot=shares] .canvas").getBoundingClientRect().top - innerHeight - 90);
       window.drawn = [];
       const react = Plotly.react, root = document.documentElement;
       Plotly.react = (canvas, ...rest) => {
@@ -188,7 +189,7 @@ def test_only_plots_that_changed_are_drawn_again_and_first_those_in_view(visit: 
     before, after = drawn[: drawn.index("shown")], drawn[drawn.index("shown") + 1 :]
     assert "money" in before
     assert set(before) <= set(in_view)
-    assert "speed" in after
+    assert "shares" in after
     assert set(after).isdisjoint(in_view)
     assert "bounds" not in drawn  # what binds a step does not change with the traffic
 
