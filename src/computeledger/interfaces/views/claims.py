@@ -94,7 +94,7 @@ def view(answer: Answer, working: bool) -> View:
         headline=_all_words(document["counts"], claims) if is_all else _headline(claims, document["counts"]),
         context=_context(claims) if is_all else _texts_words(claims),
         notes=_rest_on(document["counts"]),
-        tiles=() if is_all else _tiles(document["counts"]),
+        tiles=() if is_all or len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]),
         plots=() if few else _plots(claims),
         tables=(
             *((_table(claims, is_all),) if claims else ()),
@@ -126,7 +126,9 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     kind_of = {kind: said for said, kinds in _COLUMNS.items() for kind in kinds}
     found = [(_DOCUMENTS[one["document"]], kind_of[one["verdict"]]) for one in claims]
     reached = [(_DOCUMENTS[one["document"]], one["conclusion"]["verdict"]) for one in claims]
-    out = [Plot("verdicts", "What holds in each text", _TALLY, tally_figure(found, verdicts))]
+    out = []
+    if len({kind for _, kind in found}) > 1:
+        out.append(Plot("verdicts", "What holds in each text", _TALLY, tally_figure(found, verdicts)))
     if any(name in _CONCLUDED for _, name in reached):
         figure = tally_figure(reached, _CONCLUDED)
         out.append(Plot("conclusions", "What the texts conclude", _JUDGEMENT, figure, is_detail=True))
@@ -143,8 +145,10 @@ def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[
     if len(claims) == 1:
         return headline_words(f"Claim {claims[0]['id']}", _verdict(claims[0]))
     n_documents = len({one["document"] for one in claims})
-    subject = f"We checked {format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
-    return headline_words(subject, ", ".join(_verdicts(counts["verdicts"])[:2]))
+    subject = f"{format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
+    if len({one["verdict"] for one in claims}) == 1:
+        return f"{subject} {_VERDICTS[claims[0]['verdict']][2]}"
+    return headline_words(subject, ", ".join(_verdicts(counts["verdicts"])))
 
 
 def _all_words(counts: Mapping[str, Mapping[str, int]], claims: Sequence[Mapping[str, Any]]) -> str:

@@ -186,7 +186,14 @@ def _currencies(document: Mapping[str, Any], served: str = "") -> str:
         whole = f", {served} of it," if served and most_time == ["inference"] else ""
         return f"{by_time}{whole} takes {in_time} of the GPU-time ({in_flop} of the FLOP)."
     but = " and ".join(_share(flop[name]) for name in most_time)
-    return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {by_flop} the most FLOP ({in_flop})."
+    other = listed([_inside(name) for name in most_flop])
+    return f"{by_time} takes the most GPU-time ({in_time}, but {but} of the FLOP), {other} the most FLOP ({in_flop})."
+
+
+def _inside(phase: str) -> str:
+    """Name of a phase inside a sentence."""
+    name = PHASE_NAMES[phase]
+    return name if name.isupper() else name.lower()
 
 
 def _share(value: Any) -> str:
