@@ -48,7 +48,7 @@ def test_every_command_that_answers_takes_it() -> None:
         ("frontier forecast 1e28 --by 2028-12-31",
          r"\d{4}-\d\d-\d\d \(\d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d\)  Median date, A run of .*"),
         ("route examples/money/route-support.toml",
-         r"\$0\.541  A completed task costs, large alone, of \d+ policies compared"),
+         r"\$0\.541  A completed task costs, the large model alone, of \d+ policies compared"),
         ("facts diff 2025-03 2026-11", r"2025-03 and 2026-11: \d+ facts differ, \d+ are equal"),
         ("facts show h200-sxm5-141gb", r"NVIDIA H200 SXM5 141GB: \d+ facts with their sources"),
     ],

@@ -199,6 +199,10 @@ def roofline_figure(ledger: Ledger) -> Spec:
     return roofline_of(groups, list(chips.values()))
 
 
+#: Operations that take less of their step are not drawn: they would press all others together.
+_LEAST_DRAWN = 0.005
+
+
 def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: Sequence[Accelerator]) -> Spec:
     """Operations of named steps under the roofs of their accelerators, log-log.
 
@@ -212,7 +216,8 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
     """
     points = []
     for step, color, mark, operations in groups:
-        placed = [one for one in operations if one["flop"] > 0 and one["bytes"] > 0]
+        placed = [one for one in operations
+                  if one["flop"] > 0 and one["bytes"] > 0 and one["share_fraction"] >= _LEAST_DRAWN]  # fmt: skip
         if placed:
             points.append(_operations(step, color, mark, placed))
     _tell_apart(points)
@@ -229,10 +234,11 @@ def roofline_of(groups: Sequence[tuple[str, str, str, Sequence[Spec]]], chips: S
         said = f"{plain(chip.short_name or chip.id)}: bends at {_ridge(chip):.0f} FLOP/byte"
         legend.append(f"{'━ ' if dash == 'solid' else '╍ '}{said}")
     tops = [value for trace in roofs for value in trace["y"][1:]]
-    ends = math.log10(min([*ys, *tops])) - 0.2, math.log10(max([*ys, *tops])) + 0.35 + 0.15 * len(legend)
+    least, most = (math.log10(end([*ys, *tops])) for end in (min, max))
+    ends = least - 0.2, most + (most - least) * (0.06 + 0.07 * len(legend)) + 0.1
     _name_all(points, ((math.log10(low), math.log10(high)), ends), min(ridges), roofs)
     layout = parts.layout(
-        480,
+        420,
         [*notes, parts.corner("<br>".join(legend))],
         xaxis=parts.log_axis([low, high], format_si, 0)
         | {"title": {"text": "intensity, FLOP per byte of memory traffic"}},

@@ -11,7 +11,6 @@ from computeledger.facts.load import load_system
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View, usd_alike
 from computeledger.interfaces.views.compare_words import (
-    CARRIES,
     EVEN,
     NONE,
     card,
@@ -298,22 +297,23 @@ def _cost_plot(known: Sequence[Offered]) -> list[Plot]:
     shown = [*([chosen] if chosen in priced else []), *near]
     most = _OFF_SCALE * paid_ends(chosen)["p50"]
     rows = [_row(one, one is chosen and len(known) > 1, most) for one in shown]
-    marks = [
-        f"Dot: what keeps {'the limits' if chosen['meets'] else 'the promises'} at the median, with its 90 % interval"
-    ]
-    marks = (
-        marks
-        if chosen["kept_probability"] is not None and keeps(chosen) != CARRIES
-        else ["Dot and bar: median and 90 % interval"]
-    )
-    marks += ["diamond: what keeps them in 90 % of the cases"] if any(one.sure for one in rows) else []
-    marks += ["ring: recommended"] if len(known) > 1 else []
-    marks += ["no bar to the right: at slow times no number of GPUs is enough"] if any(
-        one["usd_per_request_p95"] is None for one in shown) else []  # fmt: skip
     off = f" Not drawn: {listed([_dear(one) for one in far])}." if far else ""
     title = f"Cost {per(chosen)}"
     figure = costs_figure(rows, f"USD {per(chosen)}")
-    return [Plot("cost", title, f"{'; '.join(marks)}.{off}", figure, "usd_per_request")]
+    return [Plot("cost", title, f"{_marks(shown, rows, chosen)}.{off}", figure, "usd_per_request")]
+
+
+def _marks(shown: Sequence[Offered], rows: Sequence[Row], chosen: Offered) -> str:
+    """What the marks of a chart of costs mean, as far as it has them."""
+    asked = {"keeps the limits": "the limits", "keeps the promise": "the promises"}.get(keeps(chosen), "")
+    is_kept = asked and chosen["kept_probability"] is not None
+    marks = [f"Dot: what keeps {asked} at the median, with its 90 % interval" if is_kept else
+             "Dot and bar: median and 90 % interval"]  # fmt: skip
+    marks += ["diamond: what keeps them in 90 % of the cases"] if any(one.sure for one in rows) else []
+    marks += ["ring: recommended"] if any(one.is_chosen for one in rows) else []
+    if any(one["usd_per_request_p95"] is None for one in shown):
+        marks.append("no bar to the right: at slow times no number of GPUs is enough")
+    return "; ".join(marks)
 
 
 def _row(one: Offered, is_recommended: bool, most: float) -> Row:

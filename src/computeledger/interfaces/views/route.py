@@ -47,7 +47,7 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
     policy, _, said = answer.partition(": ")
     ends = best["interval"]["usd_per_completed_task"]
     return View(
-        title=f"{_name(best)}, of {document['policies_compared']:,} policies compared",
+        title=f"{policy_in_full(best['policy'])}, of {document['policies_compared']:,} policies compared",
         headline=headline_words(policy, said, ends, "USD"),
         context=" ".join(one for one in (reason, _switch_words(document)) if one),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),

@@ -50,7 +50,7 @@ from computeledger.questions.wording import (
 from computeledger.units import KILO, format_count, format_times
 
 #: Rows of a front and alternatives to a winner that are shown, about.
-_FRONT, _ALTERNATIVES = 16, 5
+_FRONT, _ALTERNATIVES = 16, 4
 #: The four that a reader needs first.
 _TILES = (
     ("usd_per_mtok_output", "Output cost", "USD/Mtok"),
@@ -356,8 +356,8 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
         *front,
         Plot("step", "What does the time go to?", "Share of a step's time by operation, coloured by what it waits for.",
              plots.step_bounds(document), "decode_s"),
-        Plot("roofline", "Does memory or compute bind?", "Each mark is an operation, larger where it takes more of the "
-             "step. Under the slope memory binds, under the flat roof compute.",
+        Plot("roofline", "Does memory or compute bind?", "Each mark is an operation of at least 0.5 % of its step, "
+             "larger where it takes more. Under the slope memory binds, under the flat roof compute.",
              plots.serving_roofline(document, chip), BELOW, is_detail=True),
         Plot("memory", f"Memory of the busiest GPU{of_pool}",
              f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
