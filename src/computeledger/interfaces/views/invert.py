@@ -64,13 +64,16 @@ def view(answer: InvertAnswer, working: bool) -> View:
     active, sheet = document["n_params_active"], document["sheet"]
     prices = ", ".join(f"{kind.replace('_', ' ')} {words(price, 'USD')}" for kind, price in document["prices"].items())
     subject = f"{_sold_at(document['prices'])} per Mtok"
-    if sheet["origin"] != "given":
-        subject = f"{sheet['name']}, {subject}"
+    is_given = sheet["origin"] == "given"
+    name = f"A model at {_sold_at(document['prices'])}" if is_given else sheet["name"]
     return View(
-        title=f"{sheet['name']}: what its prices reveal",
-        asked=(f"per million tokens: {prices}", sheet["origin"], *sheet["notes"]),
+        title=f"{name}: what its prices reveal",
+        asked=(f"per million tokens: {prices}", *(() if is_given else (sheet["origin"],)), *sheet["notes"]),
         headline=headline_words(
-            subject, f"a model of about {figure_words(active, 'params')} active parameters", active, "params"
+            subject if is_given else f"{name}, {subject}",
+            f"a model of about {figure_words(active, 'params')} active parameters",
+            active,
+            "params",
         ),
         context=_context(answer, document),
         tiles=_tiles(answer, document),
