@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,7 +13,7 @@ from fastapi.testclient import TestClient
 from computeledger.interfaces.web import docs_site
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
-from computeledger.interfaces.web.start import EXAMPLES, WHAT, Example
+from computeledger.interfaces.web.start import EXAMPLES, WHAT, Example, asked_first
 from computeledger.validation.accuracy.table import published
 
 
@@ -35,6 +36,13 @@ class _Links(HTMLParser):
         if tag == "a":
             self.links.append(given["href"] or "")
             self.lines += [given["data-line"] or ""] if "data-line" in given else []
+
+
+def test_what_its_examples_ask_is_what_is_answered_before_anybody_asks(client: TestClient) -> None:
+    asked = [(one.kind, one.page, list(one.items)) for one in asked_first()]
+    for line in _Links(client.get("/").text).lines:
+        address = urlsplit(line)
+        assert ("line", address.path.removeprefix("line/"), parse_qsl(address.query)) in asked
 
 
 def test_it_says_what_this_is_and_leads_on(client: TestClient) -> None:

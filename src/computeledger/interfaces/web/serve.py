@@ -13,10 +13,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from computeledger.errors import InputError
-from computeledger.interfaces.web.answers import Question
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.engines import Budget, Engines, prepare
-from computeledger.interfaces.web.pages import PAGES
+from computeledger.interfaces.web.start import asked_first
 
 #: More processes than this bring nothing to people who drag.
 MOST_WORKERS = 4
@@ -57,9 +56,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         sys.stdout.write(f"Compute Ledger: {self._address}\nCtrl-C ends it\n")
         sys.stdout.flush()
-        self._engines.work_ahead(
-            [Question(kind, page.name, ()) for page in PAGES if page.is_slow for kind in ("view", "line")]
-        )
+        self._engines.work_ahead(asked_first())
         if self._is_browser_wanted:
             threading.Thread(target=webbrowser.open, args=(self._address,), daemon=True).start()
 

@@ -107,7 +107,7 @@ class Answer:
 class Page:
     """A page of the app; ``section`` is the part of the menu that it stands in.
 
-    One that ``is_slow`` takes long to answer its defaults: the server does so before anybody asks.
+    The server answers the defaults of one that ``is_ahead`` before anybody asks: it takes long, or many begin there.
 
     The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
 
@@ -129,7 +129,7 @@ class Page:
     slot_examples: tuple[str, ...] = ()
     section: str = ""
     search: str = ""
-    is_slow: bool = False
+    is_ahead: bool = False
 
     def defaults(self, query: Mapping[str, str]) -> Values:
         """Defaults of the controls, beside what is asked.

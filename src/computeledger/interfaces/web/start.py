@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from computeledger.facts.load import load_model
+from computeledger.interfaces.web.answers import Question
 from computeledger.interfaces.web.docs_site import DOCS, docs_folder, repository_url
-from computeledger.interfaces.web.pages import page_named
+from computeledger.interfaces.web.pages import PAGES, page_named
 from computeledger.interfaces.web.shell import rendered
 from computeledger.interfaces.web.spec import Page
 from computeledger.questions.answers.accuracy import errors_by_workload
@@ -71,6 +72,18 @@ EXAMPLES = (
     ),
     Example("What can a gigawatt train?", "frontier", "A 1 GW site of GB200"),
 )
+
+
+def asked_first() -> list[Question]:
+    """What a visitor is likely to ask first: pages on which many begin, the start page, pages that take long.
+
+    Examples
+    --------
+    >>> [(one.kind, one.page) for one in asked_first()][:3]
+    [('view', 'life'), ('view', 'serve'), ('line', 'serve')]
+    """
+    pages = [Question("view", page.name, ()) for page in PAGES if page.is_ahead]
+    return [*pages[:2], *(Question("line", one.page, tuple(parse_qsl(one.query))) for one in EXAMPLES), *pages[2:]]
 
 
 def start_html(pages: Sequence[Page]) -> str:

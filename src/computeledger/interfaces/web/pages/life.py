@@ -168,4 +168,5 @@ PAGE = Page(
         },
     },
     bases=_BOXES,
+    is_ahead=True,
 )

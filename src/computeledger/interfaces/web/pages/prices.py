@@ -45,7 +45,7 @@ PAGE = Page(
     "prices", "Prices", "What do prices reveal about the model behind them, and what does quality cost?", _CONTROLS,
     _answer,
     section=JUDGE,
-    is_slow=True,
+    is_ahead=True,
     presets={
         "$3 in, $15 out": {},
         "A small model": {"input": "0.1", "output": "0.4"},

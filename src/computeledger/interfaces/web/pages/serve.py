@@ -80,6 +80,7 @@ PAGE = Page(
     _answer,
     read=_read,
     section=PLAN,
+    is_ahead=True,
     presets={
         **real_presets("serve"),
         "DeepSeek-V3 on a GB200 rack": {"model": "deepseek-ai/DeepSeek-V3", "system": "gb200-nvl72", "gpus": "72"},

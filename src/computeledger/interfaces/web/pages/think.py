@@ -34,7 +34,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "think", "Think", "A larger model, or a smaller one that thinks longer or tries more often?", _CONTROLS, _answer,
     section=JUDGE,
-    is_slow=True,
+    is_ahead=True,
     presets={
         "80 % of AIME 2024": {},
         "The same with a check that never errs": {"false-accept": "0"},
