@@ -117,7 +117,7 @@ def _title(document: Mapping[str, Any]) -> str:
 def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     split = document["split"]
     return (
-        f"{format_si(point(document['steps']))} steps",
+        f"{point(document['steps']):,.0f} steps",
         f"lag {split['max_lag']}" if split["max_lag"] else "synchronous",
         f"generation {split['layout']}",
         f"trainer {split['training_layout']} (recompute {split['recompute']})",
@@ -492,7 +492,7 @@ def _run(document: Mapping[str, Any]) -> Table:
         ["layout of generation", split["layout"]],
         ["layout of training", split["training_layout"]],
     ]
-    return Table(f"The run of {format_si(point(document['steps']))} steps", ("", "value #"), rows, "flop")
+    return Table(f"The run of {point(document['steps']):,.0f} steps", ("", "value #"), rows, "flop", is_detail=True)
 
 
 def _options(options: list[Mapping[str, Any]]) -> Table:
