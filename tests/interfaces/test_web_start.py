@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from computeledger.interfaces.web import docs_site
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages import PAGES
-from computeledger.interfaces.web.start import EXAMPLES, WHAT, Example, asked_first
+from computeledger.interfaces.web.start import EXAMPLES, WAYS, WHAT, Example, asked_first
 from computeledger.validation.accuracy.table import published
 
 
@@ -43,6 +43,17 @@ def test_what_its_examples_ask_is_what_is_answered_before_anybody_asks(client: T
     for line in _Links(client.get("/").text).lines:
         address = urlsplit(line)
         assert ("line", address.path.removeprefix("line/"), parse_qsl(address.query)) in asked
+
+
+@pytest.mark.parametrize("name", [name for name, _ in WAYS])
+def test_a_page_that_it_leads_to_answers_for_a_model_alone(name: str, client: TestClient) -> None:
+    text = client.get("/").text
+    assert f'action="{name}"' in text
+    answer = client.get(f"/line/{name}", params={"model": "Qwen3-8B"})
+    assert answer.status_code == 200, answer.text[:300]
+    assert "Qwen3-8B" in answer.json()["headline"]
+    refused = client.get(f"/line/{name}", params={"model": "Qwen3-8C"})
+    assert refused.status_code == 422 and "did you mean 'qwen3-8b'" in refused.json()["message"]
 
 
 def test_it_says_what_this_is_and_leads_on(client: TestClient) -> None:

@@ -15,6 +15,7 @@ from computeledger.facts.editions import load_prices
 from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
+from computeledger.interfaces.views.display_names import benchmark_name, engine_name
 from computeledger.interfaces.web.listed import list_of
 from computeledger.interfaces.web.onward import readings, ways_on
 from computeledger.interfaces.web.spec import Control, Page
@@ -65,6 +66,7 @@ def page_html(page: Page, pages: Sequence[Page]) -> str:
         plotly=plotly_name(),
         modules=modules_of("app.js"),
         list_of=list_of,
+        name_of=lambda choice: benchmark_name(engine_name(choice)),
         ways=ways_on(page),
         readings=readings(page),
     )

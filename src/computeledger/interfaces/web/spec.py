@@ -202,7 +202,9 @@ def _choice(one: Control, text: str) -> str:
     try:
         return one.choice_of(text)
     except InputError as error:
-        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {error}") from None
+        said = str(error)
+        hint = said.partition(f"{shown(text)}: ")[2] if said.startswith("unknown") else said
+        raise ControlError(one.name, f"{one.label} {shown(text)}: not one of the choices; {hint or said}") from None
 
 
 def _longest(one: Control, text: str) -> int:

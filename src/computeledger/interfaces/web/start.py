@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
-from computeledger.facts.load import load_model
+from computeledger.facts.load import load_model, model_ids
 from computeledger.interfaces.web.answers import Question
 from computeledger.interfaces.web.docs_site import DOCS, docs_folder, repository_url
 from computeledger.interfaces.web.pages import PAGES, page_named
@@ -19,6 +19,13 @@ from computeledger.units import format_si
 WHAT = "What a language model costs to train, tune and serve, with sources and error bars"
 #: What was measured of each workload, in the words of one line.
 _MEASURED = {"serving": "a token served", "training": "a training step", "rl": "an RL step"}
+#: Pages that answer for a model alone, everything else as they begin; the first is also what Enter asks.
+WAYS = (
+    ("serve", "Cost to serve"),
+    ("compare", "Cheapest hardware"),
+    ("memory", "Where it fits"),
+    ("pretrain", "Cost to train"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,8 @@ def start_html(pages: Sequence[Page]) -> str:
         pages=pages,
         what=WHAT,
         examples=EXAMPLES,
+        models=model_ids(),
+        ways=WAYS,
         accuracy=accuracy_line(),
         docs=DOCS.lstrip("/") if docs_folder() else "",
         repository=repository_url(),

@@ -331,7 +331,7 @@ function startOver(error) {
   if (!query.size && !others.length) return false;
   const label = controls.get(error.control)?.label ?? "";
   if (query.has(error.control)) query.delete(error.control); else for (const name of [...query.keys()]) query.delete(name);
-  notice = `The link cannot be answered as it stands: ${label} ${plain(error, label)}. The default is shown instead.`.replace("  ", " ");
+  notice = `The link cannot be answered as it stands: ${label} ${plain(error, label)}. The default is shown instead.`.replace("  ", " ").replace("?.", "?");
   others = [];
   fillBoxes(query);
   history.replaceState({ depth }, "", address());
