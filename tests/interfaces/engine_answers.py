@@ -49,4 +49,13 @@ def _say(items: dict[str, str]) -> None:
         os.rename(items["file"] + ".part", items["file"])  # noqa: PTH104
 
 
-_KINDS = {"plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry}
+_HELD: list[bytes] = []
+
+
+def _leaving(_items: dict[str, str]) -> Reply:
+    """Work that leaves a part of what the process may hold behind it."""
+    _HELD.append(bytes(3 * 2**24))
+    return Reply(200, str(len(_HELD)).encode())
+
+
+_KINDS = {"leaving": _leaving, "plain": _plain, "deaf": _deaf, "hearing": _hearing, "hungry": _hungry}

@@ -178,6 +178,13 @@ def test_what_was_answered_ahead_is_there_at_once_and_without_a_budget(engines: 
 
 
 @pytest.mark.parametrize("engines", [{"memory_bytes": 2**27}], indirect=True)
+def test_what_earlier_questions_left_in_memory_stops_no_answer(engines: Engines) -> None:
+    replies = [engines.ask(Question("view", "leaving", ()), Progress()) for _ in range(12)]
+    assert [one.status for one in replies if one is not None] == [200] * 12
+    assert 1 < max(int(one.body) for one in replies if one is not None) < 4
+
+
+@pytest.mark.parametrize("engines", [{"memory_bytes": 2**27}], indirect=True)
 def test_a_question_ends_with_its_memory_and_the_next_is_answered(engines: Engines) -> None:
     reply = _ask(engines, "hungry")
     assert reply is not None and reply.status == 500 and b"128 MiB" in reply.body

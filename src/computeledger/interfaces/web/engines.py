@@ -71,6 +71,11 @@ class _Engine:
         theirs.close()
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether it was asked no more than once, so that nothing of other questions is held in it."""
+        return self._asked <= 1
+
+    @property
     def is_alive(self) -> bool:
         """Whether it can be asked again."""
         return not self._pipe.closed
@@ -143,14 +148,19 @@ class Engines:
         if self.ahead is not None and (known := self.ahead.replies.get(question)) is not None:
             return known
         deadline_s = time.monotonic() + self.budget.time_s
-        engine = self._taken(question.page, heard, deadline_s)
-        if engine is None:
-            at_once = f"{self.budget.engines} are answered at once and {self.budget.waiting} may wait"
-            return None if heard.is_stopped else failed(_BUSY, f"too many questions: {at_once}; ask again in a moment")
-        try:
-            return engine.ask(question, heard, deadline_s)
-        finally:
-            self._give_back(engine)
+        while True:
+            engine = self._taken(question.page, heard, deadline_s)
+            if engine is None:
+                at_once = f"{self.budget.engines} are answered at once and {self.budget.waiting} may wait"
+                busy = f"too many questions: {at_once}; ask again in a moment"
+                return None if heard.is_stopped else failed(_BUSY, busy)
+            try:
+                reply = engine.ask(question, heard, deadline_s)
+            finally:
+                self._give_back(engine)
+            if reply is None or reply.status != _FAILED or engine.is_fresh:
+                return reply
+            # what earlier questions left in that process may have filled its memory: a fresh one is asked instead
 
     def close(self) -> None:
         """End every process, and whatever is under way in it."""

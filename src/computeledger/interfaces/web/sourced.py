@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from computeledger.facts.editions import load_prices
 from computeledger.interfaces.view import View
-from computeledger.sources import load_sources
+from computeledger.sources import Source, load_sources
 
 #: Sources that a picture names; the others are counted.
 _MOST_NAMED = 4
@@ -22,12 +23,12 @@ def sourced_lines(document: Mapping[str, Any], view: View) -> list[str]:
     --------
     >>> document = {"price": {"source": "mercatus-gpu-prices", "edition": "2026-11"}}
     >>> sourced_lines(document, View(""))
-    ['Sources: Cloud GPU pricing 2026', 'Prices: edition 2026-11']
+    ['Sources: Cloud GPU pricing 2026 (mercatus-ai.com)', 'Prices: edition 2026-11']
     """
     known = load_sources()
     stated = dict(_stated(document))
     keys = list(dict.fromkeys((*view.sources, *(text for text, key in stated.items() if key.startswith("source")))))
-    titles = list(dict.fromkeys(known[key].title for key in keys if key in known))
+    titles = list(dict.fromkeys(_named(known[key]) for key in keys if key in known))
     more = len(titles) - _MOST_NAMED
     said = "; ".join(titles[:_MOST_NAMED]) + (f"; {more} more" if more > 0 else "")
     editions = ", ".join(text for text, key in stated.items() if key.startswith("edition"))
@@ -35,6 +36,12 @@ def sourced_lines(document: Mapping[str, Any], view: View) -> list[str]:
         *([f"Sources: {said}"] if titles else []),
         f"Prices: edition {editions}" if editions else f"Facts and prices: edition {load_prices().id}",
     ]
+
+
+def _named(source: Source) -> str:
+    """A source's title, and whose pages it stands on."""
+    host = urlsplit(source.url).netloc.removeprefix("www.")
+    return f"{source.title} ({host})" if host else source.title
 
 
 def _stated(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

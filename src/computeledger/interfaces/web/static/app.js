@@ -315,7 +315,7 @@ function complain(error) {
 
 // what a reader may do where there was no answer: ask again, or ask the command
 function otherWays(command) {
-  const anew = element("button", { type: "button", id: "try-again", onclick: () => { byId("answer").focus({ preventScroll: true }); ask(true); } }, "Try again");
+  const anew = element("button", { type: "button", class: "quiet", id: "try-again", onclick: () => { byId("answer").focus({ preventScroll: true }); ask(true); } }, "Try again");
   if (!command) return [element("span", { class: "row" }, anew)];
   const taken = element("button", { type: "button", class: "quiet", onclick: () => copy(command, "command", taken) }, "Copy the command");
   return [element("code", {}, command), element("span", { class: "row" }, anew, taken)];

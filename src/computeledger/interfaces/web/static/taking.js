@@ -15,6 +15,12 @@ export function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// the page's typeface within a picture, which sees nothing outside itself; asked once, and held by the browser by then
+let typeface = null;
+const bytesOf = async (address) => new Uint8Array(await (await fetch(address)).arrayBuffer());
+const face = async (weights, file) => `@font-face{font-family:Inter;font-weight:${weights};src:url(data:font/woff2;base64,${btoa(String.fromCharCode(...await bytesOf(`/static/${file}`)))})}`;
+const faces = () => (typeface ??= Promise.all([face("400 500", "inter-3.19-400.woff2"), face("600 700", "inter-3.19-600.woff2")]).then((all) => `<style>${all.join("")}</style>`));
+
 // a picture says what it shows, of which scenario, and from where, on an opaque ground
 export async function picture(canvas, format, { title, name, below }) {
   paintIfWaiting(canvas);
@@ -22,7 +28,7 @@ export async function picture(canvas, format, { title, name, below }) {
   const inner = await window.Plotly.toImage(canvas, { format: "svg", width, height });
   const color = (name) => look.getPropertyValue(name).trim();
   let y = 0, body = "";
-  const write = (text, size, weight, ink) => wrapped(text, (width - 32) / (size * 0.56)).forEach((line) => {
+  const write = (text, size, weight, ink) => wrapped(text, (width - 32) / (size * 0.52)).forEach((line) => {
     y += size * 1.45;
     body += `<text x="16" y="${y}" font-size="${size}" font-weight="${weight}" fill="${ink}">${escaped(line)}</text>`;
   });
@@ -33,7 +39,7 @@ export async function picture(canvas, format, { title, name, below }) {
   y += height;
   for (const line of below) write(line, 11, 400, color("--quiet"));
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${y + 16}" viewBox="0 0 ${width} ${y + 16}" font-family="${escaped(look.getPropertyValue("--font"))}">`
-    + `<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
+    + `${await faces()}<rect width="100%" height="100%" fill="${color("--card")}"/>${body}${drawn}</svg>`;
   if (format === "svg") return save(name, "image/svg+xml", svg);
   const picture = new Image();
   picture.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
