@@ -154,8 +154,10 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     assert f"in {months} months, failures included" in view.headline.replace("\u00a0", " ")
     (tile,) = [one for one in view.tiles if one.key == "dense.step_s"]
     said = (tile.text.replace("\u00a0", " "), tile.band.replace("\u00a0", " "))
-    busy = words(row["busy_s"] / MONTH_S, "", 2)
-    assert said == (f"{months} months", f"{busy} months without failures")
+    busy, used = words(row["busy_s"] / MONTH_S, "", 2), words(row["mfu_fraction"], "fraction", 2)
+    lost = words(float(months) - float(busy), "", 2)
+    made_of = f"6 asked at 40 % of the peak; {busy} at the {used} it reaches; {lost} lost to failures"
+    assert said == (f"{months} months", made_of.replace("\u00a0", " "))
     (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
     assert any(tuple(map(str, one[5:7])) == step_months(row) for one in steps)
 

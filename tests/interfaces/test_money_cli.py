@@ -182,8 +182,11 @@ def test_a_route_rings_the_chosen_policy_and_counts_what_a_failure_costs(
         named = dict(note.split("<br>", 1) for note in notes if "<br>" in note)
         assert {"small alone", "the person alone"} < set(named)
         assert f"<b>{words(best['usd_per_completed_task'], 'USD', 2)}</b>" in named.values()
-        ranges = failure_figure(document)["layout"]["annotations"]
-        assert "up to" in ranges[0]["text"] and "from" in ranges[-1]["text"] and 3 <= len(ranges) <= 7
+        chart = failure_figure(document)
+        ranges, (bars, *_) = chart["layout"]["annotations"], chart["data"]
+        assert "up to" in ranges[0]["text"] and "from" in ranges[-1]["text"] and 3 <= len(ranges) <= 9
+        ends = [low + long for low, long in zip(bars["base"], bars["x"], strict=True)]
+        assert bars["base"][1:] == pytest.approx(ends[:-1], rel=1e-3)  # no cost of a failure is left out
     assert (dear["least_success_fraction"], dear["least_success_is"], dear["failure_usd"]) == (0.85, "stated", 5.0)
     assert dear["best"]["failure_usd_per_task"] == pytest.approx(5.0 * (1 - dear["best"]["success_fraction"]))
     told = [(row["policy"], row["failure_usd"]) for row in dear["by_failure_usd"]]

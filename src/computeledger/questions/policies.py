@@ -31,8 +31,35 @@ def route_words(document: Mapping[str, Any]) -> tuple[str, str]:
     done, failed = (words(best[name], "fraction", 2) for name in ("success_fraction", "wrong_fraction"))
     wrong = f", {failed} delivered wrong" if best["wrong_fraction"] > _RARE else ""
     cost = f"{words(best['usd_per_completed_task'], 'USD', 2)} per completed task"
-    answer = f"Use {policy_in_full(best['policy'])}: {done} completed{wrong}, {cost}"
+    answer = f"Use {policy_in_full(best['policy'], has_person(document))}: {done} completed{wrong}, {cost}"
     return answer, f"The cheapest that completes at least {floor}, {whose}."
+
+
+#: The policy without a model.
+PERSON = "the person alone"
+
+
+def has_person(document: Mapping[str, Any]) -> bool:
+    """Whether a person takes over what no model finished."""
+    return any(row["policy"] == PERSON for row in document.get("options", ()))
+
+
+def policy_in_short(policy: str, is_person: bool) -> str:
+    """A policy as charts and tables have room for it, with the person who does what fails every check.
+
+    Examples
+    --------
+    >>> named = ("large x3 checked -> small x4 checked", "best of 3 small", "large", PERSON)
+    >>> [policy_in_short(one, is_person=True).replace("\u00d7", "x") for one in named]
+    ['large x3, small x4, person', 'best of 3 small, person', 'large alone', 'the person alone']
+    """
+    if not _IS_CHECKED.search(policy):
+        return policy_said(policy)
+    said = re.sub(r" x(\d+) checked", " \u00d7\\1", policy).replace(" -> ", ", ")
+    return f"{said}, person" if is_person else said
+
+
+_IS_CHECKED = re.compile(r" x\d|->|best of")
 
 
 def policy_said(policy: str) -> str:
@@ -49,8 +76,8 @@ def policy_said(policy: str) -> str:
     return said.replace(" -> ", ", then ")
 
 
-def policy_in_full(policy: str) -> str:
-    """A policy in a sentence, where a model goes by one plain word, such as *large*.
+def policy_in_full(policy: str, is_person: bool = False) -> str:
+    """A policy in a sentence, where a model goes by one plain word, such as *large*, and with the person after it.
 
     Examples
     --------
@@ -58,6 +85,11 @@ def policy_in_full(policy: str) -> str:
     ('the large model alone', 'gpt-5 alone', 'the person alone')
     >>> policy_in_full("large x3 checked -> small x1 checked")
     'the large model up to 3 times, then the small model once'
+    >>> policy_in_full("large x1 checked", is_person=True)
+    'the large model once, then a person'
     """
     parts = policy_said(policy).split(", then ")
-    return ", then ".join(re.sub(r"^([a-z]+)(?= up to| once| alone|$)", r"the \1 model", one) for one in parts)
+    after = ["a person"] if is_person and _IS_CHECKED.search(policy) else []
+    return ", then ".join(
+        [re.sub(r"^([a-z]+)(?= up to| once| alone|$)", r"the \1 model", one) for one in parts] + after
+    )

@@ -12,21 +12,21 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import figure_words, interval_words, point, show, words
 from computeledger.units import TERA
 
-#: Characters of a system's name on a phone, and decades between two labels.
-_LONGEST, _APART = 22, 0.3
+#: Decades between two labels.
+_APART = 0.3
 #: Where the two runs' names stand, away from published ones, and their marks.
 _BESIDE = {"dense model": "middle right", "mixture of experts": "top left"}
 _MARKS = {"dense": "circle", "moe": "diamond"}
 _HEIGHT_PX = 380
 
 
-def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
+def runs_figure(flop: Any, runs: Sequence[TrainingRun]) -> Spec:
     """FLOP of published runs by date of release, and of the system's run as a line with its 90 % interval.
 
     Examples
     --------
     >>> from computeledger.frontier.epoch_files import shipped_runs
-    >>> figure = runs_figure("a site", 1e27, shipped_runs())
+    >>> figure = runs_figure(1e27, shipped_runs())
     >>> [one["name"] for one in figure["data"]]
     ['published runs', 'speculative', 'this system']
     """
@@ -50,12 +50,11 @@ def runs_figure(title: str, flop: Any, runs: Sequence[TrainingRun]) -> Spec:
         "showlegend": False,
         "line": {"color": palette.CHOSEN, "width": 2.5}, "hovertemplate": f"{said}<extra></extra>",
     })  # fmt: skip
-    name = f"{plain(title)}: " if len(title) <= _LONGEST else ""
-    text = f"{name}<b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop))}"
+    text = f"this run: <b>{figure_words(flop, 'FLOP')}</b>{_beside_record(point(flop))}"
     label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.99, "xanchor": "right"}
     every = [one.training_flop for one in runs]
     axis = parts.log_axis([0.4 * min(every, default=low), *every, low, 8 * high], _flop)
-    return _framed(data, [label, parts.corner("FLOP \u2191")], {"type": "date", "dtick": "M24"}, axis)
+    return _framed(data, [label], {"type": "date", "dtick": "M24"}, axis)
 
 
 def _beside_record(flop: float) -> str:
@@ -85,7 +84,8 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "x": rounded([*ends, *ends[::-1]]), "y": rounded([low, low, high, high]),
          **parts.interval_band(palette.OTHER), "hoverinfo": "skip", "showlegend": False, "name": "stock"},
-        {"type": "scatter", "mode": "markers", "x": rounded(one.n_params or 1.0 for one in known), "name": "published",
+        {"type": "scatter", "mode": "markers", "name": "published runs",
+         "x": rounded(one.n_params or 1.0 for one in known),
          "y": rounded(one.tokens or 1.0 for one in known), "marker": {"color": palette.OTHER, "size": 7},
          "text": [f"{plain(one.name)}, {one.date}<br>{show(one.n_params or 0.0, '')} parameters, "
                   f"{show(one.tokens or 0.0, 'tokens')}" for one in known], "hovertemplate": "%{text}<extra></extra>"},
@@ -94,11 +94,12 @@ def data_figure(trains: Mapping[str, Any], stock: Mapping[str, float], runs: Seq
     stated, least, most = (f"{value / TERA:,.0f}T" for value in (stock["stock_tokens"], low, high))
     text = f"stock of text: {stated} ({least} to {most})"
     label = {**parts.note(text, math.log10(high)), "yanchor": "bottom", "x": 0.012, "font": {"size": 12}}
-    every = [low, 6 * high, *(one.tokens or 1.0 for one in known)]
+    tokens = [one.tokens or 1.0 for one in known]
+    every = [low, 6 * high, *tokens, 0.3 * min(tokens, default=low)]
     up = parts.log_axis([*every, *(point(trains[name]["tokens"]) for name in own)], lambda value: show(value, ""))
     axis = {**parts.log_axis(ends, lambda value: show(value, ""), 0.0), "title": {"text": "parameters, total →"}}
-    figure = _framed(data, [parts.corner("tokens ↑"), label], axis, up)
-    figure["layout"] |= {"showlegend": False, "margin": {**figure["layout"]["margin"], "t": 8}}
+    figure = _framed(data, [label], axis, up)
+    figure["layout"] |= {"margin": {**figure["layout"]["margin"], "t": 34}}
     return figure
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +13,7 @@ from computeledger.economics.scaling.allocation import PHASES
 from computeledger.economics.scaling.laws import LossLaw, pretraining_loss
 from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import SERIES, Spec, rounded
-from computeledger.questions.policies import policy_said
+from computeledger.questions.policies import PERSON, has_person, policy_in_short
 from computeledger.questions.wording import PHASE_NAMES, point, words
 from computeledger.units import MEGA, format_si, format_usd
 
@@ -97,7 +97,12 @@ _NEAR = (0.3, 0.08)
 
 def front_figure(document: Mapping[str, Any]) -> Spec:
     """Policies by cost of a completed task and success: those that matter named with their cost, the answer ringed."""
-    best, least, options = document["best"], document["least_success_fraction"], document["options"]
+    is_person, best, least, options = (
+        has_person(document),
+        document["best"],
+        document["least_success_fraction"],
+        document["options"],
+    )
     front = sorted((row for row in options if row["on_front"]), key=lambda row: float(row[_COST]))
     spec = _axes(400, "cost of a completed task", "% of tasks completed")
     spec["xaxis"] |= parts.log_axis((row[_COST] for row in options), format_usd)
@@ -108,14 +113,14 @@ def front_figure(document: Mapping[str, Any]) -> Spec:
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "the front", "x": rounded(row[_COST] for row in front),
          "y": _done(front), "hoverinfo": "skip", "line": {"color": palette.PLAIN, "width": 1.5}},
-        {**_policies(others), "name": "others", "marker": {"color": palette.OTHER, "size": 4}},
-        {**_policies(named), "name": "named", "marker": {"color": palette.PLAIN, "size": 9},
+        {**_policies(others, is_person), "name": "others", "marker": {"color": palette.OTHER, "size": 4}},
+        {**_policies(named, is_person), "name": "named", "marker": {"color": palette.PLAIN, "size": 9},
          "error_y": _whiskers(named, palette.PLAIN)},
         {"type": "scatter", "mode": "markers", "name": "chosen", "x": rounded([best[_COST]]), "y": _done([best]),
          "hoverinfo": "skip",
          "marker": {"size": 18, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN}},
     ]  # fmt: skip
-    spec["annotations"] = _labels(named, spec["xaxis"]["range"])
+    spec["annotations"] = _labels(named, spec["xaxis"]["range"], is_person)
     spec["showlegend"], spec["margin"] = False, {"l": 4, "r": 8, "t": 24, "b": 44}
     _floor(spec, least, f"at least {words(least, 'fraction', 2)}")
     return {"data": data, "layout": spec}
@@ -125,22 +130,18 @@ def _done(rows: Sequence[Mapping[str, Any]]) -> list[float]:
     return rounded(100 * row["success_fraction"] for row in rows)
 
 
-def _policies(rows: Sequence[Mapping[str, Any]]) -> Spec:
+def _policies(rows: Sequence[Mapping[str, Any]], is_person: bool) -> Spec:
     """Policies as points."""
     return {
         "type": "scatter", "mode": "markers", "x": rounded(row[_COST] for row in rows), "y": _done(rows),
-        "text": [parts.plain(policy_said(row["policy"])) for row in rows], "cliponaxis": False,
+        "text": [_short(row["policy"], is_person) for row in rows], "cliponaxis": False,
         "hovertemplate": "%{text}<br>$%{x:.3~g}, %{y:.3~g} %<extra></extra>",
     }  # fmt: skip
 
 
-#: The policy without a model.
-PERSON = "the person alone"
-
-
 def _turns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The cheapest policies as a failure costs more: where the front bends."""
-    rows = {row["policy"]: row for row in document["options"]}
+    rows = {row["policy"]: row for row in document["options"] if row["on_front"]}
     return [rows[one["policy"]] for one in document["by_failure_usd"] if one["policy"] in rows]
 
 
@@ -171,13 +172,13 @@ def _apart(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Ma
     return kept
 
 
-def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[Spec]:
+def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float], is_person: bool) -> list[Spec]:
     """Names and costs beside points of a rising line: below at the left, above at the right."""
     notes: list[Spec] = []
     for row in rows:
         is_left = _across(row, reach) > _LEFT_FROM
         notes.append({
-            "text": f"{_short(row['policy'])}<br><b>{words(row[_COST], 'USD', 2)}</b>",
+            "text": f"{_short(row['policy'], is_person)}<br><b>{words(row[_COST], 'USD', 2)}</b>",
             "showarrow": False, "font": {"size": 12}, "align": "right" if is_left else "left",
             "x": math.log10(row[_COST]), "y": round(100 * row["success_fraction"], 2),
             "yanchor": "bottom" if is_left else "top",
@@ -186,9 +187,9 @@ def _labels(rows: Sequence[Mapping[str, Any]], reach: Sequence[float]) -> list[S
     return notes
 
 
-def _short(policy: str) -> str:
+def _short(policy: str, is_person: bool) -> str:
     """A policy as a chart has room for it."""
-    return parts.plain(re.sub(r" up to (\d+) times", " \u00d7\\1", policy_said(policy)).replace(" once", " \u00d71"))
+    return parts.plain(policy_in_short(policy, is_person))
 
 
 #: Height of a policy's row and of the axis below [px]; where its words and its bar stand in the row.
@@ -203,7 +204,7 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     Examples
     --------
     >>> rows = [{"failure_usd": usd, "policy": "a", "success_fraction": share} for usd, share in ((0, 0.4), (2.0, 0.8))]
-    >>> document = {"by_failure_usd": rows, "failure_usd": 0.0, "best": {"policy": "a"}}
+    >>> document = {"by_failure_usd": rows, "failure_usd": 0.0, "best": {"policy": "a"}, "options": []}
     >>> [note["text"] for note in failure_figure(document)["layout"]["annotations"]][1].replace(chr(160), " ")
     'a alone  <b>from $2</b>: 80 %'
     """
@@ -212,16 +213,19 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
     start, end = (bound([*costs, *([given] if given else [])]) * by for bound, by in ((min, 0.2), (max, 5.0)))
     starts = [max(row["failure_usd"], start) for row in rows]
     wide = _widest(list(zip(rows, starts, [*starts[1:], end], strict=True)))
+    is_person = has_person(document)
     places = list(range(len(wide)))[::-1]
-    colors = [palette.CHOSEN if row["policy"] == document["best"]["policy"] else palette.PLAIN for row, *_ in wide]
+    colors = [palette.OTHER if "n_between" in row else palette.CHOSEN if row["policy"] == document["best"]["policy"]
+              else palette.PLAIN for row, *_ in wide]  # fmt: skip
     data: list[Spec] = [{
         "type": "bar", "orientation": "h", "base": rounded(low for _, low, _ in wide),
         "x": rounded(high - low for _, low, high in wide), "y": [place + _BAR_AT for place in places],
-        "width": [10 / _ROW_PX] * len(wide), "marker": {"color": colors, "line": {"width": 0}}, "hoverinfo": "skip",
+        "width": [(4 if "n_between" in row else 10) / _ROW_PX for row, *_ in wide],
+        "marker": {"color": colors, "line": {"width": 0}}, "hoverinfo": "skip",
     }]  # fmt: skip
     notes = [
-        parts.note(f"{_short(row['policy'])}  <b>{_range(row, low, high, (start, end))}</b>: "
-                   f"{words(row['success_fraction'], 'fraction', 2)}", place + _WORDS_AT)
+        parts.note(f"{_called(row, is_person)}  <b>{_range(row, low, high, (start, end))}</b>: {_completes(row)}",
+                   place + _WORDS_AT)
         for place, (row, low, high) in zip(places, wide, strict=True)
     ]  # fmt: skip
     spec = parts.layout(
@@ -238,11 +242,54 @@ def failure_figure(document: Mapping[str, Any]) -> Spec:
 Ranged = tuple[Mapping[str, Any], float, float]
 
 
+def charted_policies(document: Mapping[str, Any]) -> set[str]:
+    """The policies that the chart of what a failed task costs names."""
+    rows = document["by_failure_usd"]
+    starts = [max(row["failure_usd"], 1e-9) for row in rows]
+    wide = _widest(list(zip(rows, starts, [*starts[1:], math.inf], strict=True)))
+    return {row["policy"] for row, *_ in wide if "n_between" not in row}
+
+
+def _called(row: Mapping[str, Any], is_person: bool) -> str:
+    return f"{row['n_between']} others" if "n_between" in row else _short(row["policy"], is_person)
+
+
+def _completes(row: Mapping[str, Any]) -> str:
+    """The share of the tasks that a policy completes; of several the ends."""
+    if "n_between" not in row:
+        return words(row["success_fraction"], "fraction", 2)
+    least, most = (words(one, "fraction", 2) for one in row["success_fraction"])
+    return f"{least.rstrip(' %' + chr(160))} to {most}"
+
+
 def _widest(rows: list[Ranged]) -> list[Ranged]:
-    """The first, the last, and the policies that lead over the widest ranges of what a failure costs, in order."""
+    """The first, the last, and the policies that lead over the widest ranges of what a failure costs, in order.
+
+    Several that lead between two of them stand as one.
+
+    Examples
+    --------
+    >>> rows = [({"policy": name, "failure_usd": usd, "success_fraction": usd / 1e3}, usd, high)
+    ...         for name, usd, high in [("a", 1, 2), ("b", 2, 2.1), ("c", 2.1, 2.2), ("d", 2.2, 4), ("e", 4, 8),
+    ...                                 ("f", 8, 16), ("g", 16, 32), ("h", 32, 64), ("i", 64, 128)]]
+    >>> [(row["policy"], low, high) for row, low, high in _widest(rows)][:3]
+    [('a', 1, 2), ('2 others', 2, 2.2), ('d', 2.2, 4)]
+    """
     inner = sorted(range(1, len(rows) - 1), key=lambda place: rows[place][2] / rows[place][1])
     kept = {0, len(rows) - 1, *inner[::-1][: _MOST_RANGES - 2]}
-    return [row for place, row in enumerate(rows) if place in kept]
+    found: list[Ranged] = []
+    for is_kept, group in itertools.groupby(range(len(rows)), kept.__contains__):
+        some = [rows[place] for place in group]
+        found += some if is_kept or len(some) == 1 else [_between(some)]
+    return found
+
+
+def _between(some: list[Ranged]) -> Ranged:
+    """Several policies that lead one after the other, as one."""
+    shares = [row["success_fraction"] for row, *_ in some]
+    row = {"policy": f"{len(some)} others", "failure_usd": some[0][0]["failure_usd"], "n_between": len(some),
+           "success_fraction": (min(shares), max(shares))}  # fmt: skip
+    return row, some[0][1], some[-1][2]
 
 
 def _range(row: Mapping[str, Any], low: float, high: float, ends: tuple[float, float]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots.validation import quantity_words
 from computeledger.interfaces.view import Cell, Evidence, Table, cited, quantity_cell
 from computeledger.interfaces.views.accuracy import accuracy_address, workload_address
@@ -19,6 +20,7 @@ from computeledger.questions.wording import (
     interval_words,
     listed,
     percent,
+    point,
     short_model,
     trusted_to_words,
     words,
@@ -54,8 +56,7 @@ _NONE = {
     "PriceSheetAnswer": "Nothing is predicted here: prices are as their sheets state them.",
     "QualityAnswer": "Nothing was measured beside the published scores: ability is fitted to these.",
     "QualityPriceAnswer": "Nothing was measured beside the published scores and prices that are shown.",
-    "RouteAnswer": "As good as the numbers you give: set each to the worst you believe; if the advice stays, trust it. "
-    "With attempts of your own, `computeledger route --attempts FILE --check` tests it.",
+    "RouteAnswer": "As good as the numbers you give: set each to the worst you believe; if the advice stays, trust it.",
     "ScheduleAnswer": "No measurement exists: the days of each step are those given.",
     "SearchAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
     "SitesAnswer": "No measurement of a site exists beside its data: what is counted here is held against what the "
@@ -316,6 +317,18 @@ def _prices(one: Document) -> str:
     return f"{come} and {go} per Mtok"
 
 
+def run_evidence(document: Document) -> Evidence:
+    """Of a run that fills a system's time: which of its figures are given, and that only a step's time is checked."""
+    error = percent(errors_by_workload()["training"].median_abs_error, 2)
+    largest = max(one.training_flop for one in shipped_runs())
+    is_beyond = point(document["trains"]["dense"]["flop"]) > largest
+    known = "No run this large has been published; chips" if is_beyond else "Chips"
+    found = parts_evidence("", "training")
+    given = f"{known} and utilisation are your inputs"
+    text = f"{given}; only the time of a step is checked, to ±{error} in half of the cases."
+    return replace(found, text=text)
+
+
 def parts_evidence(text: str, *workloads: str) -> Evidence:
     """Of an answer made of parts of which each was measured, though nobody measured the whole."""
     found = errors_by_workload()
@@ -333,7 +346,7 @@ def parts_evidence(text: str, *workloads: str) -> Evidence:
     table = Table("How far off its parts are", columns, rows, note=note)
     trusted = listed([f"{_PARTS[name]} to ±{percent(found[name].median_abs_error, 2)}" for name in workloads])
     return Evidence(
-        f"Trust the time of {trusted} in half of the cases. {text}",
+        f"Trust the time of {trusted} in half of the cases. {text}".strip(),
         "",
         "computeledger accuracy",
         workload_address(workloads[0]),

@@ -11,9 +11,12 @@ from computeledger.frontier.epoch_files import shipped_runs
 from computeledger.interfaces.plots.known_runs import data_figure, runs_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_cell, quantity_table, with_interval
 from computeledger.interfaces.views.display_names import in_names, system_words
+from computeledger.interfaces.views.evidence import run_evidence
 from computeledger.interfaces.views.frontier_words import (
     critical_row,
     leaning,
+    lost_months,
+    months_made_of,
     over_record,
     step_months,
     system_card,
@@ -71,9 +74,25 @@ def _run_tables(trains: Document) -> tuple[Table, Table]:
         cells = [Cell(f"{one.times} times", below=one.band) if one else Cell("") for one in known.values()]
         rows.insert(1, [f"over the compute of {dense.name}", *cells])
     n_main = _MAIN_ROWS + (dense is not None)
+    rows += _month_rows(trains)
     columns = ("", *(f"{said} #" for said in RUN_NAMES.values()))
     first = Table("The run", columns, rows[:n_main], "dense.flop", is_stacked=True)
     return first, Table("The run in detail", columns, rows[n_main:], "dense.flop", is_stacked=True, is_detail=True)
+
+
+def _month_rows(trains: Document) -> list[list[str | Cell]]:
+    """How long each run takes and why it is longer than was asked, where a way to run its steps was found."""
+    found = [critical_row(trains[name]) for name in RUN_NAMES]
+    if "months" not in trains or any(row["problem"] for row in found):
+        return []
+    months, share = f"{trains['months']:.3g}", words(trains["utilization_fraction"], "fraction", 2)
+    return [
+        [f"months asked, at {share} of the peak", *(months for _ in found)],
+        ["months at the share of the peak that its steps reach", *(step_months(row)[0] for row in found)],
+        ["that share of the peak", *(percent(row["mfu_fraction"]) for row in found)],
+        ["months lost to failures", *(lost_months(row) for row in found)],
+        ["months in all", *(step_months(row)[1] for row in found)],
+    ]
 
 
 _FITS = "weights of 8 bit, in the memory of one scale-up domain: GPUs that a fast link joins into one"
@@ -132,12 +151,13 @@ def systems_view(document: Document) -> View:
         headline=system_headline(document),
         card=system_card(document),
         context=f"{system_sentence(document)}.",
+        evidence=run_evidence(document),
         main="dense.flop",
         tiles=_system_tiles(document),
         plots=(
-            Plot("reach", "What it can train, beside known runs", _REACH,
-                 runs_figure(document["spec"], trains["dense"]["flop"], shipped_runs()), "dense.flop"),
-            Plot("text", "Is there enough text for it?", _TEXT,
+            Plot("reach", "Compute beside known runs [FLOP]", _REACH,
+                 runs_figure(trains["dense"]["flop"], shipped_runs()), "dense.flop"),
+            Plot("text", "Is there enough text for it? [tokens]", _TEXT,
                  data_figure(trains, document["text"], shipped_runs()), "dense.flop", is_detail=True),
         ),
         tables=(run, fits_table(document, "weights_fraction"), _uses(document), *details),
@@ -168,15 +188,11 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     named = " + ".join(one["accelerator"] for one in document["generations"])
     power = f"{figure_words(document['power_w']['facility'], 'W')} with cooling"
     chips = "; ".join([", ".join(part for part in (named, interval_words(document["chips"], "")) if part), power])
-    share = words(trains["utilization_fraction"], "fraction", 2)
-    asked = f"{trains['months']:.3g} months at {share} of the peak"
-    compute = with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")
-    tiles = [replace(compute, band="; ".join(part for part in (compute.band, asked) if part))]
+    tiles = [with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")]
     if not row["problem"]:
-        busy, calendar = step_months(row)
+        calendar = step_months(row)[1]
         told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar
-        without = f"{words(float(busy), '', 2)} months without failures"
-        tiles.append(Tile("Time, failures included", told, without, key="dense.step_s"))
+        tiles.append(Tile("Time, failures included", told, months_made_of(trains), key="dense.step_s"))
     capital = document["capex_usd"]
     return (
         *tiles,

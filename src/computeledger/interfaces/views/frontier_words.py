@@ -29,6 +29,33 @@ def step_months(row: Document) -> tuple[str, str]:
     return f"{busy:.3g}", f"{calendar:.3g}" if calendar <= busy * MOST_STOPPED else HARDLY
 
 
+def lost_months(row: Document) -> str:
+    """Months that failures take: those of the calendar less those of the steps, as both are printed.
+
+    Examples
+    --------
+    >>> lost_months({"busy_s": 4.56 * MONTH_S, "calendar_s": 7.9 * MONTH_S})
+    '3.3'
+    """
+    if step_months(row)[1] == HARDLY:
+        return HARDLY
+    busy, calendar = (float(words(row[key] / MONTH_S, "", 2)) for key in ("busy_s", "calendar_s"))
+    return words(max(calendar - busy, 0.0), "", 2)
+
+
+def months_made_of(trains: Document) -> str:
+    """What the months of the dense run are made of: those asked, those of slower steps, those that failures take."""
+    row = critical_row(trains["dense"])
+    asked, reached = (words(one, "fraction", 2) for one in (trains["utilization_fraction"], row["mfu_fraction"]))
+    parts = [
+        f"{trains['months']:.3g} asked at {asked} of the peak",
+        f"{words(float(step_months(row)[0]), '', 2)} at the {reached} it reaches",
+    ]
+    lost = lost_months(row)
+    parts.append("with failures it hardly advances" if lost == HARDLY else f"{lost} lost to failures")
+    return "; ".join(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class OverRecord:
     """How many times the compute of a known run, with its 90 % interval."""
@@ -98,7 +125,8 @@ def system_card(document: Document) -> Card:
     run, row = trains["dense"], critical_row(trains["dense"])
     active, tokens = run["n_params_active"], figure_words(run["tokens"], "tokens")
     if row["problem"]:
-        when = f"in {trains['months']:.3g} months without failures"
+        share = words(trains["utilization_fraction"], "fraction", 2)
+        when = f"in {trains['months']:.3g} months at {share} of the chips' peak, as asked"
     else:
         calendar = step_months(row)[1]
         without = f"in {words(float(step_months(row)[0]), '', 2)} months without failures; with them it {HARDLY}"

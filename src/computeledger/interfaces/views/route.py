@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from computeledger.interfaces.plots.money import PERSON, failure_figure, front_figure
+from computeledger.interfaces.plots.money import charted_policies, failure_figure, front_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, with_interval
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answer import Answer
-from computeledger.questions.policies import policy_in_full, policy_said, route_words
+from computeledger.questions.policies import has_person, policy_in_full, policy_in_short, route_words
 from computeledger.questions.wording import (
     figure_words,
     headline_words,
@@ -21,14 +21,13 @@ from computeledger.questions.wording import (
     words,
 )
 
-#: Rows of the front that are shown at most.
-_ROWS = 7
 _TILES = (
     ("usd_per_completed_task", "A completed task costs", "USD"),
     ("success_fraction", "Completes", "fraction"),
     ("seconds", "Takes", "s"),
     ("wrong_fraction", "Delivered wrong", "fraction"),
 )
+_TESTED = "a file of attempts of your own tests such advice: computeledger route --attempts FILE --check"
 _KINDS = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
           "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
 _CHECKED = {"success": "success of a cascade", "success_if_independent": "the same, if independent",
@@ -47,15 +46,16 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
     policy, _, said = answer.partition(": ")
     ends = best["interval"]["usd_per_completed_task"]
     return View(
-        title=f"{policy_in_full(best['policy'])}, of {document['policies_compared']:,} policies compared",
+        title=f"{policy_in_full(best['policy'], has_person(document))}, of "
+        f"{document['policies_compared']:,} policies compared",
         headline=headline_words(policy, said, ends, "USD"),
-        context=" ".join(one for one in (reason, _switch_words(document)) if one),
+        context=" ".join(one for one in (reason, _switch_words(document), _fewer_words(document)) if one),
         tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
         facts=tuple(_facts(document)),
         plots=_plots(document),
         tables=(_front(document), _bests(document), *_by_difficulty(document)),
         notes=tuple(_notes(document)),
-        grounds=tuple(f"assumed: {_assumed(one)}" for one in document["assumptions"]),
+        grounds=(*(f"assumed: {_assumed(one)}" for one in document["assumptions"]), _TESTED),
         working=tuple(working_view(document)) if working else (),
         overline="route",
         main="usd_per_completed_task",
@@ -76,15 +76,16 @@ def _assumed(said: str) -> str:
 
 def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     given = document["failure_usd"]
-    person = ", then the person" if any(row["policy"] == PERSON for row in document["options"]) else ""
+    person = "; person: does what fails them all" if has_person(document) else ""
     is_given = f" The dotted line is the {words(given, 'USD')} that it costs here." if given else ""
     return (
-        Plot("front", "Cost against success", "No policy beats those on the line; small dots are ways between the "
-             f"named ones. \u00d73: up to three checked tries{person}. Ring: the answer.",
-             front_figure(document), "usd_per_completed_task"),
         Plot("failure", "Which policy, as failures cost more?", "Bar: what a failed task may cost you while that "
-             f"policy is the cheapest, with no floor on success; %: tasks completed; violet: the answer.{is_given}",
-             failure_figure(document), "usd_per_completed_task", is_detail=True),
+             f"policy is the cheapest, with no floor on success; %: tasks completed; violet: the answer.{is_given} "
+             f"Alone: one try, unchecked; \u00d73: up to three checked tries{person}.",
+             failure_figure(document), "usd_per_completed_task"),
+        Plot("front", "Cost against success", "No policy beats those on the line; small dots are ways between the "
+             "named ones. Ring: the answer.",
+             front_figure(document), "usd_per_completed_task", is_detail=True),
     )  # fmt: skip
 
 
@@ -96,9 +97,22 @@ def _switch_words(document: Mapping[str, Any]) -> str:
             cost = words(row["failure_usd"], "USD", 2)
             done = words(row["success_fraction"], "fraction", 2)
             return (
-                f"If a failed task costs you over {cost}, {policy_in_full(row['policy'])} is cheaper: {done} completed."
+                f"If a failed task costs you over {cost}, {policy_in_full(row['policy'], has_person(document))} is "
+                f"cheaper: {done} completed."
             )
     return ""
+
+
+_TRIES = re.compile(r" x(\d+) checked")
+
+
+def _fewer_words(document: Mapping[str, Any]) -> str:
+    """Why more tries complete less, where they do among the policies that are named."""
+    counts = [sum(map(int, _TRIES.findall(row["policy"]))) for row in document["by_failure_usd"]]
+    tried = [count for count in counts if count]
+    if not has_person(document) or tried == sorted(tried):
+        return ""
+    return "More checked tries can complete less: each is a chance for a wrong answer to pass."
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -110,7 +124,7 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
             words(free["usd_per_completed_task"], "USD", 2),
             words(1 - free["success_fraction"], "fraction", 2),
         )
-        found.append(("If fewer will do", f"{_name(free)} costs {cost} and leaves {failing} undone"))
+        found.append(("If fewer will do", f"{_name(free, document)} costs {cost} and leaves {failing} undone"))
     if not interval_words(best["interval"]["usd_per_completed_task"], "USD"):
         found.append(("No interval", "every number that this policy uses is exact; give ranges, such as 0.7..0.78"))
     return found
@@ -146,11 +160,11 @@ def _tile(row: Mapping[str, Any], key: str, label: str, unit: str) -> Tile:
 
 def _front(document: Mapping[str, Any]) -> Table:
     """The answer, then policies that none beats, and single models."""
-    on_it = [row for row in document["options"] if row["on_front"] or row["single"]]
-    best = document["best"]["policy"]
-    shown = sorted(_spread(on_it, best), key=lambda row: bool(row["policy"] != best))
+    best, named = document["best"]["policy"], charted_policies(document)
+    kept = [row for row in document["options"] if row["policy"] in {best, *named} or row["single"]]
+    shown = sorted(kept, key=lambda row: bool(row["policy"] != best))
     rows: list[list[str | Cell]] = [
-        [f"\u2192 {_name(row)}" if row["policy"] == best else _name(row),
+        [f"\u2192 {_name(row, document)}" if row["policy"] == best else _name(row, document),
          _cell(row, "usd_per_completed_task", "USD"), _cell(row, "success_fraction", "fraction"),
          words(row["wrong_fraction"], "fraction", 2), words(row["seconds"], "s", 2) if row["seconds"] else "",
          words(row["independent_upper_bound_success_fraction"], "fraction", 2)]
@@ -160,27 +174,16 @@ def _front(document: Mapping[str, Any]) -> Table:
                "if independent, at most #")  # fmt: skip
     strong = tuple(place for place, row in enumerate(shown) if row["policy"] == best)
     title = "The policies to choose from"
-    person = ", and the person does what fails them all" if any(one["policy"] == PERSON for one in on_it) else ""
-    note = "\u2192: the answer; then what no other policy beats and single models, by cost. Once, up to 2 times: each "
-    note += f"try is checked{person}; best of 2: two at once, the check chooses. If failures were independent more "
-    note += "would complete: an upper bound, no forecast."
+    person = ", and the person does what fails them all" if has_person(document) else ""
+    note = "\u2192: the answer; then the policies of the chart and single models, by cost. Alone: one try, unchecked; "
+    note += f"\u00d72: up to two tries, each checked{person}; best of 2: two at once, the check chooses. If failures "
+    note += "were independent more would complete: an upper bound, no forecast."
     drops = ("if independent, at most", "takes", "delivered wrong")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 
 
-def _spread(rows: Sequence[Mapping[str, Any]], best: str) -> list[Mapping[str, Any]]:
-    """The answer, the cheapest single models, and of the others as many as there is room for, evenly over all."""
-    first = sorted(rows, key=lambda row: (row["policy"] != best, not row["single"]))
-    n_kept = min(sum(row["single"] or row["policy"] == best for row in rows), _ROWS)
-    others, room = first[n_kept:], _ROWS - n_kept
-    if len(others) > room:
-        others = [others[round(k * (len(others) - 1) / max(room - 1, 1))] for k in range(room)]
-    kept = {row["policy"] for row in (*first[:n_kept], *others)}
-    return [row for row in rows if row["policy"] in kept]
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return policy_said(row["policy"])
+def _name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    return policy_in_short(row["policy"], has_person(document))
 
 
 def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
@@ -196,7 +199,7 @@ def _bests(document: Mapping[str, Any]) -> Table:
     rows: list[list[str]] = []
     for kind, policy in document["best_of"].items():
         row = by_name[policy]
-        rows.append([_KINDS[kind], _name(row), words(row["usd_per_completed_task"], "USD"),
+        rows.append([_KINDS[kind], _name(row, document), words(row["usd_per_completed_task"], "USD"),
                      percent(row["success_fraction"]), f"x{row['break_even_price_ratio']:.2g}"])  # fmt: skip
     columns = ("", "policy", "a completed task #", "completes #", "breaks even at #")
     note = "breaks even at: with its prices times this, a completed task costs what the answer's does"
@@ -209,7 +212,7 @@ def _by_difficulty(document: Mapping[str, Any]) -> list[Table]:
         return []
     found = document["by_difficulty"]
     rows: list[list[str | Cell]] = [
-        [kind, percent(row["share_of_tasks"]), _name(row), _cell(row, "usd_per_completed_task", "USD"),
+        [kind, percent(row["share_of_tasks"]), _name(row, document), _cell(row, "usd_per_completed_task", "USD"),
          _cell(row, "success_fraction", "fraction")]
         for kind, row in found["policies"].items()
     ]  # fmt: skip
@@ -225,9 +228,11 @@ def _notes(document: Mapping[str, Any]) -> list[str]:
         text = f"{row['model']}: {row['successes']} of {row['attempts']} attempts at {row['tasks']} tasks"
         broke = row.get("tool_failure_fraction")
         out.append(text if broke is None else f"{text}, tools failed in {percent(broke)}")
+    if "attempts" not in document:  # it is as given or assumed, not found
+        return out
     models = document["model_correlation"]
     ends = joined(*(f"{point(models, end):.2f}" for end in ("p05", "p95")))
-    return [*out, f"failures of models at one task correlate: {point(models):.2f} ({ends})"]
+    return [*out, f"failures of different models at one task correlate: {point(models):.2f} ({ends})"]
 
 
 def _check(document: Mapping[str, Any]) -> View:

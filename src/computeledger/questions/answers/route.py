@@ -239,7 +239,7 @@ def answer_case(case: RouteCase, facts: tuple[dict[str, Any], ...] = (), seed: i
     by_kind = _best_by_kind(whole, least)
     listed = list(dict.fromkeys([
         best_policy(out, least), best_policy(out), *singles, *person, *_bests(out, singles).values(), *front,
-        *by_kind.values(),
+        *by_kind.values(), *(place for _, place in cheapest_by_failure(out, case.settings.failure_usd)),
     ]))  # fmt: skip
     bound = _mixed({k: evaluate_policies(independent(t), [out.policies[p] for p in listed]) for k, t in tasks.items()},
                    case.difficulty)  # fmt: skip
