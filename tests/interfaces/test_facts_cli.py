@@ -198,7 +198,7 @@ def test_a_search_for_a_chip_leads_with_what_it_can_do() -> None:
     """Each figure of the headline is that of the record; more words ask for something else."""
     chip = cl.load_accelerator("h200-sxm5-141gb")
     headline = cl.search_facts("h200").view().headline.replace("\u00a0", " ")
-    said = re.fullmatch(r"NVIDIA H200: (\d+) GB, ([\d.]+) TB/s, (\d+) TFLOP/s dense bf16 \(\d+ facts\)", headline)
+    said = re.fullmatch(r"NVIDIA H200: (\d+) GB, ([\d.]+) TB/s, ([\d.]+) TFLOP/s dense bf16 \(\d+ facts\)", headline)
     assert said is not None, headline
     memory, rate, peak = said.groups()
     assert float(memory) * 1e9 == pytest.approx(chip.hbm_bytes.value, rel=0.005)

@@ -51,7 +51,7 @@ def test_one_timeline_draws_what_the_document_says(split: dict) -> None:
     """Every span of every side once, one after the other; GPU-hours once; one table of phases."""
     answer = cl.rl(model="llama-3.1-8b", system="h100-nvl8", gpus=16, rollout_tokens=1000, samples=64, **split)
     document, view = answer.to_dict(), answer.view()
-    assert [plot.name for plot in view.plots] == ["timeline", "phases"]
+    assert [plot.name for plot in view.plots] == ["timeline", "utilization"]
     drawn = view.plots[0].figure["data"]
     called = {"once per step": "start and end of a step"}
     spans = [  # what takes under a thousandth of the GPU-time is not drawn
@@ -63,8 +63,8 @@ def test_one_timeline_draws_what_the_document_says(split: dict) -> None:
     for one, after in pairwise(drawn):
         assert after["base"][0] in (0.0, pytest.approx(one["base"][0] + one["x"][0], rel=2e-3))
     assert all(bool(trace["marker"]["pattern"]["shape"]) is ("waiting" in trace["name"]) for trace in drawn)
-    hours = {name: point(part["gpu_hours"]) for name, part in document["phases"].items()}
-    assert view.plots[1].figure["data"][0]["x"][0] == pytest.approx(max(hours.values()), rel=1e-3)
+    used = [point(part) for part in document["phase_utilization_fraction"].values()]
+    assert view.plots[1].figure["data"][0]["x"] == pytest.approx(sorted(used, reverse=True), rel=1e-3)
     (table,) = [one for one in view.tables if "phase" in one.columns and "in a step #" in one.columns]
     shown = {row[0]: row[1].text for row in table.rows if isinstance(row[1], Cell)}
     assert len(spans) > 4
@@ -149,7 +149,7 @@ def test_lengths_from_a_file(tmp_path: Path) -> None:
 )
 def test_tables_print(extra: list[str]) -> None:
     result = CliRunner().invoke(cli, [*RUN, *extra], catch_exceptions=False)
-    assert "Beta in GPU-time" in result.stdout
+    assert "What a sampled token costs, by phase" in result.stdout
 
 
 BAD = {

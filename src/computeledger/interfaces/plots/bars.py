@@ -10,6 +10,8 @@ from computeledger.interfaces.plots.parts import Spec, plain, rounded
 from computeledger.questions.wording import DIGITS, figure_words, interval_words, listed, percent, point, words
 
 _ROW_PX, _LINE_PX = 44, 22
+#: Opacity of a bar, so that the half of an interval that lies on it is seen on light and dark pages.
+_BEHIND_WHISKERS = 0.55
 #: Characters of a legend's line that a phone shows; an interval that goes beyond stands below its value.
 _LINE_CHARACTERS = 40
 #: Medians of shares that add up to one so nearly need no remark.
@@ -40,11 +42,13 @@ def bars_figure(
     said = remarks or {}
     sizes = [point(value) for _, value in shown]
     ends = [(point(value, "p05"), point(value, "p95")) for _, value in shown]
+    is_ranged = any(high > low for low, high in ends)
     data = [{
         "type": "bar", "orientation": "h", "x": rounded(sizes), "y": [place - 0.12 for place in places],
-        "width": [0.34] * len(shown), "marker": {"color": color, "line": {"width": 0}},
+        "width": [0.34] * len(shown),
+        "marker": {"color": color, "line": {"width": 0}, "opacity": _BEHIND_WHISKERS if is_ranged else 1.0},
         "error_x": {
-            "type": "data", "symmetric": False, "color": parts.NEUTRAL, "thickness": 1.5, "width": 4,
+            "type": "data", "symmetric": False, "color": parts.NEUTRAL, "thickness": 2, "width": 5,
             "array": rounded(high - size for size, (_, high) in zip(sizes, ends, strict=True)),
             "arrayminus": rounded(size - low for size, (low, _) in zip(sizes, ends, strict=True)),
         },

@@ -219,6 +219,13 @@ def training_evidence(document: Document, published: str = "") -> Evidence:
     return replace(found, links=_own_link(wanted))
 
 
+#: Why the factor of a run is wider than the error of runs that were measured.
+_WIDER = (
+    "The factor is this run's, with the prices and lengths that you give as ranges; the error of measured runs is that "
+    "of a step alone. Those of all measured RL steps are on the page Accuracy."
+)
+
+
 def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
@@ -227,7 +234,7 @@ def rl_evidence(document: Document) -> Evidence:
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
     details = f"{what}{sources}, each left out of the fit that predicts it; {held}."
-    return _of_workload((f"{said} {_own_words(alike, document)}", details), alike, "rl")
+    return _of_workload((f"{said} {_own_words(alike, document)}", f"{details} {_WIDER}"), alike, "rl")
 
 
 def _of_workload(said: tuple[str, str], alike: Document, workload: str) -> Evidence:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from computeledger.facts.load import accelerator_called
+from computeledger.facts.load import accelerator_called, load_accelerator
 from computeledger.facts.reading import ASSUMPTION
 from computeledger.facts.schema import Accelerator, Fact
 from computeledger.interfaces.view import Cell, Table, Tile, View
@@ -162,17 +163,17 @@ def _search(answer: SearchAnswer) -> View:
     tables += [replace(_of_kind(_OTHERS, others), is_detail=True)] if others else []
     asked = nearest[0] if nearest[0].names_both or len(nearest) == 1 else None
     n_found, n_others = format_count(len(nearest), "fact"), f" and {len(others):,} that mention it" if others else ""
-    chip = accelerator_called(answer.query)
+    chip, of_chips = accelerator_called(answer.query), _of_chips(nearest)
     if chip is not None and nearest[0].id == chip.id:
-        said = _chip_words(chip, n_found)
+        said = _chip_words(chip, nearest, n_found)
+    elif of_chips and not asked:
+        said = _chips_words(of_chips, n_found)
     else:
         said = headline_words(f"{answer.query!r}", f"{n_found}{n_others}")
     return View(
         _told(asked) if asked else said,
         f"The nearest of {len(found):,} facts found for {answer.query!r}." if asked and len(found) > 1 else "",
-        tiles=tuple(
-            _tile(one, chip is None or one.id != chip.id) for one in ([asked] if asked else _of_record(nearest))
-        ),
+        tiles=_tiles(asked, of_chips, nearest, chip),
         tile_heading="",
         tables=tuple(tables),
         overline="facts search",
@@ -189,14 +190,48 @@ def _unfound(answer: SearchAnswer) -> View:
     )
 
 
-def _chip_words(chip: Accelerator, n_found: str) -> str:
+def _tiles(
+    asked: FoundFact | None, of_chips: Sequence[FoundFact], nearest: Sequence[FoundFact], chip: Accelerator | None
+) -> tuple[Tile, ...]:
+    """The fact that was asked for, that fact of the accelerators people ask for, or the first of the first record."""
+    if of_chips and asked is None:
+        tiles = [(_tile(one, is_of_many=False), _record_name(one)) for one in of_chips]
+        return tuple(replace(tile, label=name, text=tile.text.replace(" ", "\u00a0", 1)) for tile, name in tiles)
+    some = [asked] if asked else _of_record(nearest)
+    return tuple(_tile(one, chip is None or one.id != chip.id) for one in some)
+
+
+def _of_chips(found: Sequence[FoundFact]) -> list[FoundFact]:
+    """The fact that is found of most accelerators, of those that people ask for; none where one of these lacks it."""
+    names = Counter(one.name for one in found if one.kind == "accelerator")
+    name, n = names.most_common(1)[0] if names else ("", 0)
+    if 2 * n <= names.total():  # the words are those of a chip, not of a fact
+        return []
+    by_id = {one.id: one for one in found if one.name == name}
+    return [by_id[id_] for id_ in _ASKED_FOR] if by_id.keys() >= set(_ASKED_FOR) else []
+
+
+def _chips_words(of_chips: Sequence[FoundFact], n_found: str) -> str:
+    """One fact of several accelerators: what, and how much of each."""
+    what = fact_words(of_chips[0].name)
+    each = [
+        f"{load_accelerator(one.id).short_name} {given_words(one.fact.given).removesuffix(' per GPU-hour')}"
+        for one in of_chips
+    ]
+    return headline_words(f"{what[:1].upper()}{what[1:]}", f"{', '.join(each)} ({n_found})")
+
+
+def _chip_words(chip: Accelerator, found: Sequence[FoundFact], n_found: str) -> str:
     """What a chip that was searched by its name can do, and how many facts there are of it and what it stands in."""
     memory, rate = words(chip.hbm_bytes.value, "bytes"), words(chip.hbm_bytes_per_s.value, "bytes_per_s")
-    peak = f"{words(chip.peak('bf16'), 'flop_per_s')} dense {chip.wide_unit}"
+    given = next((one.fact.given for one in found if one.name == f"peak_flop_per_s.{chip.wide_unit}"), "")
+    peak = f"{given_words(given) or words(chip.peak('bf16'), 'flop_per_s')} dense {chip.wide_unit}"
     return headline_words(f"{chip.vendor} {chip.short_name or chip.name}", f"{memory}, {rate}, {peak} ({n_found})")
 
 
 _OTHERS = "Begin with it, or mention it in a note or source"
+#: The accelerators that people ask for, whose facts stand above the tables.
+_ASKED_FOR = ("a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm5-141gb", "b200-sxm")
 #: Facts of a record that stand above the tables, at most.
 _SHOWN = 4
 

@@ -17,7 +17,7 @@ _ASSUMED = {"cache_share_of_free_hbm_fraction": "the cache's share of the memory
 
 def price_ground(document: Mapping[str, Any]) -> str:
     """Price of a GPU-hour, and what the factors are."""
-    fitted = "; efficiency factors are fitted or assumed, each with its source under --working"
+    fitted = "; efficiency factors are fitted or assumed, and the working names the source of each"
     return f"GPU-hour: {price_said(document['price'])}{'' if document.get('backend') == 'ideal' else fitted}"
 
 
@@ -26,7 +26,7 @@ def price_said(price: Mapping[str, Any]) -> str:
     if price["origin"] == "given":
         return "as given"
     known = load_sources().get(price["source"])
-    source = price["source"] if known is None else known.title
+    source = price["source"] if known is None else f"{known.publisher}, {known.title}"
     return f"{format_usd(price['value'])} ({price['kind']}, edition {price['edition']}, {source})"
 
 

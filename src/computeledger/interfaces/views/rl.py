@@ -46,7 +46,7 @@ _TILES = (
     ("usd", "Cost", "USD", ""),
     ("gpu_hours", "GPU-time", "GPU-hours", ""),
     ("days", "Takes", "days", ""),
-    ("gpu_time_beside_pretraining", "RL / pretraining token", "x", "beta_gpu_time"),
+    ("gpu_time_beside_pretraining", "Sampled / pretraining token", "x", "beta_gpu_time"),
     ("idle_fraction", "Idle: GPUs that wait", "fraction", ""),
     ("utilization_fraction", "Utilisation", "fraction", ""),
     ("step_s", "Step", "s", "step"),
@@ -55,7 +55,8 @@ _TILES = (
 
 #: Phases whose names in documents say too little.
 _CALLED = {"once per step": "start and end of a step"}
-_START_AND_END = "Start and end of a step: engines wake and take prompts; rollouts are collected, scored and logged."
+_START_AND_END = "Log-probs: the trainer reads rollouts for each token's probability. Start and end of a step: "
+_START_AND_END += "engines wake and take prompts; rollouts are collected, scored and logged."
 
 _TOO_LITTLE = "does not fit: a replica with one longest rollout, or the trainer, needs more memory"
 
@@ -186,7 +187,8 @@ def _busy(document: Mapping[str, Any]) -> str:
     if name not in busy:
         return ""
     waits = name == "generation" and (document["binding_phase"], document["bound"]) == ("generation", "memory")
-    why = " waits for memory and" if waits else ""
+    read = " waits for memory, as all weights are read for each token of the rollouts that run at once, and"
+    why = read if waits else ""
     return f"{name[0].upper()}{name[1:]}{why} uses {percent(busy[name], 2)} of the chips' arithmetic"
 
 
@@ -219,12 +221,13 @@ def _differs(one: Mapping[str, Any]) -> str:
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
-    interval = f"interval class: {document['interval']['class']}"
+    interval = f"the ranges are those of: {document['interval']['class']}"
     if basis := document["interval"].get("rests_on"):
         interval += f"; {basis}"
     flop = format_si(point(document["demand"]["flop"]), "FLOP")
     takes = f"what {flop} of such RL takes: {_demand(document['demand'])}"
-    found = [interval, f"beta: {document['beta']['convention']}", _framework(document["framework"]), takes]
+    counted = "a sampled token is counted whether the rollout is kept or dropped"
+    found = [interval, counted, _framework(document["framework"]), takes]
     compared = document.get("comparison", {})
     if taken := compared.get("taken"):
         said = [f"mean rollout {words(taken['rollout_tokens'], 'tokens')}"] if "rollout_tokens" in taken else []
@@ -377,12 +380,15 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
         for side, spans in document["timeline_s"].items()
     }
     told = {name: one for name, one in phases.items() if point(one["fraction"]) >= _TOLD}
-    hours = {name: one["gpu_hours"] for name, one in told.items()}
-    remarks = {name: percent(one["fraction"]) for name, one in told.items()}
+    busy = {_called(name): one for name, one in document["phase_utilization_fraction"].items() if name in told}
+    remarks = {name: f"in {percent(one['fraction'], 2)} of the GPU-time" for name, one in told.items()}
     return (
-        Plot("timeline", "One step in time", _turns(document), step_figure(lanes, phases), "step", is_wide=True),
-        Plot("phases", "GPU-hours by phase", "Medians and 90 % intervals, and each phase's share of the GPU-time.",
-             bars_figure(hours, "", PHASE_COLORS["rl"], remarks=remarks), "gpu_hours", is_detail=True),
+        Plot("timeline", f"One step in time; bottleneck: {document['binding_phase']} ({document['bound']})",
+             _turns(document), step_figure(lanes, phases), "step", is_wide=True),
+        Plot("utilization", "How much of the chips' arithmetic each phase uses", "FLOP over dense bf16 peak, medians "
+             "and 90 % intervals; behind them each phase's share of the GPU-time. The others multiply no matrices.",
+             bars_figure(busy, "fraction", PHASE_COLORS["rl"], remarks=remarks), "utilization_fraction",
+             is_detail=True),
     )  # fmt: skip
 
 
@@ -438,10 +444,10 @@ def _phases(document: Mapping[str, Any]) -> Table:
         share = point(part["fraction"])
         if abs(share) < _NOTHING:
             continue
-        used = percent(busy[name]) if name in busy else ""
+        used = percent(busy[name], 2) if name in busy else ""
         time = quantity_cell(spans[name], "s") if name in spans else ""
         rows.append(
-            [_called(name), time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share)), used]
+            [_called(name), time, quantity_cell(part["gpu_hours"], ""), share_cell(share, percent(share, 2)), used]
         )
     columns = ("phase", "in a step #", "GPU-hours #", "share", "utilisation #")
     note = (
@@ -457,8 +463,13 @@ def _beta(document: Mapping[str, Any]) -> Table:
     shown = [name for name, part in document["phases"].items() if abs(point(part["fraction"])) >= _NOTHING]
     rows: list[list[str | Cell]] = [[_called(name), quantity_cell(parts[name], "")] for name in shown]
     rows.append(["all", quantity_cell(document["beta_gpu_time"], "")])
-    note = "What a sampled token costs where a pretraining token, at its share of the peak, costs 6."
-    return Table("Beta in GPU-time", ("phase", "beta #"), rows, "beta_gpu_time", note, is_detail=True)
+    times = figure_words(document["gpu_time_beside_pretraining"], "").strip()
+    note = (
+        "Beta in GPU-time: what a sampled token costs where a pretraining token, at its share of the peak, costs 6 "
+        f"(FLOP per parameter). All of it over 6 is the {times} times of a pretraining token above."
+    )
+    title = "What a sampled token costs, by phase"
+    return Table(title, ("phase", "beta #"), rows, "beta_gpu_time", note, is_detail=True)
 
 
 def _logged(document: Mapping[str, Any], spans: Mapping[str, Any]) -> str:
@@ -466,11 +477,11 @@ def _logged(document: Mapping[str, Any], spans: Mapping[str, Any]) -> str:
     logged = document["phases_s"]["generation"]
     if figure_words(logged, "s") == figure_words(spans["generation"], "s"):
         return ""
-    return f" A framework's log shows generation as {with_interval_words(logged, 's')}: {_IN_LOGS}."
+    own, said = figure_words(spans["generation"], "s"), with_interval_words(logged, "s")
+    return f" Generation is {own} here; a framework's log shows generation as {said}, {_IN_LOGS}."
 
 
-#: What a log's time of generation holds beside the phase.
-_IN_LOGS = "from its start to its longest rollout, with what is done once per step to start it"
+_IN_LOGS = "as it counts the start of the engines and the wait for the longest rollout with it"
 
 
 def _run(document: Mapping[str, Any]) -> Table:

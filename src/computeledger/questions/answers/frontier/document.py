@@ -31,13 +31,17 @@ from computeledger.workloads.result import quantity
 CHANCE_YEARS = 15
 
 
+#: What is unknown of a step that no layout was found for.
+_UNKNOWN = ("step_s", "mfu_fraction", "busy_s", "calendar_s", "mean_time_between_failures_s")
+
+
 def timed_run_document(one: Trainable, steps: Sequence[RunStep]) -> dict[str, Any]:
     """A run with its step from the operation model, at the critical batch and at both ends of its interval."""
     found = document(one)
     found["step_s_allowed"] = found.pop("step_s")
     batches = [document(step) for step in steps]
     for row in batches:
-        row |= {name: None for name in ("step_s", "mfu_fraction", "busy_s", "calendar_s") if row["problem"]}
+        row |= {name: None for name in _UNKNOWN if row["problem"]}
     critical = next(row for row in batches if row["batch_over_critical"] == 1)
     return found | {"step_s": critical["step_s"], "step_basis": "operation model", "batches": batches}
 
