@@ -205,7 +205,7 @@ def _of_chips(found: Sequence[FoundFact]) -> list[FoundFact]:
     """The fact that is found of most accelerators, of those that people ask for; none where one of these lacks it."""
     names = Counter(one.name for one in found if one.kind == "accelerator")
     name, n = names.most_common(1)[0] if names else ("", 0)
-    if 2 * n <= names.total():  # the words are those of a chip, not of a fact
+    if 2 * n < names.total() or not n:  # the words are those of a chip, not of a fact
         return []
     by_id = {one.id: one for one in found if one.name == name}
     return [by_id[id_] for id_ in _ASKED_FOR] if by_id.keys() >= set(_ASKED_FOR) else []

@@ -97,7 +97,7 @@ def system_headline(document: Document) -> str:
     row = critical_row(trains["dense"])
     calendar = "" if row["problem"] else step_months(row)[1]
     if calendar == HARDLY:
-        months += " at best"
+        months = f"{words(float(step_months(row)[0]), '', 2)} months at best"
     elif calendar and float(calendar) > trains["months"]:
         months = f"{words(float(calendar), '', 2)} months, failures included"
     known = over_record(flop)

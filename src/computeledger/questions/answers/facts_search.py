@@ -19,6 +19,7 @@ from computeledger.sources import load_sources
 _WORDS = {
     "bytes_per_s": "bandwidth speed",
     "hbm_bytes$": "memory capacity",
+    "hbm_bytes_per_s": "memory",
     "capacity_bytes": "memory storage capacity",
     "peak_flop_per_s": "compute peak throughput",
     "_w$": "power watt",
