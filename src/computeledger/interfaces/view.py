@@ -50,7 +50,10 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table that is more than its text; a page opens its details, a terminal has no room for them."""
+    """A cell of a table that is more than its text; a page opens its details, a terminal has no room for them.
+
+    ``tone`` is the colour of a mark before the text, on pages alone.
+    """
 
     text: str
     href: str = ""
@@ -58,6 +61,7 @@ class Cell:
     share: float | None = None
     id: str = ""
     details: str = ""
+    tone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def ratios_figure(
     >>> ratios_figure([claim], {"fails": "does not hold"})["data"][-1]["x"]
     [0.25]
     """
-    known = [(one, _turned(ratio)) for one in claims if (ratio := ratio_of(one)) is not None]
+    known = [(one, _drawn(one, ratio)) for one in claims if (ratio := ratio_of(one)) is not None]
     failing = sorted((pair for pair in known if pair[0]["verdict"] == "fails"), key=lambda pair: -_off(pair[1][1]))
     rows = failing[:_MOST_ROWS]
     strips = {"fails": failing[_MOST_ROWS:]}
@@ -128,6 +128,12 @@ def ratios_figure(
 
 #: What the two halves of the axis say.
 _SIDES = "← said too low \u2003 said too high →"
+
+
+def _drawn(claim: Claim, ratio: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Where a claim stands: a bound or a range that holds is right, however far what is lies inside it."""
+    is_wide = claim.get("relation", "equals") in ("at_least", "at_most") or isinstance(claim["claimed"], Sequence)
+    return (1.0, 1.0, 1.0) if claim["verdict"] == "holds" and is_wide else _turned(ratio)
 
 
 def _turned(ratio: tuple[float, float, float]) -> tuple[float, float, float]:

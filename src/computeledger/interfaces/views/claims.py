@@ -26,10 +26,11 @@ _VERDICTS = {
     "holds_if": ("holds on a condition", "holds on a condition", "hold on a condition",
                  "as stated it does not hold; under a named condition it does"),
     "holds": ("holds", "holds", "hold", "the formula gives what was said, within the rounding that the words allow"),
-    "derived": ("derived", "is derived", "are derived",
+    "derived": ("cannot be checked, derived", "cannot be checked", "cannot be checked: they are derived",
                 "the document gives the inputs and the number is ours; nothing to hold or fail"),
-    "input": ("input", "is an input", "are inputs", "taken as given; no formula here decides it"),
-    "not_checkable": ("not checkable", "is not checkable", "are not checkable",
+    "input": ("cannot be checked, an input", "cannot be checked", "cannot be checked: they are inputs",
+              "taken as given; no formula here decides it"),
+    "not_checkable": ("cannot be checked", "cannot be checked", "cannot be checked: too little is stated",
                       "too little is stated to recompute it"),
 }  # fmt: skip
 #: By verdict on what the document concludes: the words of a cell, and what the verdict means.
@@ -46,8 +47,8 @@ _CONCLUDED = {
 }  # fmt: skip
 _JUDGEMENT = "Conclusions that the texts draw from these figures, where one is judged."
 _RATIOS = (
-    "What was said over what the formula gives; where that is a range, a line. Tap or point at a mark for the claim "
-    "and the reason."
+    "What was said over what the formula gives; where that is a range, a line. A bound or a range that holds is right. "
+    "Tap or point at a mark for the claim and the reason."
 )
 _TALLY = (
     "Holds: the formula gives what was said, as nearly as its words ask. On a condition: only under one that is named. "
@@ -64,7 +65,7 @@ _DOCUMENTS = {
 #: Kinds of claim, in words.
 _KINDS = {"identity": "sums", "empirical": "figures about the world", "estimate": "estimates"}
 _TEXTS = (
-    "The texts go by their subject: neither authors nor links are part of the data. Cannot be checked: derived, an "
+    "The texts go by their subject: authors, dates and links are not part of the data. Cannot be checked: derived, an "
     "input, or too little is stated."
 )
 #: Verdicts in the columns of the table of documents, and what stands over each.
@@ -91,7 +92,7 @@ def view(answer: Answer, working: bool) -> View:
     is_all = isinstance(answer, ClaimsAnswer) and answer.question == ClaimsQuestion()
     return View(
         title="Claims, recomputed",
-        headline=_all_words(document["counts"], claims) if is_all else _headline(claims, document["counts"]),
+        headline=_headline(claims, document["counts"]),
         context=_context(claims) if is_all else _texts_words(claims),
         notes=_rest_on(document["counts"]),
         tiles=() if is_all or len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]),
@@ -127,17 +128,17 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     found = [(_DOCUMENTS[one["document"]], kind_of[one["verdict"]]) for one in claims]
     reached = [(_DOCUMENTS[one["document"]], one["conclusion"]["verdict"]) for one in claims]
     out = []
-    if len({kind for _, kind in found}) > 1:
-        out.append(Plot("verdicts", "What holds in each text", _TALLY, tally_figure(found, verdicts)))
-    if any(name in _CONCLUDED for _, name in reached):
-        figure = tally_figure(reached, _CONCLUDED)
-        out.append(Plot("conclusions", "What the texts conclude", _JUDGEMENT, figure, is_detail=True))
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
         names = {"fails": "more that do not hold", "holds_if": "hold on a condition (as stated)", "holds": "hold"}
         known = load_claims()
         said = {one["id"]: (known[one["id"]].short or one["claim"], _both(one)) for one in claims}
         figure = ratios_figure(claims, names, said)
         out.append(Plot("ratios", "How far off each number is", _RATIOS, figure))
+    if len({kind for _, kind in found}) > 1:
+        out.append(Plot("verdicts", "What holds in each text", _TALLY, tally_figure(found, verdicts)))
+    if any(name in _CONCLUDED for _, name in reached):
+        figure = tally_figure(reached, _CONCLUDED)
+        out.append(Plot("conclusions", "What the texts conclude", _JUDGEMENT, figure, is_detail=True))
     return tuple(out)
 
 
@@ -147,26 +148,27 @@ def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[
     n_documents = len({one["document"] for one in claims})
     subject = f"{format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
     if len({one["verdict"] for one in claims}) == 1:
-        return f"{subject} {_VERDICTS[claims[0]['verdict']][2]}"
-    return headline_words(subject, ", ".join(_verdicts(counts["verdicts"])))
+        return f"{subject} {_VERDICTS[claims[0]['verdict']][1 if len(claims) == 1 else 2]}"
+    return headline_words(subject, _counts(counts["verdicts"]))
 
 
-def _all_words(counts: Mapping[str, Mapping[str, int]], claims: Sequence[Mapping[str, Any]]) -> str:
-    """How many of all numbers hold, on a condition, or not, and how many cannot be checked: the sum is all of them."""
-    number = counts["verdicts"]
-    hold, condition, fail, undecided = (sum(number[kind] for kind in kinds) for kinds in _COLUMNS.values())
-    texts = format_count(len({one["document"] for one in claims}), "text")
-    return headline_words(
-        f"{len(claims)} numbers from {texts} on compute",
-        f"{hold} hold, {condition} hold on a condition, {fail} do not, {undecided} cannot be checked",
-    )
+def _counts(number: Mapping[str, int]) -> str:
+    """How many hold, on a condition, or not, and how many cannot be checked: the sum is all of them."""
+    said = []
+    for words, kinds in _COLUMNS.items():
+        n = sum(number[kind] for kind in kinds)
+        if n and words == _UNDECIDED:
+            said.append(f"{n} {words}")
+        elif n:
+            _, one, several, _ = _VERDICTS[kinds[0]]
+            said.append(
+                f"{n} {one if n == 1 else several}" if "fails" not in kinds or not said else f"{n} {_NOT[n > 1]}"
+            )
+    return ", ".join(said) or "none of this kind"
 
 
-def _verdicts(number: Mapping[str, int]) -> list[str]:
-    """How many claims have which verdict: those that hold first, then those that do not."""
-    order = dict.fromkeys(("holds", *_VERDICTS))
-    said = [f"{number[name]} {_VERDICTS[name][1 if number[name] == 1 else 2]}" for name in order if number[name]]
-    return said or ["none of this kind"]
+#: Of one and of several that do not hold, where others that hold stand before.
+_NOT = ("does not", "do not")
 
 
 def _context(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -175,7 +177,14 @@ def _context(claims: Sequence[Mapping[str, Any]]) -> str:
     held = Counter(one["kind"] for one in claims if one["verdict"] == "holds")
     sums, world, guess = (f"{held[kind]} of {judged[kind]}" for kind in _KINDS)
     by_kind = f"Sums mostly hold ({sums}), figures about the world ({world}) and estimates ({guess}) less often."
-    return f"{_texts_words(claims)} {by_kind}"
+    return f"{_ORIGIN} {by_kind}"
+
+
+#: Where the claims come from, as far as the data say.
+_ORIGIN = (
+    "The texts go by their subject: authors, dates and links are not part of the data, and each claim is restated in "
+    "our words."
+)
 
 
 def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -242,17 +251,22 @@ def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
 def _table(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
     rows: list[list[str | Cell]] = [
         [
-            Cell(one["id"], below=_verdict(one), id=one["id"]),
-            Cell(_said(one), below=_recomputed(one)),
-            Cell(_CONCLUSIONS[one["conclusion"]["verdict"]][0]),
-            Cell(one["claim"], below=_plainly(one), details=_reason(one)),
+            Cell(one["id"], below=_verdict(one), id=one["id"], tone=VERDICTS[one["verdict"]]),
+            Cell(_unbroken(one["claim"]), below=_plainly(one), details=_reason(one)),
+            Cell(_both(one), below=_off(one)),
+            _CONCLUSIONS[one["conclusion"]["verdict"]][0] if one["conclusion"]["verdict"] in _CONCLUDED else "",
         ]
         for verdict in _VERDICTS
         for one in sorted(claims, key=_by_distance if verdict == "fails" else _as_listed)
         if one["verdict"] == verdict
     ]
-    columns = ("claim", "said and recomputed", "conclusion", "what it says, and why")
+    columns = ("claim", "what it says, and why", "said, and found", "its conclusion")
     return Table("Claims", columns, rows, "claim", is_stacked=True, in_short=_in_short(claims) if is_all else None)
+
+
+def _unbroken(text: str) -> str:
+    """A text in which no line ends between a number and its percent sign."""
+    return re.sub(r"(?<=\d) %", "\u00a0%", text)
 
 
 def _by_distance(claim: Mapping[str, Any]) -> float:
@@ -265,9 +279,17 @@ def _as_listed(_claim: Mapping[str, Any]) -> float:
 
 
 def _verdict(claim: Mapping[str, Any]) -> str:
-    """The verdict in words, and whether it rests on nothing but the claim's own premises."""
+    """The verdict in words, whether the claim asks little, and whether it rests on its own premises alone."""
     word = _VERDICTS[claim["verdict"]][0]
-    return f"{word}, own premises" if claim["verdict"] == "holds" and claim["basis"] == "its own premises" else word
+    if claim["verdict"] != "holds":
+        return word
+    loose = _LOOSELY.get(claim["precision"], "") or _LOOSELY.get(claim["relation"], "")
+    own = "own premises" if claim["basis"] == "its own premises" else ""
+    return ", ".join(part for part in (word, loose, own) if part)
+
+
+#: How little a claim asks of its number, by its precision or its relation.
+_LOOSELY = {"order of magnitude": "as an order of magnitude", "at_least": "as a bound", "at_most": "as a bound"}
 
 
 def _said(claim: Mapping[str, Any]) -> str:
@@ -279,22 +301,22 @@ def _found(claim: Mapping[str, Any]) -> str:
 
 
 def _both(claim: Mapping[str, Any]) -> str:
-    """What was said and what is; a long unit that they share is written once."""
+    """What was said and what is, as far as there is either; a long unit that they share is written once."""
     said, found = _said(claim), _found(claim)
     number, _, unit = said.rpartition(" ")
     is_shared = len(unit) > _LONG_UNIT and found.endswith(f" {unit}")
-    return f"said {number if is_shared else said}, is {found}"
+    told = "" if claim["claimed"] is None else f"said {number if is_shared else said}"
+    return ", ".join(part for part in (told, "" if claim["recomputed"] is None else f"is {found}") if part) or "\u2013"
 
 
 #: Letters of a unit that a phone has no room for twice.
 _LONG_UNIT = 8
 
 
-def _recomputed(claim: Mapping[str, Any]) -> str:
-    """The recomputed number, what it is without the condition that the verdict rests on, and how far that is off."""
-    found = "" if claim["recomputed"] is None else f"recomputed {_found(claim)}"
+def _off(claim: Mapping[str, Any]) -> str:
+    """What is without the condition that the verdict rests on, and how far that is off."""
     ratio = ratio_of(claim) if claim["verdict"] in ("fails", "holds_if") else None
-    return "; ".join(part for part in (found, _as_stated(claim), off_words(1 / ratio[1]) if ratio else "") if part)
+    return "; ".join(part for part in (_as_stated(claim), off_words(1 / ratio[1]) if ratio else "") if part)
 
 
 def _as_stated(claim: Mapping[str, Any]) -> str:

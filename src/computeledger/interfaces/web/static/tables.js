@@ -13,6 +13,7 @@ function cellParts(cell, isNumber) {
   const bar = cell.share === null ? [] : [element("span", { class: "meter" }, element("i", { style: `width: ${(100 * Math.min(Math.max(cell.share, 0), 1)).toFixed(1)}%` })), " "];
   const text = cell.href ? [element("a", { href: cell.href, target: "_blank", rel: "noreferrer" }, cell.text)] : parts;
   const below = cell.below ? [element("span", { class: "below" }, cell.below)] : [];
+  if (cell.tone) bar.push(element("span", { class: "tone", style: `background: ${cell.tone}` }));
   return [...bar, ...text, ...below, ...(cell.details ? [more(cell)] : [])];
 }
 
@@ -84,7 +85,7 @@ export function table(one, whose, why) {
   const name = one.title + whose, isMany = one.rows.length > 12; // as long as those that are folded
   const fold = window.foldRows(rows.firstElementChild, name);
   const note = one.note ? element("p", { class: "quiet note" }, one.note) : null;
-  const tools = [one.key ? why(one.key, one.title) : null, order?.box(name) ?? null, isMany ? finder(name, body) : null];
+  const tools = [one.key ? why(one.key, one.title) : null, order?.box(name) ?? null, isMany && !document.querySelector("#search") ? finder(name, body) : null];
   const kept = { body, given: [...body.rows].map((row, place) => ({ row, cells: one.rows[place].map((cell) => JSON.stringify(cell)) })) };
   if (!one.is_detail) return Object.assign(element("section", {}, element("div", { class: "table-top" }, element("h2", {}, one.title), ...tools), rows, fold, note), kept);
   return Object.assign(element("section", {}, element("details", { class: "detail", open: unfolded.has(name), ontoggle: (event) => { if (event.target.open) unfolded.add(name); else unfolded.delete(name); } },
