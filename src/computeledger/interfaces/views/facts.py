@@ -195,8 +195,7 @@ def _tiles(
 ) -> tuple[Tile, ...]:
     """The fact that was asked for, that fact of the accelerators people ask for, or the first of the first record."""
     if of_chips and asked is None:
-        tiles = [(_tile(one, is_of_many=False), _record_name(one)) for one in of_chips]
-        return tuple(replace(tile, label=name, text=tile.text.replace(" ", "\u00a0", 1)) for tile, name in tiles)
+        return tuple(replace(_tile(one, is_of_many=False), label=_record_name(one)) for one in of_chips)
     some = [asked] if asked else _of_record(nearest)
     return tuple(_tile(one, chip is None or one.id != chip.id) for one in some)
 
@@ -257,7 +256,7 @@ def _tile(one: FoundFact, is_of_many: bool) -> Tile:
     """A fact above the tables, with its range and who says so; of several records it names its own."""
     fact, source = one.fact, load_sources().get(one.fact.source)
     said = f"{source.publisher if source else 'assumption'}, {fact.date}"
-    text, band = given_words(fact.given), f"{_range(fact).strip()} {said}".strip()
+    text, band = given_words(fact.given).replace(" ", "\u00a0", 1), f"{_range(fact).strip()} {said}".strip()
     label = fact_words(one.name)
     label = f"{label[:1].upper()}{label[1:]}"
     return Tile(f"{label}, {_record_name(one)}" if is_of_many else label, text, band)
