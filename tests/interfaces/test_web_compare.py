@@ -71,7 +71,7 @@ def test_bad_input_is_said_at_the_box_of_its_offer(
 def test_who_edits_one_offer_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no file can be read; where one can, it may have changed meanwhile, so that every offer is asked again."""
     asked: list[str] = []
-    kept = answers._kept_answer
+    kept = answers._kept_figures
 
     def counted(question: Any) -> Any:
         asked.append(question.system)
@@ -91,3 +91,10 @@ def test_who_edits_one_offer_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert second == pytest.approx(2 * first)
     assert compare(2.0) == second
     assert len(asked) == 5
+
+
+def test_where_no_offer_keeps_a_limit_the_page_says_so(client: Any) -> None:
+    answer = client.get("/view/compare", params={"tpot": "1ms"})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["headline"] == "No offer serves this workload."
+    assert len(answer.json()["tables"][0]["rows"]) == 6

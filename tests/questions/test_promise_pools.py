@@ -288,3 +288,11 @@ def test_bursts_need_more_workers_than_even_requests_and_are_not_refused() -> No
         assert found is not None and found.keeps(asked.promises)
         needed.append(sum(found.counts))
     assert needed == sorted(needed) and needed[-1] > 4 * needed[0], needed
+
+
+def test_a_looser_share_takes_no_more_gpus() -> None:
+    """A run near saturation looks well while it is short: which pool lacks a worker shows in a longer one."""
+    asked: dict[str, Any] = {"model": "Qwen3-32B", "system": "mi300x-8", "requests_per_s": 40, "input_tokens": 2000,
+             "output_tokens": 300, "tpot": "25ms"}  # fmt: skip
+    half, most = (cl.serve(**asked, ttft=f"p{share}:1s").to_dict()["fleet"]["n_gpus"] for share in (50, 95))
+    assert half <= most

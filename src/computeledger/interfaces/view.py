@@ -227,7 +227,7 @@ def usd_alike(values: Sequence[Any]) -> list[str]:
     ['$3.5', '$4K']
     """
     texts = [figure_words(one, "USD") for one in values]
-    if not all(re.fullmatch(r"\$\d+(\.\d+)?", text) for text in texts):
+    if not texts or not all(re.fullmatch(r"\$\d+(\.\d+)?", text) for text in texts):
         return texts
     decimals = max(len(text.partition(".")[2]) for text in texts)
     return [f"${point(one):.{decimals}f}" for one in values]

@@ -23,13 +23,24 @@ from computeledger.workloads.engines import default_file
 from computeledger.workloads.result import quantity
 from computeledger.writing import write_report
 
-#: Documents made so far where each answer's is made once.
+#: The document that was made last, where none is made twice in a row.
 _ONCE: ContextVar[dict[tuple[int, bool], tuple[object, dict[str, Any]]] | None] = ContextVar("_ONCE", default=None)
 
 
 @contextmanager
 def documents_once() -> Iterator[None]:
-    """Within it the document of an answer is made once, and whoever asks again reads the same one."""
+    """Within it whoever asks for the document that was made last reads the same one.
+
+    Examples
+    --------
+    >>> from computeledger.questions.answers.serving.answer import serve
+    >>> answer = serve(model="llama-3.1-8b", system="h100-nvl8", layout="tp1", batch=8)
+    >>> with documents_once():
+    ...     answer.to_dict() is answer.to_dict()
+    True
+    >>> answer.to_dict() is answer.to_dict()
+    False
+    """
     token = _ONCE.set({})
     try:
         yield
@@ -128,8 +139,10 @@ class Answer(Displayed):
         kept, key = _ONCE.get(), (id(self), working)
         if kept is None:
             return {"schema": self.schema(), **self.contents(working=working)}
-        if key not in kept:  # the answer stays beside its document: its id is its own as long as it lives
-            kept[key] = self, {"schema": self.schema(), **self.contents(working=working)}
+        if key not in kept:
+            made = {"schema": self.schema(), **self.contents(working=working)}
+            kept.clear()  # one alone, for answers can be large; it stays beside its document, so that its id is its own
+            kept[key] = self, made
         return kept[key][1]
 
     def contents(self, *, working: bool = False) -> dict[str, Any]:  # noqa: ARG002 (a plain record has none)

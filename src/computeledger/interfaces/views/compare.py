@@ -307,9 +307,9 @@ def _marks(shown: Sequence[Offered], rows: Sequence[Row], chosen: Offered) -> st
     """What the marks of a chart of costs mean, as far as it has them."""
     asked = {"keeps the limits": "the limits", "keeps the promise": "the promises"}.get(keeps(chosen), "")
     is_kept = asked and chosen["kept_probability"] is not None
-    marks = [f"Dot: what keeps {asked} at the median, with its 90 % interval" if is_kept else
+    marks = [f"Dot: the fewest GPUs expected to keep {asked}, with the 90 % interval of their cost" if is_kept else
              "Dot and bar: median and 90 % interval"]  # fmt: skip
-    marks += ["diamond: what keeps them in 90 % of the cases"] if any(one.sure for one in rows) else []
+    marks += ["diamond: those that keep them in 90 % of the cases"] if any(one.sure for one in rows) else []
     marks += ["ring: recommended"] if any(one.is_chosen for one in rows) else []
     if any(one["usd_per_request_p95"] is None for one in shown):
         marks.append("no bar to the right: at slow times no number of GPUs is enough")

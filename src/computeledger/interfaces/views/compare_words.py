@@ -222,7 +222,7 @@ def tiles(known: Sequence[Offered]) -> tuple[Tile, ...]:
     if sure is not None:
         kept = f"{_sure_chance(sure)} chance to {_to_keep(sure)}"
         out.append(Tile(f"Surer: {sized(sure)}", f"{_sure_month(sure)}\u00a0a month", kept))
-    if first is not chosen:
+    if first is not chosen and paid(first) != paid(chosen):
         out.append(_tile(f"Cheaper: {first['label']}", first))
     if chosen["usd_per_month"] is not None:
         out.append(Tile("Per thousand requests", str(chosen["cost"]), interval_words(ends(chosen), "USD")))
@@ -287,7 +287,8 @@ def _tie(known: Sequence[Offered]) -> list[str]:
     first, chosen, others = known[0], choice(known), as_likely(known)
     if chosen is not first:
         surer, less_sure = (chance_words(one["kept_probability"]) for one in (chosen, first))
-        return [f"{first['label']} may be cheaper ({paid(first)}) but is less sure, {less_sure} against {surer}."]
+        cost = f"costs the same ({paid(first)})" if paid(first) == paid(chosen) else f"may be cheaper ({paid(first)})"
+        return [f"{first['label']} {cost} but is less sure, {less_sure} against {surer}."]
     rest = [one["label"] for one in others]
     more = len(rest) - len(rest[:_MOST_NAMED])
     named = listed([*rest[:_MOST_NAMED], *([f"{more} more"] if more else [])])

@@ -35,7 +35,7 @@ _KEPT = 256
 _KEPT_WHOLE = 8
 OK, BAD_INPUT = 200, 422
 #: What an address may say beside the boxes: whether bytes are shown in GB or in GiB.
-UNITS, DECIMAL, BINARY = "units", "decimal", "binary"
+UNITS, _DECIMAL, _BINARY = "units", "decimal", "binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,12 @@ def answered(question: Question) -> Reply:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return refused(BAD_INPUT, f"{shown(twice)} is given {names.count(twice)} times; once is read")
-    units = dict(question.items).get(UNITS, DECIMAL)
-    if units not in (DECIMAL, BINARY):
-        return refused(BAD_INPUT, f"{UNITS}: {shown(units)} is not one of the choices {DECIMAL}, {BINARY}")
+    units = dict(question.items).get(UNITS, _DECIMAL)
+    if units not in (_DECIMAL, _BINARY):
+        return refused(BAD_INPUT, f"{UNITS}: {shown(units)} is not one of the choices {_DECIMAL}, {_BINARY}")
     render, media = _RENDERED[question.kind]
     try:
-        with without_user_files(), documents_once(), bytes_shown(units == BINARY):
+        with without_user_files(), documents_once(), bytes_shown(units == _BINARY):
             return Reply(OK, render(question.page, tuple(sorted(question.items))), media)
     except ControlError as error:
         return refused(BAD_INPUT, str(error), error.control)

@@ -300,27 +300,33 @@ def compared(offer: Offer) -> Compared | Refused:
     """An offer as ``serve`` answers it, or as its price sheet bills it; an offer that cannot serve says why."""
     if offer.question is None:
         return _billed(offer)
-    question = offer.question
-    answer = _kept_answer(question) if not user_files_allowed() else _answer(question)
+    figures = _figures if user_files_allowed() else _kept_figures
+    answer = figures(offer.question, offer.terms.term)
     if isinstance(answer, UnknownIdError):
         raise UnknownIdError(f"{offer.where}{answer}")
     if isinstance(answer, InputError):
         return Refused(offer, python_spelling(str(answer)))
-    found = _served(offer, answer)
+    found = Compared(offer, *answer)
     missed = [meets_words(name, one) for name, one in (found.served.meets or {}).items() if not one["meets"]]
     return Refused(offer, "; ".join(missed)) if missed else found
 
 
-def _answer(question: ServeQuestion) -> ServeAnswer | PoolsAnswer | InputError:
-    """What ``serve`` answers, or why it does not."""
+#: What a fleet under a promise may do and one under a plain limit is not asked to.
+_TWO_POOLS = (
+    "reads prompts on GPUs of their own, which is looked at where limits are percentiles, so that it may cost less"
+)
+
+
+def _figures(question: ServeQuestion, term: str) -> tuple[Served, Priced, str] | InputError:
+    """What ``serve`` answers at a term of rent, in figures alone: simulated fleets are large; or why it does not."""
     try:
-        return answer_serve(question)
+        return _served(answer_serve(question), term)
     except InputError as error:
         return error
 
 
 #: The same where no file can be read, so that a question has one answer: whoever edits one of six offers waits for one.
-_kept_answer = functools.lru_cache(maxsize=12)(_answer)
+_kept_figures = functools.lru_cache(maxsize=12)(_figures)
 
 
 def _billed(offer: Offer) -> Compared:
@@ -338,7 +344,7 @@ def _billed(offer: Offer) -> Compared:
     return Compared(offer, served, Priced(usd), _API_SPEED)
 
 
-def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
+def _served(answer: ServeAnswer | PoolsAnswer, term: str) -> tuple[Served, Priced, str]:
     """The figures of a serving answer, per request of the workload and per month of its load."""
     document, setting, question = answer.to_dict(), answer.setting, answer.question
     price = median(setting.scenario.usd_per_gpu_hour)
@@ -361,7 +367,7 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
     )
     deployed = _deployed(setting, document, question)
     spread = price_spread(setting.scenario.usd_per_gpu_hour)
-    of_price = f"{offer.terms.term} {deployed.chip} {question.price} {question.prefill_price}"
+    of_price = f"{term} {deployed.chip} {question.price} {question.prefill_price}"
     if fleet is None:
         priced = Priced(usd, deployed=deployed)
     else:
@@ -369,7 +375,9 @@ def _served(offer: Offer, answer: ServeAnswer | PoolsAnswer) -> Compared:
         served = replace(_fleet_served(served, document, w_per_gpu, rate), sure=_at_90_percent(answer, document))
         priced = _fleet_priced(usd, document, deployed)
     served = replace(served, **_within_limits(document, served.kept_probability))
-    return Compared(offer, served, replace(priced, price_spread=spread, price_of=of_price), _remark(served))
+    two_pools = [_TWO_POOLS] if question.promises and document["mode"] != ONE_POOL else []
+    remark = "; ".join([*two_pools, *filter(None, [_remark(served)])])
+    return served, replace(priced, price_spread=spread, price_of=of_price), remark
 
 
 def _at_90_percent(answer: ServeAnswer | PoolsAnswer, document: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -276,10 +276,11 @@ def _finalist(
         return None
     prices = prices_of(setting, layouts)
     best = fitting_fleet(unit, option, asked, (prices, most))
-    while best is not None and not (final := _confirmed(unit, best.counts, asked)).keeps(asked.promises):
-        more = _one_more(unit, best, asked)  # a longer run shows what a short one missed
-        best = more if price_of_counts(prices, more.counts) <= most else None
-    return None if best is None else Finalist(setting, option, max_batch, unit, final, {0.0: final}, math.inf)
+    final = None if best is None else _confirmed(unit, best.counts, asked)
+    while final is not None and not final.keeps(asked.promises):  # a longer run shows what a short one missed
+        more = _one_more(unit, final, asked)
+        final = more if price_of_counts(prices, more.counts) <= most else None
+    return None if final is None else Finalist(setting, option, max_batch, unit, final, {0.0: final}, math.inf)
 
 
 def _confirmed(unit: Unit, counts: tuple[int, ...], asked: PromisedLoad) -> Attained:
@@ -289,7 +290,7 @@ def _confirmed(unit: Unit, counts: tuple[int, ...], asked: PromisedLoad) -> Atta
 
 def larger(one: Finalist, asked: PromisedLoad) -> Finalist:
     """The same layout with a replica more."""
-    best = _confirmed(one.unit, _one_more(one.unit, one.best, asked).counts, asked)
+    best = _one_more(one.unit, one.best, asked)
     return replace(one, best=best, by_score={0.0: best}, breaking_score=math.inf)
 
 
@@ -320,10 +321,9 @@ def _gpus_of(layouts: tuple[Layout, ...], counts: tuple[int, ...]) -> int:
 
 
 def _one_more(unit: Unit, best: Attained, asked: PromisedLoad) -> Attained:
-    """A fleet with one replica more; of two pools in that which leaves least of its limits used."""
+    """A fleet with one replica more; of two pools in that which leaves least of its limits used, in a longer run."""
     places = range(len(best.counts))
-    larger = [tuple(n + (at == place) for at, n in enumerate(best.counts)) for place in places]
-    found = [attained(unit, (one, best.requests_per_s), asked) for one in larger]
+    found = [_confirmed(unit, tuple(n + (at == place) for at, n in enumerate(best.counts)), asked) for place in places]
     return min(found, key=lambda one: one.used_fraction(asked.promises))
 
 
