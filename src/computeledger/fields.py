@@ -429,8 +429,41 @@ def json_schema(question: type[Record]) -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "required": [name for name, one in known.items() if one.is_required],
-        "properties": {name: property_of(one) for name, one in known.items()},
+        "properties": described(known),
     }
+
+
+def described(known: Mapping[str, Field]) -> dict[str, Any]:
+    """JSON Schema of each field, its unit in its description."""
+    return {name: _with_unit(one, property_of(one)) for name, one in known.items()}
+
+
+def _with_unit(one: Field, schema: dict[str, Any]) -> dict[str, Any]:
+    """A property whose description says what a number without a unit is in."""
+    said = said_unit(one)
+    return {**schema, "description": f"{schema['description']} {said}"} if said else schema
+
+
+def said_unit(one: Field) -> str:
+    """What a number of a field is in, and how a text with a unit is written; empty for what has no unit.
+
+    Examples
+    --------
+    >>> said_unit(Field("tpot", "s", "", unit=None))
+    "A number is in s, a text has its unit: '20 ms'."
+    >>> said_unit(Field("memory", "bytes", "", unit="GB"))
+    "A number is in bytes (B), a text has its unit ('80 GB'), else it is in GB."
+    """
+    from computeledger.units import DIMENSIONLESS, DIMENSIONS, HINTS, si_spelling
+
+    if one.dimension in ("fraction", "growth"):
+        return f"A share: {HINTS[one.dimension]}."
+    if one.dimension not in DIMENSIONS or one.dimension in DIMENSIONLESS:
+        return ""
+    factor = DIMENSIONS[one.dimension].get(one.unit or "", 1.0)
+    example = HINTS[one.dimension].rpartition(" or ")[2]
+    text = f" ({example}), else it is in {one.unit}" if factor != 1.0 else f": {example}"
+    return f"A number is in {si_spelling(one.dimension)}, a text has its unit{text}."
 
 
 _JSON_TYPES = {SWITCH: "boolean", TEXT: "string", WHOLE: "integer"}

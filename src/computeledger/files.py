@@ -87,6 +87,21 @@ def user_files_allowed() -> bool:
     return _allowed.get()
 
 
+def check_user_file(path: str | Path, instead: str = "give an id or a number") -> None:
+    """Refuse the name of a file where none may be named, before anybody looks whether there is one.
+
+    Examples
+    --------
+    >>> check_user_file("plan.toml")
+    >>> with without_user_files():
+    ...     check_user_file("plan.toml", "pass its tables as an object")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: plan.toml: files cannot be named here; pass its tables as an object
+    """
+    if not _allowed.get():
+        raise InputError(f"{path}: files cannot be named here; {instead}")
+
+
 @contextlib.contextmanager
 def open_user_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file that a user named, if it is a regular file.
@@ -94,8 +109,7 @@ def open_user_file(path: Path) -> Iterator[BinaryIO]:
     A device, a pipe or a socket never ends or never begins, so it is refused before anything is read.
     """
     name = str(path)
-    if not _allowed.get():
-        raise InputError(f"{name}: files cannot be named here; give an id or a number")
+    check_user_file(name)
     try:
         # without O_NONBLOCK the opening of a pipe waits for whoever writes to it
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

@@ -179,7 +179,7 @@ def parse_quantity(
 
 
 def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertain:
-    example = f"write for example {_HINTS[dimension]}"
+    example = f"write for example {HINTS[dimension]}"
     if len(text) > MOST_CHARACTERS:
         raise QuantityError(f"{shown(text)}: {len(text)} characters are no quantity, {example}")
     written = re.split(r"\.\.|…", _MINUS_DOLLAR.sub("$-", text))
@@ -217,7 +217,8 @@ def _parse_text(text: str, dimension: str, default_unit: str | None) -> Uncertai
         raise QuantityError(f"{shown(text)}: {error}") from None
 
 
-_HINTS = {
+#: How a quantity of each dimension is written, for messages.
+HINTS = {
     "s": "'3 months' or '20 ms'",
     "tokens": "'15T tokens'",
     "tokens_per_s": "'10M..100M tokens/s'",
@@ -243,6 +244,20 @@ _HINTS = {
     "ratio": "'1.2'",
     "count": "'2048' or '10K..50K'",
 }
+
+
+def si_spelling(dimension: str) -> str:
+    """What a number of a dimension is in: the spelling of its SI unit.
+
+    Examples
+    --------
+    >>> [si_spelling(one) for one in ("s", "usd_per_hour", "usd_per_byte", "bytes")]
+    ['s', '$/h', '$ per byte', 'bytes (B)']
+    """
+    named = {"bytes": "bytes (B)", "usd_per_byte": "$ per byte"}
+    per_one = (spelling for spelling, factor in DIMENSIONS[dimension].items() if spelling and factor == 1.0)
+    return named.get(dimension) or next(per_one)
+
 
 _PREFIXES = {
     "Z": ZETTA,

@@ -25,10 +25,11 @@ from mcp.shared.exceptions import MCPError
 
 import computeledger as cl
 from computeledger.fields import read_value
-from computeledger.interfaces.mcp import resources
+from computeledger.interfaces.mcp import resources, schemas
 from computeledger.interfaces.mcp.server import server
 from computeledger.interfaces.mcp.tools import QUESTIONS, asked_fields, question_of, tools
 from computeledger.progress import StoppedError, counted
+from computeledger.units import DIMENSIONLESS, DIMENSIONS, si_spelling
 
 MODEL = {"model": "llama-3.1-8b", "system": "h100-nvl8"}
 SKIP = {"skip": "not asked"}
@@ -132,6 +133,44 @@ def test_schemas_and_fields_agree(name: str) -> None:
         jsonschema.validate({"no such field": 1}, schema)
     if name in CALLS:
         jsonschema.validate(CALLS[name], schema)
+
+
+def test_the_list_of_tools_is_short_and_whole_schemas_are_resources() -> None:
+    """A plan's tables are named once, and described where they are asked for."""
+    listed = asked(lambda client: client.list_tools()).tools
+    assert sum(len(one.model_dump_json(exclude_none=True)) for one in listed) < 100_000
+    for name, given in (("plan", PLAN), ("offers", CALLS["compare"]["offers"]), ("task", CALLS["route"]["task"])):
+        whole = json.loads(resources.read(f"computeledger://schemas/{name}"))
+        jsonschema.Draft202012Validator.check_schema(whole)
+        assert len(json.dumps(schemas.short(name))) < 6000 and f"schemas/{name}" in schemas.short(name)["description"]
+        for schema in (whole, schemas.short(name)):
+            assert set(given) <= set(schema["properties"])
+    assert set(resources.kinds()["schemas"].ids()) == {"plan", "offers", "task"}
+    with pytest.raises(cl.InputError, match="did you mean 'plan'"):
+        resources.read("computeledger://schemas/plans")
+
+
+def test_every_quantity_says_its_unit() -> None:
+    """A bare number is SI: the schema of each argument with a unit says which."""
+    for name in QUESTIONS:
+        for key, one in asked_fields(name).items():
+            said = json.dumps(tools()[name].schema["properties"][key])
+            if one.dimension in DIMENSIONS.keys() - DIMENSIONLESS:
+                assert f"A number is in {si_spelling(one.dimension)}" in said, (name, key)
+    assert "in s, a text has its unit: '20 ms'" in tools()["serve"].schema["properties"]["tpot"]["description"]
+    assert read_value(asked_fields("serve")["tpot"], 0.03, "tpot") == read_value(
+        asked_fields("serve")["tpot"], "30ms", "tpot"
+    )
+
+
+@pytest.mark.parametrize(("name", "key"), [("fit", "data"), ("backtest", "data"), ("growth", "data"),
+                                           ("compare", "offers"), ("plan", "plan"), ("route", "task")])  # fmt: skip
+def test_nobody_learns_which_files_are_there(name: str, key: str, tmp_path: Path) -> None:
+    said = set()
+    for path in (tmp_path, tmp_path / "missing"):
+        given = {**({"what": "serving"} if name == "fit" else {}), key: str(path)}
+        said.add(called(name, given).content[0].text.replace(str(path), "PATH"))
+    assert len(said) == 1 and "files cannot be named here" in said.pop()
 
 
 @pytest.mark.parametrize("name", CALLS)

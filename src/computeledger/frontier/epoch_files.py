@@ -14,7 +14,7 @@ from pathlib import Path
 
 from computeledger.errors import FactError, InputError, shown
 from computeledger.facts.catalog import shipped_file
-from computeledger.files import read_table
+from computeledger.files import check_user_file, read_table
 from computeledger.units import GIGA, HOUR_S, MEGA
 
 #: Shown wherever these data are.
@@ -115,6 +115,7 @@ def _scaled(text: str, where: str, factor: float) -> float | None:
 
 def _file(folder: Path, name: str) -> Path:
     """The file of a folder, under the name that Epoch gives it or under another that is in use."""
+    check_user_file(folder, "leave data out")
     return next((folder / one for one in (name, *_ALSO[name]) if (folder / one).is_file()), folder / name)
 
 

@@ -27,13 +27,15 @@ from computeledger.units import TOKENS_PER_MTOK, parse_quantity
 
 #: What is assumed of correlations where nothing is known: benchmarks of agents lie about here.
 RETRY_RANGE, MODEL_RANGE = Range(0.5, 0.85, bounded=True), Range(0.4, 0.85, bounded=True)
-_MODEL_KEYS = (
+#: Keys of a route's tables, each as its file has them.
+MODEL_KEYS = (
     "name", "success", "input_tokens", "cached_tokens", "output_tokens", "price", "usd_per_attempt", "seconds",
     "retry_correlation", "retry_odds_ratio", "failed_cost_ratio", "tool_failure", "patch_tokens",
 )  # fmt: skip
 _RATES = {"false_accept": 0.0, "false_reject": 0.0, "model_correlation": MODEL_CORRELATION, "person_success": 1.0}
-_TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "failure_usd", "max_tries", "max_depth",
+TASK_KEYS = ("model_correlation", "latency_usd_per_hour", "min_success", "failure_usd", "max_tries", "max_depth",
               "title")  # fmt: skip
+VERIFIER_KEYS, FALLBACK_KEYS = ("usd", "seconds", "false_accept", "false_reject"), ("usd", "seconds", "success")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,8 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
     """
     table = document.table
     _keys(document, "", table, ("task", "verifier", "fallback", "difficulty", "model", "attempts"))
-    task = _table(document, "task", _TASK_KEYS)
-    checks = _table(document, "verifier", ("usd", "seconds", "false_accept", "false_reject"))
+    task = _table(document, "task", TASK_KEYS)
+    checks = _table(document, "verifier", VERIFIER_KEYS)
     uncertain = {
         name: _rate(document, f"verifier.{name}", checks.get(name, 0)) for name in ("false_accept", "false_reject")
     }
@@ -99,7 +101,7 @@ def route_of(document: Document, folder: Path, sheets: Callable[[str], PriceShee
         _amount(document, "verifier.usd", checks.get("usd", 0)),
         _amount(document, "verifier.seconds", checks.get("seconds", 0)),
     )
-    person = _table(document, "fallback", ("usd", "seconds", "success"))
+    person = _table(document, "fallback", FALLBACK_KEYS)
     fallback = None
     if person:
         fallback = Fallback(
@@ -216,7 +218,7 @@ def _model(
     if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
         raise document.error("model", f"[[model]] number {place + 1} has no name")
     name = table["name"]
-    _keys(document, name, table, _MODEL_KEYS)
+    _keys(document, name, table, MODEL_KEYS)
     if "success" not in table:
         raise document.error(
             f"{name}.success", "is missing: a probability, [successes, attempts] or one per difficulty"

@@ -28,9 +28,10 @@ def kinds() -> dict[str, Kind]:
     Examples
     --------
     >>> sorted(kinds())
-    ['accelerators', 'models', 'sources', 'systems']
+    ['accelerators', 'models', 'schemas', 'sources', 'systems']
     """
     from computeledger.facts.load import accelerator_ids, model_ids, system_ids
+    from computeledger.interfaces.mcp.schemas import whole
     from computeledger.questions.answers.facts import answer_model, show_facts
     from computeledger.questions.facts import ModelQuestion
     from computeledger.sources import load_sources
@@ -44,9 +45,11 @@ def kinds() -> dict[str, Kind]:
     found = (
         Kind("accelerators", "Peaks, memory, bandwidth, power and price of an accelerator", accelerator_ids, facts),
         Kind("models", "Parameters, cache and shape of an open model", model_ids, model),
+        Kind("schemas", "Tables of a plan, of offers and of a task to route, each key described",
+             lambda: ("offers", "plan", "task"), whole),
         Kind("sources", "What a source is, and where it is", lambda: tuple(load_sources()), facts),
         Kind("systems", "Accelerators with their links: domains, networks, hosts", system_ids, facts),
-    )
+    )  # fmt: skip
     return {one.name: one for one in found}
 
 
@@ -81,5 +84,8 @@ def read(address: str) -> str:
     known = kinds()
     if kind not in known or not address.startswith("computeledger://"):
         raise InputError(f"{shown(address)}: no record; {nearest(kind, known)}")
+    id_ = unquote(id_)
+    if kind == "schemas" and id_ not in known[kind].ids():
+        raise InputError(f"{shown(id_)}: no schema; {nearest(id_, known[kind].ids())}")
     with without_user_files():
-        return json.dumps(known[kind].document(unquote(id_)), default=float, allow_nan=False)
+        return json.dumps(known[kind].document(id_), default=float, allow_nan=False)

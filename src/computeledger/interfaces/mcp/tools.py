@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import computeledger
 from computeledger.errors import InputError, nearest, shown
-from computeledger.fields import Field, Record, fields_of, json_schema
-from computeledger.files import without_user_files
+from computeledger.fields import Field, Record, described, fields_of, json_schema
+from computeledger.files import check_user_file, without_user_files
 
 if TYPE_CHECKING:
     from computeledger.questions.answer import Answer
@@ -60,6 +61,8 @@ QUESTIONS = {
 #: Fields that write files or start other processes: no tool has them.
 LEFT_OUT = frozenset({"cluster", "csv", "parquet", "workers", "write"})
 _ALSO_LEFT_OUT = {"reconcile": {"calibration"}}
+#: Tool -> the tool that describes the fields that both have: a list of tools says them once.
+_SAID_BY = {"simulate_serve": "serve"}
 #: Asks for formula, inputs and source of every figure.
 WORKING = "working"
 _WORDS = {"type": "string", "description": "Words, or their beginnings; several narrow the list."}
@@ -134,21 +137,32 @@ def asked_fields(name: str) -> dict[str, Field]:
 def _question_tool(name: str) -> Tool:
     question, fields = question_of(name), asked_fields(name)
     schema = json_schema(question)
-    properties = {key: _or_tables(one, schema["properties"][key]) for key, one in fields.items()}
+    said = fields_of(question_of(_SAID_BY[name])) if name in _SAID_BY else {}
+    properties = {
+        key: _or_tables(name, one, described({key: replace(one, help=f"As in {_SAID_BY[name]}.")})[key])
+        if one == said.get(key) and not one.is_required
+        else _or_tables(name, one, schema["properties"][key])
+        for key, one in fields.items()
+    }
     properties[WORKING] = {"type": "boolean", "description": "Give formula, inputs and source of every figure."}
     schema = {**schema, "properties": properties}
     return Tool(name, " ".join((question.__doc__ or "").partition("\n\n")[0].split()), schema, _caller(name))
 
 
-def _or_tables(one: Field, schema: dict[str, Any]) -> dict[str, Any]:
-    """A file whose tables may stand in the arguments themselves; of these a plan's have a schema."""
+def _or_tables(name: str, one: Field, schema: dict[str, Any]) -> dict[str, Any]:
+    """A file whose tables may stand in the arguments themselves: their keys here, each described in a resource."""
+    if not math.isfinite(one.most):  # the largest of its dimension, which few meet; who does is told
+        schema = {key: part for key, part in schema.items() if key != "maximum"}
+    schema = {key: part for key, part in schema.items() if key not in ("minimum", "exclusiveMinimum") or part}
     if not one.takes_record:
         return schema
-    from computeledger.economics.plan.keys import json_schema as plan_schema
+    from computeledger.interfaces.mcp.schemas import short
 
-    said = {"description": f"{schema.pop('description')} Its tables may stand here as an object."}
-    tables = plan_schema() if one.name == "plan" else {"type": "object"}
-    return {**said, "anyOf": [schema, {key: part for key, part in tables.items() if not key.startswith("$")}]}
+    tables = short(one.name)
+    if one.name == "plan" and name != "plan":  # said once
+        tables = {"type": "object", "description": "Tables of a plan, as the tool plan takes them."}
+    of_tables = "Its tables as an object; a path of a file only where the server was started with --files."
+    return {"description": f"{schema.pop('description')} {of_tables}", "anyOf": [schema, tables]}
 
 
 def _caller(name: str) -> Callable[[dict[str, Any]], Answer]:
@@ -162,6 +176,8 @@ def _caller(name: str) -> Callable[[dict[str, Any]], Answer]:
             raise InputError(f"{shown(unknown)}: no argument of {name}; {nearest(unknown, fields)}")
         rest = {key: value for key, value in given.items() if key != whole}
         first = given.get(whole) if whole else None
+        if isinstance(first, str):
+            check_user_file(first, "pass its tables as an object, or start the server with --files")
         if isinstance(first, Mapping) and whole == "plan":
             first = computeledger.read_plan(first)
         function = getattr(computeledger, name)

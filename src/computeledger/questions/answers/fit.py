@@ -12,6 +12,7 @@ import numpy as np
 
 from computeledger.errors import InputError
 from computeledger.fields import Given
+from computeledger.files import check_user_file
 from computeledger.physics.calibration.anchors import AnchorSpread
 from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.calibration.rl import FITTED
@@ -102,6 +103,7 @@ def fit(question: FitQuestion | None = None, /, **given: Given) -> FitAnswer:
 def answer_fit(question: FitQuestion) -> FitAnswer:
     """Answer ``computeledger fit``, and write the calibration where that is asked for."""
     folder = Path(question.data)
+    check_user_file(question.data, "only a server that may read files fits")
     if not folder.is_dir():
         raise InputError(f"--data {question.data}: no such folder")
     answer = FitAnswer(question, *_FITS[question.what](folder, question.quick))

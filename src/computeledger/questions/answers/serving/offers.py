@@ -16,7 +16,7 @@ from computeledger.distributions import Spread
 from computeledger.errors import InputError, nearest, shown
 from computeledger.facts.reading import Document, read_file
 from computeledger.fields import TEXTS, Field, fields_of, python_spelling, question_from, read_value
-from computeledger.files import user_files_allowed
+from computeledger.files import check_user_file, user_files_allowed
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answers.cost import answer_cost
 from computeledger.questions.compare import OF_HOLDING, Offer, Offers, OfferTerms
@@ -83,6 +83,7 @@ def read_offers(source: str | Mapping[str, Any]) -> Offers:
 
 
 def _file(path: str) -> Document:
+    check_user_file(path, "pass the tables as an object")
     if not Path(path).is_file():
         raise InputError(f"{shown(path)}: no such file of offers (TOML)")
     return read_file(Path(path))
@@ -97,7 +98,8 @@ def _located(file: Document, value: Any) -> Any:
     return str(beside) if beside.is_file() else value
 
 
-def _serve_fields() -> dict[str, Field]:
+def offer_fields() -> dict[str, Field]:
+    """Fields of a serving question that a file of offers may hold."""
     return {name: one for name, one in fields_of(ServeQuestion).items() if name not in _NOT_OF_AN_OFFER}
 
 
@@ -106,7 +108,7 @@ def _shared(file: Document, name: str) -> dict[str, Any]:
     table = file.table.get(name, {})
     if not isinstance(table, Mapping):
         raise file.error(name, f"expected a table [{name}]")
-    fields = {key: one for key, one in _serve_fields().items() if one.takes_quantile == (name == "promise")}
+    fields = {key: one for key, one in offer_fields().items() if one.takes_quantile == (name == "promise")}
     table = {key: _located(file, one) for key, one in table.items()}
     out = {_checked(file, name, key, fields): _single(file, f"{name}.{key}", one) for key, one in table.items()}
     for key, value in out.items():
@@ -149,7 +151,7 @@ def _single(file: Document, path: str, value: Any) -> Any:
 
 def _offers(file: Document, place: int, table: Mapping[str, Any], shared: Mapping[str, Any]) -> list[Offer]:
     """Offers of one table: one for each combination of its lists."""
-    terms, fields = fields_of(OfferTerms), _serve_fields()
+    terms, fields = fields_of(OfferTerms), offer_fields()
     known = terms | fields
     given = {_checked(file, _OFFERS, key, known): value for key, value in table.items()}
     lists = {
@@ -191,7 +193,7 @@ def _said(given: Mapping[str, Any], lists: Mapping[str, Any], chosen: Mapping[st
 
 def _offer(given: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Offer:
     """One offer of one combination."""
-    of_terms, of_serve = fields_of(OfferTerms), _serve_fields()
+    of_terms, of_serve = fields_of(OfferTerms), offer_fields()
     terms = question_from(OfferTerms, {key: value for key, value in given.items() if key in of_terms} | {"name": name})
     asked = {**shared, **{key: value for key, value in given.items() if key in of_serve}}
     if terms.api is not None:
@@ -208,7 +210,7 @@ def _offer(given: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Of
 
 def _lengths(asked: Mapping[str, Any]) -> dict[str, float]:
     """Mean lengths of the requests, which a price sheet bills."""
-    known = _serve_fields()
+    known = offer_fields()
     out = {name: read_value(known[name], asked.get(name), name) for name in LENGTHS}
     named = read_value(known["workload"], asked.get("workload"), "workload")
     if named is not None:
