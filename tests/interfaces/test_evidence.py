@@ -25,7 +25,7 @@ _CHECKS = {
     "ReconcileAnswer", "RewardAnswer", "RouteCheckAnswer", "RunsAnswer", "ValidateAnswer", "WatchAnswer",
 }  # fmt: skip
 _OWN = {"ClosedModelAnswer", "InvertAnswer", "MemoryAnswer", "PoolsAnswer", "PretrainAnswer", "QualitySizeAnswer",
-        "RLAnswer", "ServeAnswer"}  # fmt: skip
+        "RLAnswer", "ServeAnswer", "ThinkAnswer"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

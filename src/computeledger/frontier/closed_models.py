@@ -47,7 +47,8 @@ _FIRST_YEAR = 2022.0
 FIGURE_RATIO = 1.2
 #: Price of a rented GPU-hour where nothing is said [USD/h] (assumption).
 RENT_USD_PER_HOUR = Range(1.5, 4.0)
-QUANTILE_SHARES = (0.05, 0.1, 0.5, 0.9, 0.95)
+#: Ends of nine tenths and of four fifths around the median, and then of half.
+QUANTILE_SHARES = (0.05, 0.1, 0.5, 0.9, 0.95, 0.25, 0.75)
 #: Scatter of a stated day about when the model was done [year] (assumption).
 _DAYS = 0.01
 #: A clue that is less likely than this, given the others, is a conflict.
@@ -545,7 +546,7 @@ def infer(scraps: Scraps, laws: Laws | None = None) -> ClosedModel:
     Examples
     --------
     >>> found = infer(Scraps(usd_per_mtok=(0.27, 1.1), release_date="2024-12-26", gpu_hours=2.8e6))
-    >>> low, _, median, _, high = found.quantiles["n_params_active"]
+    >>> low, _, median, _, high, *_ = found.quantiles["n_params_active"]
     >>> bool(low < 37e9 < high)
     True
     """

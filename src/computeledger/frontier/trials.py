@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,20 @@ from computeledger.frontier.clues import learn
 from computeledger.frontier.trends import date_of
 
 Floats = NDArray[np.float64]
+
+
+#: Clues that open models can be told by as if they were closed.
+TRIED = ("price", "output speed", "release date", "benchmark scores", "GPU-hours")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How well open models were told by some clues, of each those that are known: ``n`` models, ``held`` of them."""
+
+    clues: tuple[str, ...]
+    n: int
+    median_error_ratio: float
+    held: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,26 @@ def trials(left_out: Callable[[Trained], frozenset[str]] = itself, keep: tuple[s
         found = figures(learn(prior_of(scraps, laws), clues), one.accelerator_id)
         out.append(Trial(one.name, one.n_params_active, found, len(clues)))
     return out
+
+
+@functools.cache
+def tried_by(clues: tuple[str, ...]) -> Tried | None:
+    """How far off open models are told by such of the clues as can be tried, no law having seen the model.
+
+    Examples
+    --------
+    >>> found = tried_by(("price", "training cost"))
+    >>> found.clues, found.n, found.median_error_ratio < 2
+    (('price',), 18, True)
+    >>> tried_by(("training cost",)) is None
+    True
+    """
+    known = tuple(name for name in TRIED if name in clues)
+    if not known:
+        return None
+    found = [one for one in trials(keep=known) if one.n_clues]
+    ratio = float(np.median([one.error_ratio for one in found]))
+    return Tried(known, len(found), ratio, sum(one.held for one in found))
 
 
 def launch_trials(dated: bool) -> list[Trial]:

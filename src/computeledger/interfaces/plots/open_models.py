@@ -51,7 +51,7 @@ def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]],
         xaxis=x_axis | {"title": {"text": "USD per million input tokens →"}}, yaxis=y_axis,
         margin={"l": 8, "r": 12, "t": 28, "b": 48},
     )  # fmt: skip
-    return {"data": [_band(line), _median(line), _dots(sold), _asked(asked)], "layout": layout}
+    return {"data": [_band(line), _median(line), _asked(asked), _dots(sold)], "layout": layout}
 
 
 def _dots(sold: Sequence[Sold]) -> Spec:
@@ -95,7 +95,7 @@ def _asked(asked: tuple[float, Any]) -> Spec:
     return {
         "type": "scatter", "mode": "markers", "name": "this price", "showlegend": False,
         "x": rounded([price]), "y": rounded([point(size)]),
-        "marker": {"color": palette.CHOSEN, "size": 13, "symbol": "diamond"},
+        "marker": {"color": palette.CHOSEN, "size": 16, "symbol": "diamond-open", "line": {"width": 2.5}},
         "error_y": {"type": "data", "symmetric": False, "thickness": 2.5, "width": 7, "color": palette.CHOSEN,
                     "array": rounded([point(size, "p95") - point(size)]),
                     "arrayminus": rounded([point(size) - point(size, "p05")])},

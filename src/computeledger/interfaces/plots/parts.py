@@ -93,8 +93,10 @@ def corner(text: str) -> Spec:
             "showarrow": False, "align": "left", "font": {"size": 12}}  # fmt: skip
 
 
-def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_px: float) -> list[Spec]:
-    """The 90 % interval as a band, the 80 % interval as a darker one, the median as a mark.
+def interval_marks(
+    rows: Sequence[tuple[Any, float, str, str]], unit: str, row_px: float, inner: tuple[str, str] = ("p10", "p90")
+) -> list[Spec]:
+    """The 90 % interval as a band, the 80 % interval or another inner one as a darker one, the median as a mark.
 
     All rows share two traces: a browser's time to draw grows with traces, hardly with points.
 
@@ -106,7 +108,7 @@ def interval_marks(rows: Sequence[tuple[Any, float, str, str]], unit: str, row_p
     bands = [
         (point(value, low), point(value, high), y, color, edge)
         for value, y, color, _ in rows
-        for low, high, edge in (("p05", "p95", 1), ("p10", "p90", 0))
+        for low, high, edge in (("p05", "p95", 1), (*inner, 0))
         if point(value, low) < point(value, high)
     ]
     colors = [color for _, _, color, _ in rows]

@@ -15,7 +15,9 @@ _MOST_MODELS = 6
 #: How much of its colour a way keeps that another one beats.
 _PALE = 0.35
 #: End of the axis, above all intervals, and where the answer's words stand.
-_TOP, _WORDS = 1.24, 1.04
+_TOP, _WORDS = 1.22, 1.03
+#: Height of the drawing in pixels, and room for a name below an interval.
+_HEIGHT_PX, _NAME = 330, 0.06
 
 
 def ways_figure(
@@ -23,6 +25,7 @@ def ways_figure(
     beaten: Sequence[tuple[str, float, float]],
     asked: float,
     answer: Mapping[str, Any] | None = None,
+    named: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> Spec:
     """Share of tasks solved over the cost of a task by model: pale what another way beats, on a line what none does.
 
@@ -56,13 +59,36 @@ def ways_figure(
             "marker": {"size": 17, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         })  # fmt: skip
     layout = parts.layout(
-        420, [_asked_label(asked), *_answer_label(front, answer, every)], showlegend=True,
+        _HEIGHT_PX, [_asked_label(asked), *_answer_label(front, answer, every), *map(_name_label, named)],
+        showlegend=True,
         legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant"},
         xaxis=parts.log_axis(every, format_usd) | {"title": {"text": "USD a task →"}},
-        yaxis={"tickformat": ".0%", "range": [0, _TOP], "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "fixedrange": True},
-        margin={"l": 4, "r": 12, "t": 36, "b": 48},
+        yaxis={"tickformat": ".0%", "range": [_bottom(front, asked), _TOP], "fixedrange": True,
+               "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
+        margin={"l": 4, "r": 12, "t": 36, "b": 44},
     )  # fmt: skip
     return {"data": data, "layout": layout}
+
+
+def _bottom(front: Sequence[tuple[str, Mapping[str, Any]]], asked: float) -> float:
+    """Where the axis begins: below the intervals of what none beats, with room for a name; what is worse is cut off.
+
+    Examples
+    --------
+    >>> _bottom([("m", {"success": {"p05": 0.34}})], 0.8), _bottom([("m", {"success": {"p05": 0.02}})], 0.8)
+    (0.2, 0.0)
+    """
+    least = min([asked, *(float(row["success"]["p05"]) for _, row in front)])
+    return max(math.floor(10 * (least - _NAME)) / 10, 0.0)
+
+
+def _name_label(one: tuple[str, Mapping[str, Any]]) -> Spec:
+    """A way's name below its interval."""
+    name, row = one
+    return {
+        "text": plain(name), "showarrow": False, "font": {"size": 12}, "x": math.log10(row["usd_per_task"]),
+        "y": row["success"]["p05"], "yanchor": "top", "xanchor": "left", "xshift": -6, "yshift": -2,
+    }  # fmt: skip
 
 
 def _beaten(ways: Sequence[tuple[str, float, float]]) -> Spec:

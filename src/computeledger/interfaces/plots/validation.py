@@ -182,7 +182,7 @@ def _hover(comparison: Comparison, one: Deviation, unit: str) -> str:
     )
 
 
-def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
+def slices_figure(comparison: Comparison, quantity: str, column: str, called: str = "") -> Spec:
     """Ratio of predicted to measured by value of a column: the median, the middle half, and from p05 to p95.
 
     Examples
@@ -218,11 +218,16 @@ def slices_figure(comparison: Comparison, quantity: str, column: str) -> Spec:
     layout = parts.layout(
         max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 56,
         notes,
-        xaxis=axis | {"title": {"text": f"predicted / measured: {quantity_words(quantity)}"}},
+        xaxis=axis
+        | {"title": {"text": f"{called or quantity_words(quantity)}: predicted over measured, right at 1\u00d7"}},
         yaxis={"range": [-0.5, len(names) - 0.35], **parts.ROWS},
         margin={"l": 4, "r": 12, "t": 4, "b": 48},
     )
     return {"data": data, "layout": layout}
+
+
+#: How far the mark of what was measured reaches to either side of a row.
+_TICK = 0.17
 
 
 def _elided(name: str) -> str:
@@ -233,7 +238,9 @@ def _elided(name: str) -> str:
 
 def _ratio_band(n_rows: int) -> list[Spec]:
     top = n_rows - 0.4
-    line = [end for row in range(n_rows) for end in (row - 0.5, row + 0.1, None)]  # a gap where a row's words stand
+    line = [
+        end for row in range(n_rows) for end in (row - _TICK, row + _TICK, None)
+    ]  # a mark on each row, no words on it
     return [
         {"type": "scatter", "mode": "lines", "x": [0.8, 1.2, 1.2, 0.8], "y": [-0.5, -0.5, top, top], "fill": "toself",
          "fillcolor": parts.faint(NEUTRAL, 0.22), "line": {"width": 0}, "hoverinfo": "skip"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,10 +15,15 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.display_names import chip_name, engine_name
 from computeledger.interfaces.views.validate import LEFT_OUT_WORDS, width_words
 from computeledger.questions.accuracy import AccuracyQuestion
-from computeledger.questions.answers.accuracy import AccuracyAnswer, answer_accuracy, errors_by_workload
-from computeledger.questions.wording import accuracy_slice, either_way_words, headline_words, listed, percent
+from computeledger.questions.answers.accuracy import (
+    COUNTED,
+    AccuracyAnswer,
+    answer_accuracy,
+    errors_by_workload,
+)
+from computeledger.questions.wording import accuracy_slice, headline_words, listed, percent
 from computeledger.units import format_count
-from computeledger.validation.accuracy.table import Errors, comparison_of, kinds_of
+from computeledger.validation.accuracy.table import FEWEST_TIMES, Errors, comparison_of, kinds_of
 from computeledger.validation.compare import Comparison, comparison_document
 
 Document = Mapping[str, Any]
@@ -53,9 +59,32 @@ _CAPTION = (
 )
 _SAME = "Drawn in the same way: on the line a prediction is right."
 _CLASSES = (
-    "Predicted over measured, by what was known before, which is what intervals go by. The dot is the median, the "
-    "thick bar holds half of the figures, the line 90 %; grey: within 20 %."
+    "The dot is the median, the thick bar holds half of the figures, the line 90 %; grey: within 20 %. A new chip has "
+    "no measurement in the fit, a new engine no constants of its own."
 )
+#: What classes are called; the rest of a class after a comma stands behind it.
+_CLASS_NAMES = {
+    "as people usually run it": "known engine and chip",
+    "one burst": "all requests at once",
+    "chip never measured": "new chip",
+    "engine never fitted": "new engine",
+    "moe": "mixture of experts",
+    "one request at a time": "one request",
+}
+#: Times that answers are made of, as a sentence, a tile and a row call them.
+_TIMES = {
+    "token": ("a token served", "A token served"),
+    "first_token": ("the time to first token", "Time to first token"),
+    "training_step": ("a training step", "A training step"),
+    "rl_step": ("an RL step", "An RL step"),
+    "local_token": ("a token of local engines", "A token of local engines"),
+}
+#: Those that tiles and sentences tell.
+_FIRST = ("token", "first_token", "training_step", "rl_step")
+#: Where each time stands in detail.
+_DETAILS = {"training": "Training in detail", "rl": "RL in detail"}
+#: Kinds of figures as an axis calls them.
+_AXES = {"step": "time per output token", "step_time": "time of a step"}
 #: Classes that make a plot.
 _FEWEST_CLASSES = 2
 _TITLES = {"rl": "RL", "local": "local engines"}
@@ -74,39 +103,103 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
     """Tiles of both times, every figure as a dot, and a table for each way to slice."""
     del working
     document, question = answer.to_dict(), answer.question
+    is_overview = _is_overview(question)
     quantities = sorted(answer.comparison.measured, key=lambda name: -document[name]["n"])
     peer = next(iter(document["peers"].items()), None)
     left = " or ".join(LEFT_OUT_WORDS[one] for one in document["left_out"])
     n = len(answer.table.rows)
     whose = {"serving": f"{_WHOSE[question.tuning]}, ", "local": "llama.cpp and MLX, one request at a time, "}
     return View(
-        title=f"Accuracy of {_TITLES.get(question.workload, question.workload)}",
+        title="Accuracy" if is_overview else f"Accuracy of {_TITLES.get(question.workload, question.workload)}",
         asked=(
             f"{whose.get(question.workload, '')}{left}",
             f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
         ),
-        headline=_headline(answer.question.workload, document, quantities),
-        context=_context(document, quantities, left),
+        headline=_headline_of_all(document) if is_overview else _headline(question.workload, document, quantities),
+        context=_context_of_all(document) if is_overview else _context(document, quantities, left),
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
-        tiles=tuple(_tile(document, name) for name in quantities[:4]),
-        tile_heading="median error",
+        tiles=_tiles_of_all(document) if is_overview else tuple(_tile(document, name) for name in quantities[:4]),
+        tile_heading="typical error",
         plots=tuple(_plots(answer, document, quantities)),
         tables=(
-            _all(document, quantities),
+            *((_of_all(document),) if is_overview else ()),
+            _all(document, quantities, "Serving in detail" if is_overview else "All"),
             *([_beside(*peer, is_short=_is_usual(answer))] if peer else []),
             *_slices(answer),
         ),
         facts=(("Predicted", f"{document['date']}, with the constants that this version ships"),),
         overline="accuracy",
-        links=_others(answer.question.workload),
+        links=() if is_overview else _others(question.workload),
     )
 
 
-def _all(document: Document, quantities: list[str]) -> Table:
+def _is_overview(question: AccuracyQuestion) -> bool:
+    """Whether nobody chose figures, so that the answer begins with every workload."""
+    usual = asdict(AccuracyQuestion())
+    return {**asdict(question), "by": usual["by"]} == usual
+
+
+def _headline_of_all(document: Document) -> str:
+    errors = document["by_workload"]
+    return headline_words(
+        "Typical error",
+        listed([f"\u00b1{percent(errors[name]['median_abs_error'], 2)} for {_TIMES[name][0]}" for name in _FIRST]),
+    )
+
+
+def _context_of_all(document: Document) -> str:
+    """Of how many figures that is told, as the start page counts them, and what intervals hold."""
+    errors = document["by_workload"]
+    first = errors["first_token"]
+    held = sorted(errors[name]["coverage_90"] for name in COUNTED)
+    n, n_first = document["n_times"], first["n"]
+    return (
+        f"Of {n:,} measured times per token, training steps and RL steps and {n_first:,} first tokens, none in the fit "
+        "that predicts it, half lie within these errors and nine of ten within the bad cases. The 90\u00a0% "
+        f"ranges hold {percent(held[0], 2)} to {percent(held[-1], 2)} of them; those of first tokens hold "
+        f"{percent(first['coverage_90'], 2)} and reach a {_width(first)} either way."
+    )
+
+
+def _tiles_of_all(document: Document) -> tuple[Tile, ...]:
+    errors = document["by_workload"]
+    return tuple(
+        replace(_error_tile(_TIMES[name][1], errors[name]), also=_detail(errors[name]["workload"])) for name in _FIRST
+    )
+
+
+def _detail(workload: str) -> tuple[str, str] | None:
+    """Where a workload's errors stand in detail, beside those of serving."""
+    return (_DETAILS[workload], workload_address(workload)) if workload in _DETAILS else None
+
+
+def _of_all(document: Document) -> Table:
+    """What is promised of each time that answers are made of."""
     rows: list[list[str | Cell]] = [
-        [quantity_words(name), *_cells(document[name])[:-1], _width(document[name])] for name in quantities
+        [
+            Cell(_TIMES[name][1], "" if one["workload"] == "serving" else workload_address(one["workload"])),
+            f"{one['n']:,}", *(percent(one[key]) for key in ("median_abs_error", "p90_abs_error", "coverage_90")),
+            _width(one),
+        ]
+        for name, one in document["by_workload"].items()
+    ]  # fmt: skip
+    columns = ("time of", "measured #", "typical error #", "bad case #", "90 % range holds #", "range, either way #")
+    note = (
+        "typical: half of the figures lie within it; bad case: nine of ten; a token: times per output token and rates "
+        "that tell of them"
+    )
+    return Table("How far off, by what is asked", columns, rows, note=note)
+
+
+def _all(document: Document, quantities: list[str], title: str) -> Table:
+    """Errors of each quantity; of few figures only where there are no others."""
+    told = [name for name in quantities if document[name]["n"] >= FEWEST_TIMES] or quantities
+    rows: list[list[str | Cell]] = [
+        [quantity_words(name), *_cells(document[name])[:-1], _width(document[name])] for name in told
     ]
-    return Table("All", ("of", *_ERRORS[:-1], "either way #"), rows, is_sortable=True)
+    rest = [f"{quantity_words(name)} ({document[name]['n']})" for name in quantities if name not in told]
+    note = f"left out, of too few figures: {listed(rest)}" if rest else ""
+    return Table(title, ("of", *_ERRORS[:-1], "either way #"), rows, note=note, is_sortable=True)
 
 
 def _slices(answer: AccuracyAnswer) -> list[Table]:
@@ -146,18 +239,14 @@ def _told(quantities: list[str]) -> list[str]:
 
 
 def _headline(workload: str, document: Document, quantities: list[str]) -> str:
-    """How far off answers are: in percent, or as a factor where intervals are wide."""
-    said = [f"{'' if place else 'plan '}{quantity_words(name)} {_within(document[name])}"
-            for place, name in enumerate(_told(quantities))]  # fmt: skip
+    """How far off answers are, typically and in bad cases."""
+    said = [f"{quantity_words(name)} {_within(document[name])}" for name in _told(quantities)]
     return headline_words(_SAID.get(workload, workload.capitalize()), "; ".join(said))
 
 
 def _within(one: Document) -> str:
-    width = one["width_90"]
-    if width is not None and width > _WIDE:
-        return f"only to {either_way_words(width)}"
     median, most = percent(one["median_abs_error"], 2), percent(one["p90_abs_error"], 2)
-    return f"with \u00b1{median}, in bad cases \u00b1{most}"
+    return f"\u00b1{median}, in bad cases {most}"
 
 
 def _context(document: Document, quantities: list[str], left: str) -> str:
@@ -167,16 +256,20 @@ def _context(document: Document, quantities: list[str], left: str) -> str:
     )
     said += "the first figure and nine of ten within the bad one."
     held = [percent(document[name]["coverage_90"], 2) for name in _told(quantities) if _interval(document[name])[1]]
-    return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}." if held else said
+    wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in _told(quantities)
+            if (document[name]["width_90"] or 0.0) > _WIDE]  # fmt: skip
+    planned = f"; plan {listed(wide)} either way" if wide else ""
+    return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}{planned}." if held else said
 
 
 def _tile(document: Document, name: str) -> Tile:
-    one = document[name]
-    if not _interval(one)[1]:
-        band = "counted"
-    else:
-        band = f"nine of ten within {percent(one['p90_abs_error'], 2)}; intervals hold {percent(one['coverage_90'], 2)}"
-    return Tile(_capital(quantity_words(name)), percent(one["median_abs_error"], 2), band, one["median_abs_error"])
+    return _error_tile(_capital(quantity_words(name)), document[name])
+
+
+def _error_tile(label: str, one: Document) -> Tile:
+    """A typical error with the bad one."""
+    band = f"bad cases {percent(one['p90_abs_error'], 2)}" if _interval(one)[1] else "counted"
+    return Tile(label, percent(one["median_abs_error"], 2), band, one["median_abs_error"])
 
 
 def _capital(said: str) -> str:
@@ -185,9 +278,10 @@ def _capital(said: str) -> str:
 
 def _plots(answer: AccuracyAnswer, document: Document, quantities: list[str]) -> list[Plot]:
     shown = [name for name in quantities if document[name]["n"] >= _FEWEST][:_MOST_PLOTS]
+    serving = "Serving: " if _is_overview(answer.question) else ""
     plots = [
         Plot(
-            name, _capital(quantity_words(name)), _SAME if place else _CAPTION,
+            name, _capital(f"{serving}{quantity_words(name)}"), _SAME if place else _CAPTION,
             scatter_figure(_named(answer.comparison), name, _told_apart(answer), is_typical=True), is_detail=place > 0,
         )
         for place, name in enumerate(shown)
@@ -212,12 +306,26 @@ def _told_apart(answer: AccuracyAnswer) -> str:
 
 def _by_class(answer: AccuracyAnswer) -> tuple[Plot, ...]:
     """Errors by class of question: what an interval is made of; none where all figures are of one class."""
-    kinds = comparison_of(kinds_of(answer.table.rows))
-    if len({row["class"] for row in answer.table.rows}) < _FEWEST_CLASSES:
+    rows = [{**row, "class": _class_name(row["class"])} for row in kinds_of(answer.table.rows)]
+    first = next(iter(comparison_of(rows).measured))
+    counts = Counter(row["class"] for row in rows if row["quantity"] == first)
+    rows = [row for row in rows if counts[row["class"]] >= FEWEST_TIMES]
+    if len({row["class"] for row in rows}) < _FEWEST_CLASSES:
         return ()
-    first = next(iter(kinds.measured))
-    return (Plot("class", "How far off, by what was known before", _CLASSES, slices_figure(kinds, first, "class"),
-                 is_wide=True, is_detail=True),)  # fmt: skip
+    figure = slices_figure(comparison_of(rows), first, "class", _AXES.get(first, quantity_words(first)))
+    return (Plot("class", "How far off, by what was known before", _CLASSES, figure, is_wide=True,
+                 is_detail=True),)  # fmt: skip
+
+
+def _class_name(name: str) -> str:
+    """A class as a chart calls it.
+
+    Examples
+    --------
+    >>> _class_name("chip never measured, one request at a time"), _class_name("dense")
+    ('new chip, one request', 'dense')
+    """
+    return ", ".join(_CLASS_NAMES.get(part, part) for part in name.split(", "))
 
 
 def _sliced(answer: AccuracyAnswer, column: str) -> Table:
@@ -252,12 +360,12 @@ def _sliced(answer: AccuracyAnswer, column: str) -> Table:
 
 def _value(column: str, value: str) -> str:
     """What a table calls a value that it slices by."""
-    said = {"engine": engine_name, "accelerator": chip_name}.get(column)
+    said = {"engine": engine_name, "accelerator": chip_name, "class": _class_name}.get(column)
     return said(value) if said else value
 
 
 def _column_words(column: str) -> str:
-    return {"accelerator": "chip", "family": "model family", "class": "interval class"}.get(column, column)
+    return {"accelerator": "chip", "family": "model family", "class": "what was known before"}.get(column, column)
 
 
 def _is_stated(answer: AccuracyAnswer, column: str) -> bool:
@@ -300,7 +408,7 @@ def _interval(one: Document) -> tuple[str, str]:
 
 def _width(one: Document) -> str:
     """How far the interval reaches to either side, as a factor."""
-    return f"factor {math.sqrt(one['width_90']):.2g}" if _interval(one)[1] else ""
+    return f"factor of {math.sqrt(one['width_90']):.2g}" if _interval(one)[1] else ""
 
 
 def _quantities(document: Document) -> dict[str, Document]:

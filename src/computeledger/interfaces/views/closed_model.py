@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
-from computeledger.interfaces.plots.clues import pulls_figure
+from computeledger.interfaces.plots.clues import clues_figure
 from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell
-from computeledger.interfaces.views.evidence import price_evidence
+from computeledger.interfaces.views.evidence import sheet_evidence
 from computeledger.questions.answer import Answer
 from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point
 
@@ -28,9 +28,9 @@ _SOURCES = {
     "output speed": ("aiconfigurator",),
     "benchmark scores": ("epoch-capabilities-index", "epoch-benchmark-runs"),
 }
-#: A probability below the first is printed as less than it; from the second on clues lie as near as chance has it.
-_LEAST, _USUAL = 1e-3, 0.2
-#: Below it one in so many times has two digits that count.
+#: A probability below it is printed as less than it.
+_LEAST = 1e-3
+#: Below it clues disagree, and one in so many times has two digits that count.
 _SURE = 0.1
 _COLUMNS = ("clue", "says", "alone #", "without it #", "chance of the gap #")
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -44,20 +44,20 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     found = answer.to_dict()
     active = found["n_params_active"]
     size = f"about {figure_words(active, 'params')} active parameters"
-    caption = "Bars: each clue alone (with the date), 80 and 90 % ranges. Arrows: from all other clues to all."
-    figure = pulls_figure(found["clues"], found["n_params_active_before"], active, "params")
+    caption = "Dark: half, pale: 90 % of what a clue leaves open, alone or with the date. Without it: all other clues."
+    figure = clues_figure(found["clues"], found["n_params_active_before"], active, "params")
     return View(
         title="A closed model's sheet",
         overline="sheet",
         main="n_params_active",
-        evidence=price_evidence(found),
+        evidence=sheet_evidence(found),
         headline=headline_words(f"A closed model{_told_by(found['clues'])}", size, active, "params"),
         context=_context(found) if len(found["clues"]) > 1 else "",
         tiles=tuple(_tile(found, key) for key in _NAMES),
         plots=(Plot("active", "What each clue says of the active parameters", caption, figure, "clues"),),
         tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'], 2)}"),
-               ("Chip of the run", found["accelerator"]), *_total_by_price(found["clues"])),
+               ("Chip of the run", found["accelerator"]), *_beside_prices(found["clues"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
         card=Card.of(
             figure_words(active, "params"),
@@ -68,13 +68,13 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     )  # fmt: skip
 
 
-def _total_by_price(clues: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """Why the price alone has another total, where it is one of the clues."""
+def _beside_prices(clues: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Why the page of prices says another size, where a price is one of the clues."""
     why = (
-        "this one: it starts from the sizes that open models have, and takes every clue; Prices (invert) draws the "
-        "line of open models on to the price alone, which makes a dear model's total larger"
+        "Prices (invert) draws the line of open models on to the price alone; this starts from the sizes that open "
+        "models have and takes every clue, so that its active parameters are more and a dear model's total is smaller"
     )
-    return (("Which total to use", why),) if any(one["clue"] == "price" for one in clues) else ()
+    return (("Why Prices says another size", why),) if any(one["clue"] == "price" for one in clues) else ()
 
 
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
@@ -106,17 +106,32 @@ def _clue_words(clue: str, said: str) -> str:
 
 
 def _context(found: Mapping[str, Any]) -> str:
-    """Which clue lies furthest from the others, and how seldom such a gap comes by chance."""
+    """Whether the clues agree; if not, which lies furthest off, and what to make of the answer."""
     against = found["conflicts"]
     worst = min(found["clues"], key=lambda one: float(one["agreement_probability"]))
-    chance = worst["agreement_probability"]
-    seldom = f"a gap this wide comes by chance {_one_in(chance)} times"
+    alone, others, size = (
+        figure_words(one, "params")
+        for one in (worst["n_params_active_alone"], worst["n_params_active_without"], found["n_params_active"])
+    )
     if against:
-        return f"In conflict with the others: {listed(against)}; {seldom}."
-    if chance >= _USUAL:
-        return "The clues agree: none lies further from the others than chance often has it."
-    alone, others = (figure_words(worst[f"n_params_active_{key}"], "params") for key in ("alone", "without"))
-    return f"The {worst['clue']} alone says {alone}, the other clues {others}: {seldom}."
+        one = "it" if len(against) == 1 else "them"
+        return (
+            f"In conflict with the others: {listed(against)}. Check {one} before you use {size}: without the "
+            f"{worst['clue']} it would be {others}."
+        )
+    if worst["agreement_probability"] >= _SURE:
+        return f"The clues agree: the {worst['clue']} alone says {alone}, the others {others}, within chance."
+    return f"The clues disagree: {_sides(found['clues'], worst)}. Treat {size} as a compromise."
+
+
+def _sides(clues: Sequence[Mapping[str, Any]], worst: Mapping[str, Any]) -> str:
+    """What the clue that lies furthest off says, and the one that lies on the other side of it."""
+    is_large = point(worst["n_params_active_alone"]) > point(worst["n_params_active_without"])
+    rest = [one for one in clues if one is not worst]
+    other = (min if is_large else max)(rest, key=lambda one: point(one["n_params_active_alone"]))
+    sides = ((worst, "says large"), (other, "small")) if is_large else ((worst, "says small"), (other, "large"))
+    said = [f"the {one['clue']} {side} ({figure_words(one['n_params_active_alone'], 'params')})" for one, side in sides]
+    return ", ".join(said)
 
 
 def _one_in(chance: float) -> str:

@@ -63,7 +63,6 @@ _NONE = {
     "data publish, below.",
     "SourceAnswer": "Nothing is predicted here: this is what the source states.",
     "SpreadAnswer": "No measured run over such links exists: the time of an exchange is bytes over rate.",
-    "ThinkAnswer": "No measured run of these ways is shipped beside the published scores that they start from.",
 }
 #: Answers that are made of parts which were measured: what is said of the whole, and which parts.
 _OF_PARTS = {
@@ -289,6 +288,47 @@ def memory_evidence(document: Document) -> Evidence:
     said = f"Weights within {error} in half of {alike['n']:,} sizes that engines reported."
     details = f"From {alike['sources']} sources, each model left out of the fit that predicts it."
     return _of_workload((said, details), alike, "memory")
+
+
+#: Rows of what was left out that tell of longer thinking and of votes, by figures and by what was left out.
+_LIMITS, _VOTES = ("limits that cost 5 % or more", "way or model"), ("votes", "source")
+
+
+def think_evidence(document: Document) -> Evidence:
+    """Of ways to a success: how far off longer thinking and votes were told of published scores."""
+    limits, votes = (
+        next((row for row in document["left_out"] if (row["figures"], row["left_out"]) == one), None)
+        for one in (_LIMITS, _VOTES)
+    )
+    if limits is None or votes is None:
+        return Evidence("Not checked: the effect of longer thinking and of votes is extrapolated.")
+    errors = [f"{100 * one['median_error']:.2g} points ({one['n']} {said})"
+              for said, one in (("with limits", limits), ("votes", votes))]  # fmt: skip
+    return Evidence(
+        "Limits of thinking and votes are extrapolated from scores of single answers: other scores, left out of the "
+        f"fit, were told within {listed(errors)} in half of the cases.",
+        "The cost is that of serving, whose accuracy is told there; the folded table says what was left out.",
+        "computeledger accuracy",
+        workload_address("serving"),
+    )
+
+
+def sheet_evidence(document: Document) -> Evidence:
+    """Of a closed model: open models told by the same clues as if they were closed, and by the price alone."""
+    tried, clues = document.get("tried"), [one["clue"] for one in document["clues"]]
+    price = price_evidence(document)
+    by_price = f"By the price alone: {price.text[:1].lower()}{price.text[1:]}" if "measured_alike" in document else ""
+    if tried is None:
+        return replace(price, text=f"Not tried on open models of known size: {listed(clues)}.")
+    rest = [name for name in clues if name not in tried["clues"]]
+    ratio, n = tried["median_error_ratio"], tried["n"]
+    text = (
+        f"{n} open models told by {listed(tried['clues'])} as if they were closed: half within a factor of "
+        f"{ratio:.2g}, {tried['held']} of {n} in their 90\u00a0% range."
+    )
+    text += f" Not tried: {listed(rest)}." if rest else ""
+    details = "Of each such clues as are known, and no law had seen the model."
+    return replace(price, text=text, details=" ".join(part for part in (details, by_price, price.details) if part))
 
 
 def price_evidence(document: Document) -> Evidence:

@@ -83,11 +83,11 @@ def view(answer: InvertAnswer, working: bool) -> View:
             *_totals(answer, document),
             *_not_identified(document),
             *_alike_ways(document),
-            _clues(document),
+            _clues(answer, document),
             _weights(document),
             *_rejected(document),
         ),
-        facts=tuple(_facts(document["readings"])),
+        facts=(*_beside_sheet(answer), *_facts(document["readings"])),
         notes=tuple(document["not_identified"]),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
@@ -133,7 +133,8 @@ def _at_twice(document: Mapping[str, Any]) -> float:
 
 def _tiles(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Tile, ...]:
     """The sizes, what a wider margin makes of them, and the open model that is sold nearest to the price."""
-    sizes = (with_interval(Tile(_NAMES[_MAIN][0], "", key=_MAIN), document[_MAIN], "params"), _total(answer, document))
+    active = with_interval(Tile(_NAMES[_MAIN][0], "", key=_MAIN, also=_sheet_link(answer)), document[_MAIN], "params")
+    sizes = (active, _total(answer, document))
     if not _is_usual(answer):
         return sizes
     nearest, wider = _nearest(document), _at_twice(document)
@@ -154,10 +155,29 @@ def _total(answer: InvertAnswer, document: Mapping[str, Any]) -> Tile:
     total = answer.n_params_total_by_sheet
     if total is None:
         return with_interval(Tile(label, "", key="n_params_total"), document["n_params_total"], unit)
+    return with_interval(Tile(label, "", key="total_parameters_by_sheet"), asdict(total), unit)
+
+
+def _sheet_link(answer: InvertAnswer) -> tuple[str, str] | None:
+    """What Sheet says of the same price, and where it takes more clues."""
+    if answer.by_sheet is None:
+        return None
+    said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
     rates = answer.sheet.rates
     price = f"{rates['input'].base}/{rates['output'].base}"
-    also = ("More clues in Sheet", f"/sheet?price={quote(price)}&speed=&date=")
-    return with_interval(Tile(label, "", key="total_parameters_by_sheet", also=also), asdict(total), unit)
+    return (f"{said} in Sheet", f"/sheet?price={quote(price)}&speed=&date=")
+
+
+def _beside_sheet(answer: InvertAnswer) -> tuple[tuple[str, str], ...]:
+    """Why Sheet says another size of the same price."""
+    if answer.by_sheet is None:
+        return ()
+    said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
+    why = (
+        f"{said} active parameters at this price alone: Sheet starts from the sizes that open models have and fits "
+        "prices on sizes, this page fits sizes on prices"
+    )
+    return (("Why Sheet says another size", why),)
 
 
 def _totals(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -186,9 +206,9 @@ def _not_identified(document: Mapping[str, Any]) -> tuple[Table, ...]:
 
 def _plots(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...]:
     told = [key for key in _NAMES if document["identified"][key]]
-    rows = [Told(*_NAMES[key], document["before_prices"][key], document[key]) for key in told]
+    rows = [Told(*_NAMES[key], document["before_prices"][key], _after(answer, document, key)) for key in told]
     unknown = listed([said for key, said in _SAID.items() if key not in told])
-    caption = "Thin: 90 %, thick: half of all; total parameters by the price alone."
+    caption = "Thin: 90 %, thick: half of all."
     weights, speeds = _ways(document)
     shown = f"The {_LIKELIEST} likeliest of {len(weights)}" if len(weights) > _LIKELIEST else "Weights"
     ways = Plot("hypotheses", "Likeliest ways of serving", f"{shown}, by chip, precision and speed target: {speeds}.",
@@ -200,6 +220,16 @@ def _plots(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Plot, ...
              before_after_figure(rows), "bits", is_wide=_is_alike(weights), is_detail=True),
         *(() if _is_alike(weights) else (ways,)),
     )  # fmt: skip
+
+
+def _after(answer: InvertAnswer, document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A quantity after the prices, as its tile says it."""
+    sheet = answer.by_sheet
+    if key != "n_params_total" or sheet is None:
+        found: Mapping[str, Any] = document[key]
+        return found
+    low, high = sheet.n_params_total_half
+    return {**asdict(sheet.n_params_total), "p25": low, "p75": high}
 
 
 def _among(answer: InvertAnswer, document: Mapping[str, Any]) -> Plot:
@@ -249,12 +279,12 @@ def _alike_ways(document: Mapping[str, Any]) -> tuple[Table, ...]:
     return (Table(title, ("chip, precision", "weight #"), rows, "hypotheses", note, is_detail=True),)
 
 
-def _clues(document: Mapping[str, Any]) -> Table:
+def _clues(answer: InvertAnswer, document: Mapping[str, Any]) -> Table:
     """Ranges before and after, how much narrower all clues make them together, and each alone."""
-    alone = document["informed_by"]
+    alone, has_other_total = document["informed_by"], answer.by_sheet is not None
     rows = []
     for key, (label, unit) in _NAMES.items():
-        if document["identified"][key]:
+        if document["identified"][key] and not (key == "n_params_total" and has_other_total):
             ends = [interval_words(one[key], unit) for one in (document["before_prices"], document)]
             each = (bits.get(key) for bits in alone.values())
             rows.append([label, *ends, *map(_narrower, (document["bits"][key], *each))])

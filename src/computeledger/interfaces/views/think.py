@@ -10,6 +10,7 @@ from computeledger.facts.load import model_ids
 from computeledger.interfaces.plots.thinking import ways_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.display_names import benchmark_name
+from computeledger.interfaces.views.evidence import think_evidence
 from computeledger.questions.answers.think import ThinkAnswer
 from computeledger.questions.wording import headline_words, interval_words, percent, short_model, words
 from computeledger.sources import load_sources
@@ -18,6 +19,8 @@ from computeledger.units import PERCENT, format_count, format_si
 #: Rows of the front that are shown of a model, about, and digits of a figure in a sentence.
 _ROWS, _DIGITS = 8, 2
 _ARROW = "\u2192"
+#: Answers to a task that are many: the first such way on the line has a name.
+_MANY = 8
 
 
 def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was left out is always shown)
@@ -36,8 +39,9 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     else:
         ranges = document["cheapest_ranges"]
         solved = percent(best["success"], _DIGITS)
-        said = f"an even chance of {solved} on {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
-        headline = headline_words(f"Use {_way(best)}", said, ranges.get("usd_per_task"), "USD")
+        likely = interval_words(best["success"], "fraction").replace(" \u2013 ", " to ")
+        said = f"expected to solve {solved} ({likely}) of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
+        headline = headline_words(f"Use {_way(best)}", said)
         context = " ".join((_wait(best, fast), *_next_model(document)))
         tiles = _tiles(best, ranges)
     tables = [*_by_model(document, best), *_by_success(document["front"], best)]
@@ -59,6 +63,7 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
         ),
         sources=_sources(answer),
         overline="think",
+        evidence=think_evidence(document),
         main="usd_per_task",
     )
 
@@ -145,13 +150,31 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     beaten = [(_name(one.model), one.usd_per_task, one.way.success) for one in answer.options if one not in front]
     ways = [(_way(row), _named(row)) for row in document["front"]]
     best = document["cheapest"]
-    figure = ways_figure(ways, beaten, document["success_fraction"], None if best is None else _named(best))
+    answered = None if best is None else _named(best)
+    figure = ways_figure(ways, beaten, document["success_fraction"], answered, _landmarks(document["front"], best))
     caption = (
         "Each mark is a model with a limit of thinking and a number of samples, with its 90 % range where it is the "
         "best at its price. The ring is the answer."
     )
     title = f"Share of {benchmark_name(document['benchmark'])} solved against the cost of a task"
     return Plot("ways", title, caption, figure, "front", is_wide=True)
+
+
+def _landmarks(
+    front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None
+) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """The cheapest way, and the first of many answers: what stands at either end of the line."""
+    rest = [row for row in front if row != best]
+    many = [row for row in rest if row["samples"] >= _MANY][:1]
+    chosen = [*rest[:1], *(row for row in many if row is not rest[0])]
+    is_one = len({row["model"] for row in front}) == 1
+    return tuple((_part(row) if is_one else _way(row), row) for row in chosen)
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    """A way without its model, in short: the answers of many, else how it thinks."""
+    said = str(_without(_name(row["model"]), _way(row)))
+    return said.rpartition(", ")[2] if row["samples"] > 1 else said
 
 
 def _left_out(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -215,8 +238,8 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     }[row["selection"]]
     if row["selector"] is not None:
         name = f"{name}, {row['selector'].rpartition('/')[2]}"
-    solved = Cell(percent(row["success"]), below=interval_words(row["success"], "fraction"))
-    cost = words(row["usd_per_task"], "USD")
+    solved = Cell(percent(row["success"], _DIGITS), below=interval_words(row["success"], "fraction"))
+    cost = _short(row["usd_per_task"], "USD")
     return [name, cost, "no" if row["kind"] in ("instruct", "base") else limit, answers, solved]
 
 
@@ -275,9 +298,9 @@ def _row(row: Mapping[str, Any], is_best: bool) -> list[str | Cell]:
     return [
         f"{_ARROW} {_way(row)}" if is_best else _way(row),
         *(_cells(row)[column] for column in (1, 4)),
-        words(row["seconds"], "s"),
-        words(soon["seconds"], "s"),
-        Cell(words(soon["usd_per_task"], "USD"), below=_dearer(row)),
+        _short(row["seconds"], "s"),
+        _short(soon["seconds"], "s"),
+        Cell(_short(soon["usd_per_task"], "USD"), below=_dearer(row)),
     ]
 
 
@@ -291,4 +314,4 @@ def _proposals(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _effort(row: Mapping[str, Any]) -> list[str]:
-    return [format_si(row["tokens_per_task"]), words(row["seconds"], "s")]
+    return [_short(row["tokens_per_task"], ""), _short(row["seconds"], "s")]

@@ -51,6 +51,8 @@ class AccuracyAnswer(Answer):
             "n": len(self.table.rows),
             "n_sources": len({row["source"] for row in self.table.rows}),
             "date": self.table.date,
+            "by_workload": dict(errors_of_times()),
+            "n_times": sum(errors_of_times()[name]["n"] for name in COUNTED),
             "peers": {name: one.document(self.table.rows, by) for name, one in self.peers.items()},
         }
 
@@ -116,6 +118,42 @@ def errors_by_workload() -> Mapping[str, Errors]:
     """
     found = {name: kinds_of(published(name, DEFAULT_TUNING).promised().rows) for name in _TELLING}
     return {name: errors_of([row for row in rows if row["quantity"] == _TELLING[name]]) for name, rows in found.items()}
+
+
+#: Times that answers are made of, each with its workload and the quantity that tells of it.
+_TIMES = {
+    "token": ("serving", "step"),
+    "first_token": ("serving", "ttft"),
+    "training_step": ("training", "step_time"),
+    "rl_step": ("rl", "step_time"),
+    "local_token": ("local", "step"),
+}
+
+#: Those that are counted as one: the start page tells of the same.
+COUNTED = ("token", "training_step", "rl_step")
+
+
+@functools.cache
+def errors_of_times() -> Mapping[str, Mapping[str, Any]]:
+    """How far off each time is that answers are made of: typical and bad errors, and what intervals hold.
+
+    Examples
+    --------
+    >>> found = errors_of_times()
+    >>> found["token"]["n"] == errors_by_workload()["serving"].n, found["rl_step"]["workload"]
+    (True, 'rl')
+    """
+    return {
+        name: {"workload": workload, **_summary_of(workload, quantity)} for name, (workload, quantity) in _TIMES.items()
+    }
+
+
+def _summary_of(workload: str, quantity: str) -> Mapping[str, Any]:
+    """Errors of a quantity of a workload; a step is every figure that tells of it."""
+    rows = published(workload, DEFAULT_TUNING).promised().rows
+    rows = [row for row in (kinds_of(rows) if quantity == "step" else rows) if row["quantity"] == quantity]
+    found: Mapping[str, Any] = comparison_document(comparison_of(rows))[quantity]
+    return found
 
 
 def _write_anew(data: Path, home: Path) -> None:

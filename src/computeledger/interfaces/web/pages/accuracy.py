@@ -38,7 +38,7 @@ PAGE = Page(
     _answer,
     section=EVIDENCE,
     presets={
-        "Other people's deployments": {},
+        "Serving, training and RL": {},
         "The public recipes": {"tuning": "recipe"},
         "The recipes, a new pair of model and chip": {"tuning": "recipe", "left-out": NEW_PAIR},
         "vLLM on H100": {"engine": "vllm", "accelerator": "h100-sxm5-80gb"},

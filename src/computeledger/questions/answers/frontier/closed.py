@@ -18,6 +18,7 @@ from computeledger.frontier.clues import WRONG, WRONG_RATIO
 from computeledger.frontier.epoch_files import checked_day
 from computeledger.frontier.narrowing import Narrowing, narrowings
 from computeledger.frontier.systems import system_of_accelerator
+from computeledger.frontier.trials import tried_by
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
 from computeledger.questions.document import document
@@ -63,6 +64,12 @@ class ClosedModelAnswer(Answer):
         return _quantity(self.result.quantiles["n_params_total"], "")
 
     @property
+    def n_params_total_half(self) -> tuple[float, float]:
+        """Ends of half of the total parameters [params]."""
+        _, _, _, _, _, low, high = self.result.quantiles["n_params_total"].tolist()
+        return low, high
+
+    @property
     def training_flop(self) -> Quantity:
         """FLOP of pretraining [FLOP]."""
         return _quantity(self.result.quantiles["training_flop"], "FLOP")
@@ -79,13 +86,20 @@ class ClosedModelAnswer(Answer):
             **{name: document(_quantity(found.quantiles[name], unit)) for name, unit in UNITS.items()},
             "dense_probability": found.dense_probability,
             "accelerator": self.scraps.accelerator_id,
-            "n_params_active_before": document(_quantity(found.before, "")),
+            "n_params_active": _with_half(found.quantiles["n_params_active"]),
+            "n_params_active_before": _with_half(found.before),
             "clues": [self._clue(one) for one in found.pulls],
             "conflicts": list(self.conflicts),
             "would_narrow": [document(one) for one in self.narrowings],
             "assumptions": self._assumptions(),
+            **self._tried(),
             **self._alike(),
         }
+
+    def _tried(self) -> dict[str, Any]:
+        """How well open models of known size were told by the same clues, where that was tried."""
+        tried = tried_by(tuple(one.clue.name for one in self.result.pulls))
+        return {} if tried is None else {"tried": document(tried)}
 
     def _alike(self) -> dict[str, Any]:
         """Open models that are sold at about its price, where that is known."""
@@ -96,7 +110,7 @@ class ClosedModelAnswer(Answer):
         return {
             "clue": one.clue.name,
             "said": one.clue.said,
-            "n_params_active_alone": document(_quantity(one.alone, "")),
+            "n_params_active_alone": _with_half(one.alone),
             "n_params_active_without": document(_quantity(one.without, "")),
             "pull_ratio": float(self.result.quantiles["n_params_active"][2] / one.without[2]),
             "agreement_probability": one.surprise,
@@ -130,7 +144,7 @@ class ClosedModelAnswer(Answer):
         """When the prices were listed, and what follows."""
         drift, listed = market_drift(), self.scraps.price_date
         if listed is None:
-            return f"its prices are those of {MARKET_DATE}; older ones need --price-date"
+            return f"its prices are those of {MARKET_DATE}; for older ones say when they were listed"
         now = math.exp(drift.per_year * years_between(listed, MARKET_DATE))
         return (
             f"a model's price on the open market falls {-math.expm1(drift.per_year):.0%} a year (+-{drift.error:.0%}, "
@@ -143,8 +157,13 @@ def _plain(value: Uncertain) -> str:
 
 
 def _quantity(values: Floats, unit: str) -> Quantity:
-    p05, p10, p50, p90, p95 = (float(one) for one in values)
+    p05, p10, p50, p90, p95 = (float(one) for one in values[:5])
     return Quantity(p05, p10, p50, p90, p95, unit)
+
+
+def _with_half(values: Floats) -> dict[str, Any]:
+    """A count with the ends of half of it too."""
+    return {**document(_quantity(values, "")), "p25": float(values[5]), "p75": float(values[6])}
 
 
 def sheet(question: SheetQuestion | None = None, /, **given: Given) -> ClosedModelAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from computeledger.errors import InputError, nearest, shown
 from computeledger.fields import Given
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.questions.answer import Answer, Quantity, from_python
-from computeledger.questions.answers.frontier.closed import sheet
+from computeledger.questions.answers.frontier.closed import ClosedModelAnswer, sheet
 from computeledger.questions.answers.prices.source import load_sheet
 from computeledger.questions.document import document, picked
 from computeledger.questions.grounds import figure_document
@@ -75,12 +76,17 @@ class InvertAnswer(Answer):
         return Quantity.of(self.result.gross_margin_fraction, "")
 
     @property
-    def n_params_total_by_sheet(self) -> Quantity | None:
-        """Total parameters that ``sheet`` tells from the same price alone; None at a premium [params]."""
+    def by_sheet(self) -> ClosedModelAnswer | None:
+        """What ``sheet`` tells from the same price alone; None at a premium."""
         rates = {kind: rate.base for kind, rate in self.sheet.rates.items()}
         if self.clues.premium_ratio != 1 or self.clues.premium_spread or not {"input", "output"} <= rates.keys():
             return None
-        return sheet(price=f"{rates['input']}/{rates['output']}").n_params_total
+        return _by_sheet(f"{rates['input']}/{rates['output']}")
+
+    @property
+    def n_params_total_by_sheet(self) -> Quantity | None:
+        """Total parameters that ``sheet`` tells from the same price alone; None at a premium [params]."""
+        return None if self.by_sheet is None else self.by_sheet.n_params_total
 
     @property
     def learnt_from(self) -> tuple[PricedModel, ...]:
@@ -137,6 +143,12 @@ class InvertAnswer(Answer):
             Figure("active_parameters_of_the_nearest_in_price", nearest["measured"], "params", "as published",
                    (Term(nearest["model"], nearest["measured"], "params", "fact", read),)),
         )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=16)
+def _by_sheet(price: str) -> ClosedModelAnswer:
+    """The sheet of a price alone, which a view asks for more than once."""
+    return sheet(price=price)
 
 
 def invert(question: InvertQuestion | str | Path | None = None, /, **given: Given) -> InvertAnswer:
