@@ -480,6 +480,7 @@ def input_words(name: str) -> str:
 
 #: Inputs that a sentence calls by what they are.
 _PHRASES = {
+    "rl.longest_over_mean": "the longest rollout over the mean",
     "inference.life": "how long it is served",
 }
 

@@ -94,7 +94,7 @@ def memory_rows_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Spec:
     most = max(largest, *(sum(held[one] for one in _parts(held)) for _, held in rows))
     layout = parts.layout(
         _ROW_PX * len(rows) + 92,
-        [parts.note(f"{plain(label)}  <b>{_of(held)}</b>", place + 0.26)
+        [parts.note(f"{_mark(held)} {plain(label)}  <b>{_of(held)}</b>", place + 0.26)
          for place, (label, held) in zip(at, rows, strict=True)],
         barmode="stack", showlegend=True, legend=parts.LEGEND | {"traceorder": "normal"},
         shapes=[shape for frame in frames for shape in frame],
@@ -118,6 +118,12 @@ def _frame(y: float, held: Mapping[str, float]) -> list[Spec]:
     edge = {"type": "line", "x0": end, "x1": end, "y0": y - _FRAME, "y1": y + _FRAME,
             "line": {"color": palette.BAD, "width": 3}}  # fmt: skip
     return [frame, edge]
+
+
+def _mark(held: Mapping[str, float]) -> str:
+    """A tick before what fits, a cross before what does not."""
+    sign, color = ("\u2713", palette.GOOD) if held["total"] <= held["capacity"] else ("\u2717", palette.BAD)
+    return f'<span style="color:{color}"><b>{sign}</b></span>'
 
 
 def _parts(held: Mapping[str, float]) -> list[str]:

@@ -115,6 +115,8 @@ def serving_evidence(document: Document) -> Evidence:
     )
 
 
+#: Times the median error of all runs from which on those like one are harder to predict.
+_HARDER = 1.5
 #: Either way from which on a figure is not to be relied on: a factor of three.
 _LOOSE = 3.0
 #: Share of the measured figures below which intervals of 90 % hold too few to be trusted.
@@ -202,17 +204,18 @@ def _runs_words(document: Document, error: float, n: int, cost: str) -> str:
     return f"Trust time and cost to {trusted_to_words(value)} in nine of ten cases; {measured}."
 
 
-def training_evidence(document: Document, published: str = "") -> Evidence:
-    """Of a training run: times of a step of runs like it, and what the makers published of this one."""
+def training_evidence(document: Document) -> Evidence:
+    """Of a training run: times of a step of runs like it, and whether they are harder to predict than most."""
     alike = document.get("measured_alike")
     if alike is None:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
     said = _runs_words(document, alike["step"], alike["n"], "effective_usd")
     details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
+    every = errors_by_workload()["training"].median_abs_error
+    if alike["step"] > _HARDER * every:
+        said = f"{said.removesuffix('.')}: they are harder to predict than most ({percent(every, 2)})."
     own = _own_words(alike, document)
-    linked = "and" if alike["n_same_model_and_chip"] else "but"
-    own = f"{own.removesuffix('.')}, {linked} {published}." if published else own
     wanted = Wanted("training", document["model"], document["accelerator"], "", ())
     found = _of_workload((f"{said} {own}", details), alike, "training")
     return replace(found, links=_own_link(wanted))

@@ -134,8 +134,8 @@ def system_card(document: Document) -> Card:
     known = over_record(run["flop"])
     if known is None:
         return Card.of(figure_words(active, ""), f"parameters, a dense model on {tokens}, {when}", (active, ""))
-    what = f"a dense model of {figure_words(active, '')} parameters on {tokens}, {when}"
-    return Card(f"{known.times}\u00a0times", f"{known.name}'s compute: {what}", known.ends)
+    what = f"parameters, a dense model on {tokens}: {known.said} {when}"
+    return Card.of(figure_words(active, ""), what, (active, ""))
 
 
 def _planned(document: Document, row: Document) -> str:

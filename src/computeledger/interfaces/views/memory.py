@@ -94,7 +94,7 @@ def _context(
     ``rows`` are the fewest GPUs that hold it, the fewest that can be started, and what lacks least.
     """
     best, started, nearest = rows
-    load = _of_systems(document, best, chips) if best else f"Counted for {_load(document)}."
+    load = f"{_surely(best)} {_of_systems(document, best, chips)}" if best else f"Counted for {_load(document)}."
     return " ".join(text for text in (load, _startable(best, started, nearest), "" if best else seen) if text)
 
 
@@ -135,7 +135,9 @@ def _headline(
     if best is not None:
         filled = f"{words(best['memory_bytes']['total'], 'B', 2)} of {words(best['memory_bytes']['capacity'], 'B')}"
         each = " each" if best["n_gpus"] > 1 else ""
-        return headline_words(subject, f"fits {_on(best, chips)} in {format_words(best['precision'])}, {filled}{each}")
+        surely = "fits surely" if _is_sure(best["memory_bytes"]) else "just fits"
+        where = f"{_on(best, chips)} in {format_words(best['precision'])}"
+        return headline_words(subject, f"{surely} {where}, {filled}{each}")
     if nearest is None:
         return headline_words(subject, "does not fit")
     needed, there = (words(nearest["memory_bytes"][name], "B") for name in ("total", "capacity"))
@@ -145,6 +147,28 @@ def _headline(
     )
 
 
+def _uncertain(held: Mapping[str, Any]) -> float:
+    """How much more it may take: what logs leave open, or all that is estimated where none were fitted."""
+    fitted = _NINE_IN_TEN * held["rest_sd"]
+    return float(fitted or held["activations"] + held["workspace"])
+
+
+def _is_sure(held: Mapping[str, Any]) -> bool:
+    """Whether more is free than it may take."""
+    return bool(held["capacity"] - held["total"] > _uncertain(held))
+
+
+def _surely(one: Mapping[str, Any]) -> str:
+    """What is free, beside how much of the total is not exact."""
+    held, open_ = one["memory_bytes"], words(_uncertain(one["memory_bytes"]), "B", 2)
+    free = f"{words(held['capacity'] - held['total'], 'B', 2)} {'of each ' if one['n_gpus'] > 1 else ''}stay free"
+    if held["rest_sd"]:
+        return f"{free}, and the total is known to within {open_} in nine of ten cases."
+    return f"{free}, and all but {open_} of the total is exact."
+
+
+#: Standard deviations that hold nine in ten.
+_NINE_IN_TEN = 1.645
 #: Formats of the same GPU and other systems that a sentence names.
 _NAMED = 3
 
@@ -231,7 +255,7 @@ def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
         ("GPUs", str(best["n_gpus"]), "n_gpus"),
         ("Filled of each GPU", f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}", "memory_bytes"),
         ("Largest batch", f"{best['largest_batch']:,}", "largest_batch"),
-        ("Longest context", f"{best['longest_context_tokens']:,} tokens", "longest_context_tokens"),
+        ("Longest context", words(best["longest_context_tokens"], "tokens", 3), "longest_context_tokens"),
     )
     return tuple(Tile(label, text, key=key) for label, text, key in said)
 
@@ -270,7 +294,7 @@ def _parts(one: Mapping[str, Any], chips: Mapping[str, str], chip: Accelerator) 
     """What is exact and what is fitted, of one format on one system."""
     held = one["memory_bytes"]
     rest = held["activations"] + held["workspace"]
-    spread = words(1.645 * held["rest_sd"], "B")
+    spread = words(_NINE_IN_TEN * held["rest_sd"], "B")
     fitted = (
         f"fitted to start-up logs: nine in ten within {spread}" if held["rest_sd"] else "an estimate, fitted to no log"
     )

@@ -351,12 +351,14 @@ _METHOD = (
 
 
 def _grounds(document: Mapping[str, Any]) -> list[str]:
-    silent = [f"{one['name']} = {figure_words(one['value'], one['unit'])}" for one in document["assumptions"]]
+    silent = [
+        f"{input_phrase(one['name'])} {figure_words(one['value'], one['unit'])}" for one in document["assumptions"]
+    ]
     out = [f"assumed because the plan is silent: {'; '.join(silent)}"] if silent else []
     editions = ", ".join(f"{name} {edition}" for name, edition in document["editions"].items())
     return [
         *out,
-        f"editions: {editions}; efficiency factors are fitted or assumed, each with its source under --working",
+        f"editions: {editions}; efficiency factors are fitted or assumed, each with its source in the working",
     ]
 
 

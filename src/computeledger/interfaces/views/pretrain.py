@@ -89,7 +89,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         title=f"{model_words(document['model'])} on {format_count(document['n_gpus'], 'GPU')} of {document['system']}",
         asked=_asked(document),
         headline=_headline(document, chip.short_name),
-        context=_context(document),
+        context=" ".join(filter(None, (_context(document), _published_run(answer, document)))),
         tiles=tuple(tile(document, *one) for one in _TILES),
         main="effective_days",
         facts=tuple(_facts(document)),
@@ -114,7 +114,7 @@ def view(answer: PretrainAnswer, working: bool) -> View:
         chosen=_chosen(document),
         overline="pretrain",
         card=_card(document, chip.short_name),
-        evidence=training_evidence(document, _published_run(answer, document)),
+        evidence=training_evidence(document),
     )
 
 

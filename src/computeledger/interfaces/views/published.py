@@ -54,19 +54,18 @@ def published_run(known: Mapping[str, Fact], modelled: Any, chip: str) -> str:
     >>> from computeledger.facts.load import load_model
     >>> known = load_model("deepseek-ai/DeepSeek-V3").published
     >>> published_run(known, 2.7e6, "H800").replace(chr(160), " ")
-    'its makers trained on as many tokens in 2.664M GPU-hours, this set-up takes 2.7M without failures (+1.35 %)'
+    'Published: 2.66M GPU-hours; modelled without failures: 2.7M (+1.4 %).'
     >>> published_run(known, 2.7e6, "H100")
     ''
     """
     fact = known.get("gpu_hours_pretraining")
     if fact is None or not re.search(rf"(?<!\w){re.escape(chip)}(?!\w)", f"{fact.locator} {fact.note}"):
         return ""
-    here, off = figure_words(modelled, ""), off_words(point(modelled), fact.value)
-    theirs = f"its makers trained on as many tokens in {_hours(fact.value)} GPU-hours"
-    return f"{theirs}, this set-up takes {here} without failures ({off})"
+    here, off = figure_words(modelled, ""), off_words(point(modelled), fact.value, 2)
+    return f"Published: {format_si(fact.value)} GPU-hours; modelled without failures: {here} ({off})."
 
 
-def off_words(modelled: float, published: float) -> str:
+def off_words(modelled: float, published: float, digits: int = 3) -> str:
     """How far a modelled figure is from the published one, and to which side.
 
     Examples
@@ -75,7 +74,7 @@ def off_words(modelled: float, published: float) -> str:
     ['+10', '%']
     """
     off = modelled / published - 1
-    return f"{'+' if off > 0 else chr(0x2212)}{percent(abs(off))}"
+    return f"{'+' if off > 0 else chr(0x2212)}{percent(abs(off), digits)}"
 
 
 def published_system(question: Record, command: str, document: Mapping[str, Any]) -> tuple[Table, ...]:

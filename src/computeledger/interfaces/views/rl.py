@@ -14,7 +14,6 @@ from computeledger.interfaces.view import (
     Plot,
     Table,
     View,
-    ends_said,
     quantity_cell,
     share_cell,
     tile,
@@ -145,18 +144,17 @@ def _headline(document: Mapping[str, Any], chip: str) -> str:
 
 
 def _card(document: Mapping[str, Any], chip: str) -> Card | None:
-    """Which phase takes the GPU-time, how little it uses of the chips, and what that costs."""
+    """What the run costs, which phase takes the GPU-time, and how little that uses of the chips."""
     busy, (name, share) = document["phase_utilization_fraction"], _largest(document)
     if "comparison" in document or name not in busy:
         return None
     used, steps = words(point(busy[name]), "fraction", 2), f"{point(document['steps']):,.0f}"
     where = f"{short_model(document['model'])} on {chips_words(document['n_gpus'], chip)}"
     said = (
-        f"of the GPU-time is {name}, which uses {used} of the chips' arithmetic. So {steps} steps of {where} cost "
-        f"{figure_words(document['usd'], 'USD')}"
+        f"for {steps} steps of {where}: {words(share, 'fraction', 2)} of the GPU-time is {name}, which uses {used} of "
+        "the chips' arithmetic"
     )
-    band = ends_said(document["usd"], "USD")
-    return Card(words(share, "fraction", 2), said, band and f"of the cost {band}")
+    return Card.of(figure_words(document["usd"], "USD"), said, (document["usd"], "USD"))
 
 
 def _largest(document: Mapping[str, Any]) -> tuple[str, float]:

@@ -36,7 +36,6 @@ from computeledger.questions.wording import (
     figure_words,
     headline_words,
     interval_class_words,
-    listed,
     margins_words,
     meets_words,
     percent,
@@ -140,7 +139,7 @@ def _asked(document: Mapping[str, Any]) -> tuple[str, ...]:
     replicas = f"{format_count(document['n_replicas'], 'replica')} of {each}"
     idle = f", {document['n_idle_gpus']:,} idle" if document.get("n_idle_gpus") else ""
     aim = document["assumptions"].get("slowest_tpot_s_of_the_search")
-    searched = [f"searched within {words(aim, 's')} per output token, as no --tpot says otherwise"] if aim else []
+    searched = [f"searched within {words(aim, 's')} per output token, as no limit on it was given"] if aim else []
     named = [f"workload {document['workload']['name']}"] if "workload" in document else []
     tokens = "token" if point(document["output_tokens"]) == 1 else "tokens"
     each = f"per request {', '.join(lengths)} {tokens}{' on average' if named else ''}"
@@ -199,8 +198,15 @@ def _nearest_words(document: Mapping[str, Any]) -> str:
     slower = {(one["error_fraction"] < 0) == (one["unit"] == "s") for one in near}
     if len(near) < 2 or len(slower) > 1:
         return ""
-    ran = "slower" if slower == {True} else "faster"
-    return f"The nearest {len(near)} measured deployments ran {ran} than predicted."
+    off = sorted(abs(one["error_fraction"]) for one in near)
+    low, high = (words(one, "fraction", 2) for one in (off[0], off[-1]))
+    by = high if low == high else f"{low.removesuffix(_PERCENT)} to {high}"
+    ran, predicted = ("slower", "fast") if slower == {True} else ("faster", "slow")
+    return f"Expect it {ran}: the nearest {len(near)} measured were predicted {by} too {predicted}."
+
+
+#: What follows a share.
+_PERCENT = "\u00a0%"
 
 
 def _carried(fleet: Mapping[str, Any]) -> str:
@@ -224,7 +230,7 @@ def _waits(document: Mapping[str, Any]) -> str:
     first, *others = sorted((what for what, share in shares.items() if share >= _TOLD), key=lambda what: -shares[what])
     if shares[first] > 1 / 2 or not others:
         return f"The bottleneck of decoding is {first}."
-    return f"The bottleneck of decoding is {first}, then {listed(others)}."
+    return f"The bottleneck of decoding is {first}, then {others[0]}."
 
 
 def _notes(document: Mapping[str, Any]) -> list[str]:
@@ -328,7 +334,7 @@ def _fleet(fleet: Mapping[str, Any], assumed: Mapping[str, Any]) -> str:
     bill = f"{words(fleet['usd_per_hour'], 'USD')}/h, {words(fleet['usd_per_request'], 'USD')} per request"
     gpus = f"{format_count(fleet['n_gpus'], 'GPU')} for that load ({bill})"
     default, fastest = assumed.get("slowest_tpot_s_of_the_search"), assumed.get("choice_of_the_search")
-    taken = f"no more than {words(default, 's')} per token, as no --tpot says otherwise" if default else fastest
+    taken = f"no more than {words(default, 's')} per token, as no limit on it was given" if default else fastest
     paced = taken or "the limits that were stated"
     return f"{gpus}: {replicas}{without}; {full}; sized for {paced}; arrivals taken as even, bursts need headroom"
 
@@ -354,11 +360,11 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     ) if "price_of_speed" in document and document["tpot_s"] is not None else ()  # fmt: skip
     return (
         *front,
-        Plot("step", "What does the time go to?", "Share of a step's time by operation, coloured by what it waits for.",
-             plots.step_bounds(document), "decode_s"),
         Plot("roofline", "Does memory or compute bind?", "Each mark is an operation of at least 0.5 % of its step, "
              "larger where it takes more. Under the slope memory binds, under the flat roof compute.",
              plots.serving_roofline(document, chip), BELOW, is_detail=True),
+        Plot("step", "What does the time go to?", "Share of a step's time by operation, coloured by what it waits for.",
+             plots.step_bounds(document), "decode_s"),
         Plot("memory", f"Memory of the busiest GPU{of_pool}",
              f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
              memory_figure(document["memory_bytes"]), "memory_bytes", is_detail=True),

@@ -17,7 +17,7 @@ from computeledger.interfaces.web.plan_boxes import PLANS, box, boxes_of, plan_t
 from computeledger.interfaces.web.spec import PLAN, Answer, Control, Page, Values, View
 from computeledger.questions.answers.plan import answer_plan
 from computeledger.questions.plan import PlanQuestion
-from computeledger.questions.wording import PHASE_NAMES, point, with_interval_words, words
+from computeledger.questions.wording import PHASE_NAMES, point, trusted_to_words, with_interval_words, words
 from computeledger.workloads.questions.setup import BACKENDS
 
 _SCENARIO = (
@@ -93,6 +93,7 @@ def _view(answer: Answer) -> View:
         said += [f"{name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
                  for name, hours, modelled, *_ in _stated_later(answer.document)]  # fmt: skip
         evidence = dataclasses.replace(evidence, details=" ".join([*said, evidence.details]).strip())
+    evidence = evidence and dataclasses.replace(evidence, text=f"{_trusted(answer.document)} {evidence.text}")
     stated = _stated_later(answer.document) if published else []
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True) for one in published)
     ledger, *others = view.tables
@@ -108,6 +109,12 @@ def _view(answer: Answer) -> View:
         ),
         working=(),
     )
+
+
+def _trusted(document: Mapping[str, Any]) -> str:
+    """How far the total can be trusted, by its own interval: no whole life was measured."""
+    cost = document["total"]["usd"]
+    return f"Trust the total cost to {trusted_to_words(cost)} in nine of ten cases, if its inputs hold."
 
 
 def _stated_later(document: Mapping[str, Any]) -> list[list[str]]:
