@@ -553,10 +553,15 @@ def test_our_own_metrics_are_served_to_this_machine_and_the_dashboard_shows_each
     assert sides == sorted(sides) and sides[0] > 0
     assert values['computeledger_endpoint_up{address="http://gpu-1:8000/metrics"}'] == "1.0"
     shown = {one["targets"][0]["expr"] for one in dashboard()["panels"]}
-    assert shown == {exposition.RATIO[0], exposition.INSIDE[0], *(name for name, _ in exposition.METRICS.values())}
+    assert shown == {
+        exposition.RATIO[0],
+        exposition.INSIDE[0],
+        exposition.UP[0],
+        *(name for name, _ in exposition.METRICS.values()),
+    }
     assert {line.split()[2] for line in served.splitlines() if line.startswith("# TYPE")} - shown == {
-        "computeledger_endpoint_up", "computeledger_scrape_failures_total",
-    }  # fmt: skip
+        "computeledger_scrape_failures_total"
+    }
 
 
 @pytest.mark.parametrize(

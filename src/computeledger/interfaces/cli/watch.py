@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,13 @@ from computeledger.progress import Progress, listening
 from computeledger.questions.watch import WatchQuestion
 
 if TYPE_CHECKING:
-    from computeledger.questions.answers.watch.answer import WatchAnswer
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from computeledger.interfaces.view import View
+    from computeledger.interfaces.watch.loop import Watch
+    from computeledger.questions.answers.watch.session import Endpoint
 
 
 @click.command(cls=SectionedCommand)
@@ -42,7 +49,7 @@ def watch(**options: Any) -> None:
     _check(options)
     question = asked_by(WatchQuestion, options)
     from computeledger.actuals.live.scrape import check_parser
-    from computeledger.interfaces.watch.loop import addresses_of, once, steps, watching
+    from computeledger.interfaces.watch.loop import addresses_of, once, watching
     from computeledger.questions.answers.watch.session import new_session
 
     check_parser()
@@ -54,8 +61,10 @@ def watch(**options: Any) -> None:
         show_answer(answer, options)
     else:
         with quiet, watching(session, options["ledger"]) as watched:
-            for said in _followed(steps(watched, options["scrapes"]), options):
-                click.echo(said, err=True)
+            _follow(watched, options)
+        if not any(one.scrapes for one in session.watched):
+            silent = (one.endpoint.said(one.silence) for one in session.watched)
+            raise InputError("; ".join(one for one in silent if one) or "no scrape was made")
     if options["calibration"] is not None:
         _write_calibration(question, options)
 
@@ -73,38 +82,62 @@ def _check(options: dict[str, Any]) -> None:
         raise InputError("--calibration is of a plan, by a ledger: add --plan PLAN.toml and --ledger FILE")
 
 
-def _followed(answers: Any, options: dict[str, Any]) -> Any:
-    """Show every answer as it comes: on a terminal in place of the last one, elsewhere a line each."""
-    import datetime
+def _follow(watched: Watch, options: dict[str, Any]) -> None:
+    """Show every answer as it comes: on a terminal in place of the last one, elsewhere a line each, with its time."""
     import sys
 
-    from computeledger.interfaces.render.terminal import print_view
     from computeledger.interfaces.view import brief
     from computeledger.interfaces.views.watch import on_screen
+    from computeledger.interfaces.watch.loop import steps
     from computeledger.interfaces.watch.page import Board
     from computeledger.interfaces.watch.served import serve_board
 
     board = Board(options["every"])
     port, stop = (None, None) if options["port"] is None else serve_board(board, options["port"])
     if port is not None:
-        yield f"http://127.0.0.1:{port}; metrics at /metrics; Ctrl-C ends it"
+        click.echo(f"http://127.0.0.1:{port}; metrics at /metrics; Ctrl-C ends it", err=True)
     is_screen = sys.stdout.isatty() and not options["brief"]
+
+    def silent(endpoints: Sequence[Endpoint]) -> None:
+        board.hear_nothing(endpoints)
+        said = "; ".join(one.said(one.silence) for one in endpoints if one.silence)
+        if is_screen:
+            click.clear()
+        click.echo(said if is_screen else f"{_now():%H:%M:%S}  {said}")
+
     try:
-        for answer in answers:
-            board.show(answer, datetime.datetime.now(datetime.UTC))
+        for answer in steps(watched, options["scrapes"], silent):
+            board.show(answer, _now())
             if is_screen:
                 click.clear()
-                print_view(on_screen(answer.view()))
+                print_screenful(on_screen(answer.view()))
             else:
-                click.echo(_line(answer, brief))
+                click.echo(f"{_now():%H:%M:%S}  {brief(answer.view())}")
     finally:
         if stop is not None:
             stop()
 
 
-def _line(answer: WatchAnswer, brief: Any) -> str:
-    """An answer as one line."""
-    return str(brief(answer.view()))
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def print_screenful(view: View, rows: int | None = None, out: Console | None = None) -> None:
+    """Print as much of a view as a terminal has rows for, from its headline on, and how many lines more there are."""
+    import shutil
+
+    from computeledger.interfaces.render.terminal import print_view
+    from computeledger.interfaces.tables import console
+
+    out = out or console()
+    with out.capture() as captured:
+        print_view(view, out)
+    lines = captured.get().splitlines()
+    room = (rows or shutil.get_terminal_size().lines) - 1  # the cursor stands on the last one
+    if len(lines) > room:
+        rest = len(lines) - room + 1
+        lines = [*lines[: room - 1], f"... {rest} lines more: --serve PORT shows all of it on a page"]
+    click.echo("\n".join(lines), file=out.file)
 
 
 def _write_dashboard(path: str) -> None:

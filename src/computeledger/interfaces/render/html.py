@@ -9,10 +9,11 @@ from computeledger.interfaces.view import View
 from computeledger.sources import bibtex, load_sources
 
 
-def report(view: View, *, live_s: float = 0.0, has_library: bool = True) -> str:
+def report(view: View, *, live_s: float = 0.0, has_library: bool = True, silence: str = "") -> str:
     """The whole page, with styles, drawings and data inside; it carries the drawing library only where it draws.
 
     One that is served asks ``/now`` for itself every ``live_s`` seconds, unless that is 0; it needs the library once.
+    ``silence`` says since when there is nothing new to show.
     """
     title = view.title or view.headline
     data = {
@@ -40,5 +41,6 @@ def report(view: View, *, live_s: float = 0.0, has_library: bool = True) -> str:
         data=script_json(data),
         plotly=plotly_script() if view.plots and has_library else "",
         live_s=live_s,
+        silence=silence,
         live=assets("live.js") if live_s else "",
     )

@@ -12,6 +12,12 @@
   const told = () => new Date().toISOString().slice(11, 19);
   let last = told();
 
+  function say(silence) {
+    state.textContent = silence || `Live: updated ${last} UTC`;
+    if (silence) state.dataset.silent = silence;
+    else delete state.dataset.silent;
+  }
+
   function put(next) {
     const header = document.querySelector("header.page");
     header.innerHTML = next.querySelector("header.page").innerHTML;
@@ -37,14 +43,12 @@
       }
       put(next);
       last = told();
-      state.textContent = `Live: updated ${last} UTC`;
-      delete state.dataset.silent;
+      say(next.getElementById("live").dataset.silent);
     } catch {
-      state.textContent = `computeledger watch does not answer since ${last} UTC`;
-      state.dataset.silent = "";
+      say(`computeledger watch does not answer since ${last} UTC`);
     }
     setTimeout(renew, 1000 * state.dataset.every);
   }
-  state.textContent = `Live: updated ${last} UTC`;
+  say(state.dataset.silent);
   setTimeout(renew, 1000 * state.dataset.every);
 })();

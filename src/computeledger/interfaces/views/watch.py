@@ -20,7 +20,7 @@ def view(answer: WatchAnswer, _working: bool) -> View:
     """What it does, whether it does what was predicted, and the settings that were tried."""
     return View(
         title=_title(answer),
-        asked=(_load(answer),) if answer.load is not None else (),
+        asked=(_load(answer),) if answer.load is not None and not answer.silence else (),
         headline=_headline(answer),
         context=_binds(answer),
         tiles=tuple(_tile(one) for one in answer.rows if one.key in _LARGE and one.actual is not None),
@@ -65,6 +65,8 @@ def _load(answer: WatchAnswer) -> str:
 
 def _headline(answer: WatchAnswer) -> str:
     subject = f"{answer.engine_name} at {answer.address}"
+    if answer.silence:
+        return headline_words(subject, answer.silence)
     rate, tpot = answer.row("output_tokens_per_s"), answer.row("tpot_s")
     said = []
     if rate is not None and rate.actual is not None:
@@ -116,7 +118,7 @@ def _tables(answer: WatchAnswer) -> list[Table]:
     out = [
         Table("Predicted against actual", columns, compared, note=f"{note}." if note else "", drops=("90 % interval",))
     ]
-    if times := [_times(name, answer) for name in answer.window.times if answer.window.times[name].count]:
+    if times := [_times(name, answer) for name in _told(answer)]:
         out.append(Table("Times of this span", ("", "n #", "mean #", "median #", "p90 #"), times, is_detail=True))
     if answer.levers:
         tried = [
@@ -132,6 +134,11 @@ def _tables(answer: WatchAnswer) -> list[Table]:
         changes = ("change", "time per token #", "output per GPU #", "room of the cache #", "setting")
         out.append(Table("What would help, by the prediction", changes, tried, note="Each at the load of now, alone."))
     return out
+
+
+def _told(answer: WatchAnswer) -> list[str]:
+    """Times of this span, of which a server that is silent has none."""
+    return [] if answer.silence else [name for name, seen in answer.window.times.items() if seen.count]
 
 
 def _predicted(one: Row) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from computeledger.interfaces.watch.exposition import INSIDE, METRICS, RATIO
+from computeledger.interfaces.watch.exposition import INSIDE, METRICS, RATIO, UP
 
 #: Unit of a panel, as Grafana names it.
 _UNITS = {"seconds": "s", "second": "none", "ratio": "percentunit", "tokens": "none", "watts": "watt"}
@@ -24,6 +24,7 @@ def dashboard() -> dict[str, Any]:
     panels = [_panel("Actual over predicted", RATIO[0], "none", "{{quantity}}")]
     panels += [_panel(said.rstrip("."), name, _unit(name), "{{side}}") for name, said in METRICS.values()]
     panels.append(_panel("Inside the predicted interval", INSIDE[0], "none", "{{quantity}}"))
+    panels.append(_panel("Endpoint answers (1) or not (0)", UP[0], "none", "{{address}}"))
     for index, one in enumerate(panels):
         across = index * _WIDTH
         one["id"] = index + 1

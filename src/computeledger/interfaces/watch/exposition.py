@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from computeledger.interfaces.watch.page import Board
+
+if TYPE_CHECKING:
+    from computeledger.questions.answers.watch.answer import WatchAnswer
+    from computeledger.questions.answers.watch.session import Endpoint
 
 #: Key of a quantity -> its metric, in Prometheus's base units, and what it is.
 METRICS = {
@@ -35,29 +39,38 @@ class Collector:
     def collect(self) -> Iterator[Any]:
         """Metrics of the newest answer; no label holds a text of the server that is watched."""
         core = import_module("prometheus_client.core")
-        answer = self._board.answer
-        if answer is None:
-            return
-        ratio = core.GaugeMetricFamily(*RATIO, labels=["quantity"])
-        inside = core.GaugeMetricFamily(*INSIDE, labels=["quantity"])
-        for row in answer.rows:
-            name, said = METRICS[row.key]
-            family = core.GaugeMetricFamily(name, f"{said} By side: actual, and predicted low, median and high.",
-                                            labels=["side"])  # fmt: skip
-            if row.actual is not None:
-                family.add_metric(["actual"], row.actual)
-            if row.predicted is not None:
-                for side, quantile in _SIDES.items():
-                    family.add_metric([side], getattr(row.predicted, quantile))
-            yield family
-            if row.ratio is not None:
-                ratio.add_metric([row.key], row.ratio)
-            if row.inside is not None:
-                inside.add_metric([row.key], float(row.inside))
-        yield from (ratio, inside)
-        up = core.GaugeMetricFamily(*UP, labels=["address"])
-        failures = core.CounterMetricFamily(*FAILURES, labels=["address"])
-        for one in answer.endpoints:
-            up.add_metric([one.address], float(not one.is_down))
-            failures.add_metric([one.address], float(sum(one.failures.values())))
+        if self._board.answer is not None:
+            yield from _compared(core, self._board.answer)
+        yield from _answered(core, self._board.endpoints)
+
+
+def _compared(core: Any, answer: WatchAnswer) -> Iterator[Any]:
+    """Both sides of every quantity; one of a server that is silent has no actual."""
+    ratio = core.GaugeMetricFamily(*RATIO, labels=["quantity"])
+    inside = core.GaugeMetricFamily(*INSIDE, labels=["quantity"])
+    for row in answer.rows:
+        name, said = METRICS[row.key]
+        family = core.GaugeMetricFamily(name, f"{said} By side: actual, and predicted low, median and high.",
+                                        labels=["side"])  # fmt: skip
+        if row.actual is not None:
+            family.add_metric(["actual"], row.actual)
+        if row.predicted is not None:
+            for side, quantile in _SIDES.items():
+                family.add_metric([side], getattr(row.predicted, quantile))
+        yield family
+        if row.ratio is not None:
+            ratio.add_metric([row.key], row.ratio)
+        if row.inside is not None:
+            inside.add_metric([row.key], float(row.inside))
+    yield from (ratio, inside)
+
+
+def _answered(core: Any, endpoints: Sequence[Endpoint]) -> Iterator[Any]:
+    """Which addresses answer; nothing before the first scrape."""
+    up = core.GaugeMetricFamily(*UP, labels=["address"])
+    failures = core.CounterMetricFamily(*FAILURES, labels=["address"])
+    for one in endpoints:
+        up.add_metric([one.address], float(not one.is_down))
+        failures.add_metric([one.address], float(sum(one.failures.values())))
+    if endpoints:
         yield from (up, failures)

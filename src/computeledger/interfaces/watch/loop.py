@@ -16,7 +16,7 @@ from computeledger.actuals.live.scrape import Scrape, read_scrape
 from computeledger.actuals.run_ledger import LedgerWriter
 from computeledger.errors import InputError
 from computeledger.questions.answers.watch.answer import WatchAnswer, answer_watch
-from computeledger.questions.answers.watch.session import Session
+from computeledger.questions.answers.watch.session import Endpoint, Session
 
 #: Fetches the text of an address's metrics.
 Fetch = Callable[[Address], Awaitable[str]]
@@ -83,8 +83,10 @@ class Watch:
             return error
 
 
-def steps(watch: Watch, most: int | None) -> Iterator[WatchAnswer]:
-    """Scrape until there were so many, or for ever; an interrupt ends it."""
+def steps(
+    watch: Watch, most: int | None, silent: Callable[[Sequence[Endpoint]], None] | None = None
+) -> Iterator[WatchAnswer]:
+    """Scrape until there were so many, or for ever; an interrupt ends it. Whom nobody answered yet is told."""
     done = 0
     try:
         while most is None or done < most:
@@ -93,6 +95,8 @@ def steps(watch: Watch, most: int | None) -> Iterator[WatchAnswer]:
             done += 1
             if answer is not None:
                 yield answer
+            elif silent is not None:
+                silent([one.endpoint for one in watch.session.watched])
             if most is None or done < most:
                 watch.clock.wait(watch.again_in_s(began_s))
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import deque
 from dataclasses import replace
+from html import escape
 from typing import TYPE_CHECKING
 
 from computeledger.interfaces.plots.watch import Moment, history_figure
@@ -13,7 +14,10 @@ from computeledger.interfaces.view import Plot
 from computeledger.units import KILO
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from computeledger.questions.answers.watch.answer import WatchAnswer
+    from computeledger.questions.answers.watch.session import Endpoint
 
 #: Answers that a page remembers: an hour of one every 5 s.
 REMEMBERED = 720
@@ -36,6 +40,7 @@ class Board:
     def __init__(self, every_s: float = 5.0) -> None:
         self.every_s = every_s
         self.answer: WatchAnswer | None = None
+        self.endpoints: tuple[Endpoint, ...] = ()
         self._history: dict[str, deque[Moment]] = {key: deque(maxlen=REMEMBERED) for key in _DRAWN}
 
     def show(self, answer: WatchAnswer, when: datetime.datetime) -> None:
@@ -56,15 +61,20 @@ class Board:
             ends = None if of is None else (factor * of.p05, factor * of.p50, factor * of.p95)
             if seen is not None or self._history[key]:
                 self._history[key].append((told, seen, ends))
-        self.answer = answer
+        self.answer, self.endpoints = answer, answer.endpoints
+
+    def hear_nothing(self, endpoints: Sequence[Endpoint]) -> None:
+        """No address has answered yet."""
+        self.endpoints = tuple(endpoints)
 
     def page(self, *, is_whole: bool) -> str:
         """The page; without what never changes where it asks for itself again."""
         answer = self.answer
         if answer is None:
-            return _WAITING
+            said = "; ".join(one.said(one.silence) for one in self.endpoints if one.silence)
+            return _WAITING.replace("{said}", f" {escape(said)}." if said else "")
         view = replace(answer.view(), plots=tuple(self._plots()))
-        return report(view, live_s=self.every_s, has_library=is_whole)
+        return report(view, live_s=self.every_s, has_library=is_whole, silence=answer.silence)
 
     def _plots(self) -> list[Plot]:
         return [
@@ -84,5 +94,5 @@ _WAITING = """<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><meta http-equiv="refresh" content="2"><link rel="icon" href="data:,">
 <title>computeledger watch</title><body style="font-family: system-ui, sans-serif; margin: 2rem">
-<main><h1>computeledger watch</h1><p>No scrape has been answered yet.</p></main></body></html>
+<main><h1>computeledger watch</h1><p>No scrape has been answered yet.{said}</p></main></body></html>
 """

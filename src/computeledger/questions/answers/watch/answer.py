@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from computeledger.actuals.live.histogram import Observed
@@ -39,6 +39,8 @@ class WatchAnswer(Answer):
     levers: tuple[Lever, ...]
     refused: str = ""
     planned: tuple[float, float] | None = None
+    lacks: str = ""
+    silence: str = ""
 
     @property
     def engine_name(self) -> str:
@@ -71,12 +73,14 @@ class WatchAnswer(Answer):
     def _remarks(self) -> Iterator[str]:
         window, session = self.window, self.session
         yield from remarks_of(self.question.model)
-        if window.duration_s <= 0:
+        if window.duration_s <= 0 and not self.silence:
             yield "one scrape: levels as they are now, and no rates, which need a second scrape"
         elif window.gauges.get("running", 0.0) > 0 and window.added.get("output_tokens") == 0.0:
             yield "requests run and no token was counted: some engines count when a request ends; try a longer --every"
         if self.refused:
             yield f"no prediction at this load: {self.refused}"
+        if self.lacks and not self.silence:
+            yield self.lacks
         restarts = 0 if session is None else session.restarts
         if restarts:
             often = "once" if restarts == 1 else f"{restarts} times"
@@ -141,6 +145,9 @@ def answer_watch(session: Session) -> WatchAnswer:
         raise InputError("; ".join(_silent(one.endpoint) for one in session.watched))
     known = at_load(session)
     deployed = session.deployment
+    compared = rows(window, session.gpus, known)
+    if server.is_down:  # what it did last is not what it does
+        compared = tuple(replace(one, actual=None) for one in compared if one.predicted is not None)
     planned = None
     if deployed is not None and deployed.input_tokens is not None and deployed.output_tokens is not None:
         planned = deployed.input_tokens, deployed.output_tokens
@@ -153,11 +160,13 @@ def answer_watch(session: Session) -> WatchAnswer:
         session=server.session,
         load=session.load(),
         prediction=known,
-        rows=rows(window, session.gpus, known),
-        binding=binding(window, known) if window.engine.serves else None,
-        levers=session.levers,
+        rows=compared,
+        binding=binding(window, known) if window.engine.serves and not server.is_down else None,
+        levers=() if server.is_down else session.levers,
         refused=session.refused,
         planned=planned,
+        lacks=session.lacks,
+        silence=server.silence,
     )
 
 

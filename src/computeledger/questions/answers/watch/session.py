@@ -46,6 +46,8 @@ class Endpoint:
         How often it failed, by reason, the newest last [-].
     is_down : bool
         Whether the last scrape failed.
+    silence : str
+        Since when it gives no answer, why, and how often; empty while it answers.
     """
 
     address: str
@@ -54,6 +56,7 @@ class Endpoint:
     damaged: int
     failures: Mapping[str, int]
     is_down: bool
+    silence: str = ""
 
     def said(self, reason: str) -> str:
         """A reason with the address before it, once."""
@@ -70,6 +73,7 @@ class Watched:
         self.session: Window | None = None
         self.scrapes, self.damaged, self.is_down = 0, 0, False
         self.failures: dict[str, int] = {}
+        self.missed, self.silent_since = 0, ""
 
     @property
     def engine(self) -> EngineMetrics | None:
@@ -87,22 +91,36 @@ class Watched:
         self.window = between(self.last, scrape)
         if not first:
             self.session = self.window if self.session is None else together(self.session, self.window)
-        self.last, self.is_down = scrape, False
+        self.last, self.is_down, self.missed = scrape, False, 0
         self.scrapes += 1
         self.damaged += scrape.damaged
         return self.window
 
-    def fail(self, reason: str) -> None:
-        """No scrape, and why."""
+    def fail(self, reason: str, when: datetime.datetime | None = None) -> None:
+        """No scrape, and why; now where no time is given."""
         self.failures[reason] = self.failures.pop(reason, 0) + 1
+        if not self.missed:
+            self.silent_since = f"{(when or datetime.datetime.now(datetime.UTC)).astimezone(datetime.UTC):%H:%M:%S} UTC"
+        self.missed += 1
         self.is_down = True
+
+    @property
+    def silence(self) -> str:
+        """Since when it gives no answer, why, and how often; empty while it answers."""
+        if not self.is_down:
+            return ""
+        reason = [*self.failures][-1].removeprefix(f"{self.address.shown}: ").removeprefix("answers with ")
+        often = "once" if self.missed == 1 else f"{self.missed} times"
+        return f"no answer since {self.silent_since} ({reason}, {often})"
 
     @property
     def endpoint(self) -> Endpoint:
         """How it has answered so far."""
         engine = None if self.engine is None else self.engine.id
         failures = dict(self.failures)
-        return Endpoint(self.address.shown, engine, self.scrapes, self.damaged, failures, self.is_down)
+        return Endpoint(
+            self.address.shown, engine, self.scrapes, self.damaged, failures, self.is_down, self.silence
+        )  # fmt: skip
 
 
 class Session:
@@ -124,7 +142,8 @@ class Session:
     @property
     def gpus(self) -> Window | None:
         """What DCGM says of the last span."""
-        return next((one.window for one in self.watched if one.engine is not None and not one.engine.serves), None)
+        seen = [one for one in self.watched if one.engine is not None and not one.engine.serves]
+        return next((one.window for one in seen if not one.is_down), None)
 
     def load(self) -> Load | None:
         """The load of the last span, its lengths over the longest that tells them; None where nothing is in flight."""
@@ -139,6 +158,22 @@ class Session:
         if not batch or lengths is None:
             return None
         return Load(batch, *lengths)
+
+    @property
+    def lacks(self) -> str:
+        """Why nothing is predicted although it is said what runs there; empty where something is, or none is asked."""
+        server, deployed = self.server, self.deployment
+        is_asked = deployed is not None and self.prediction is None and not self.refused
+        if not is_asked or server is None or server.window is None or server.window.duration_s <= 0:
+            return ""
+        if not server.window.batch:
+            return "nothing is predicted: no request was worked on in this span"
+        if self.load() is not None or server.window.restarts:
+            return ""
+        name = server.window.engine.name
+        given = {"--input-tokens": self.question.input_tokens, "--output-tokens": self.question.output_tokens}
+        missing = " and ".join(option for option, value in given.items() if value is None)
+        return f"nothing is predicted: the metrics of {name} tell no lengths of requests: add {missing}"
 
     def _stated(self) -> tuple[float, float, float] | None:
         """Lengths that the question or its plan states, where the metrics tell none."""
