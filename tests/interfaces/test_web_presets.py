@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+import computeledger as cl
 from computeledger.interfaces.web.app import create_app
 from computeledger.interfaces.web.pages.life import PAGE as LIFE
 from computeledger.interfaces.web.pages.pretrain import PAGE as PRETRAIN
@@ -138,8 +140,11 @@ def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(c
     keys = ["n_params_active", "n_params_total", "gross_margin_fraction", "decode_batch", "utilization_fraction",
             "kv_bytes_per_token"]  # fmt: skip
     assert [label.partition("</b>")[0] for label in labels] == ["<b>Active parameters", "<b>Total parameters"]
+    sheet = cl.sheet(price="3/15")  # total parameters are drawn as the tile has them
+    low, high = sheet.n_params_total_half
+    after = {**document, "n_params_total": {**asdict(sheet.n_params_total), "p25": low, "p75": high}}
     for place, key in enumerate(keys[:2]):
-        for trace, held in zip(traces[2 * place :], (document["before_prices"][key], document[key]), strict=False):
+        for trace, held in zip(traces[2 * place :], (document["before_prices"][key], after[key]), strict=False):
             drawn = [end for low, width in zip(trace["base"], trace["x"], strict=True) for end in (low, low + width)]
             wanted = [held[end] for end in ("p05", "p95", "p25", "p75")]
             assert drawn == pytest.approx(wanted, rel=2e-3)
@@ -157,7 +162,7 @@ def test_a_price_stands_among_the_open_models_that_tell_its_size(client: TestCli
         document, view = (
             client.get(f"/{kind}/prices", params={"samples": "20000", **query}).json() for kind in ("api", "view")
         )
-        band, median, dots, asked = view["plots"][0]["figure"]["data"]
+        band, median, asked, dots = view["plots"][0]["figure"]["data"]
         assert view["plots"][0]["name"] == "among" and len(dots["x"]) == document["measured_alike"]["n"]
         size = document["n_params_active"]
         assert asked["x"] == [3.0] and asked["y"] == pytest.approx([size["p50"]], rel=1e-3)

@@ -64,7 +64,7 @@ def test_it_says_what_this_is_and_leads_on(client: TestClient) -> None:
     assert {f"/{page.name}" for page in PAGES} < set(found.links)
     assert not any(link.startswith(("http://127", "http://localhost")) for link in found.links)
     n = sum(len(published(name, "usual").promised().rows) for name in ("serving", "training", "rl"))
-    (said,) = re.findall(r"against ([\d,]+) measurements", text)
+    (said,) = re.findall(r"against ([\d,]+) measured times per token", text)
     assert 500 < int(said.replace(",", "")) <= n, "times to first token are told apart"
 
 
