@@ -80,6 +80,10 @@ def test_a_training_log_becomes_a_row_of_training(tmp_path: Path) -> None:
         ({"note": "two\nlines"}, "note: one line"),
         ({"backend": "vlm"}, "backend 'vlm': did you mean 'vllm'"),
         ({"layout": None}, "layout: needed"),
+        ({"date": "2099-01"}, "date '2099-01': has not begun"),
+        ({"licence": "nonsense"}, "licence 'nonsense': no SPDX id.*LicenseRef-NAME"),
+        ({"licence": "Apache 2.0"}, "did you mean 'Apache-2.0'"),
+        ({"backend_version": "banana"}, "version 'banana': no version"),
     ],
     ids=str,
 )
@@ -92,6 +96,52 @@ def test_what_a_reviewer_would_ask_is_said(result: str) -> None:
     url = "https://github.com/a/b/blob/main/result.json"
     points = contributed(result=result, url=url, note="", model="qwen3-8b").open_points
     assert ["branch" in points[0], "--note is empty" in points[1], "are they the same?" in points[2]] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("key", "what"), [("mean_tpot_ms", "per output token"), ("mean_ttft_ms", "to the first token")]
+)
+def test_what_no_chip_can_do_is_refused(key: str, what: str, tmp_path: Path) -> None:
+    """15 GB of weights at 3.35 TB/s take 4.5 ms; a microsecond is a slip of the unit."""
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(RESULT | {key: 0.001}))
+    with pytest.raises(InputError, match=f"1 µs {what} is below the 4.48 ms in which 1 x h100-sxm5-80gb read"):
+        contributed(result=str(path))
+    path.write_text(json.dumps(RESULT | {key: 4.6}))
+    assert contributed(result=str(path)).rows
+
+
+LLAMA = {"model_type": "llama 8B Q4_K - Medium", "model_n_params": 8030261312, "n_prompt": 0, "n_gen": 128,
+         "n_depth": 0, "avg_ts": 40.0, "gpu_info": "NVIDIA GeForce RTX 4090"}  # fmt: skip
+DESK = {"system": "1xrtx-4090", "backend": "llama.cpp", "backend_version": "b6123", "precision": "gguf-q4_k_m"}
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, []),
+        ({"model": "qwen3-32b"}, ["--model is qwen3-32b with 32.8B parameters, and the result's has 8.03B"]),
+        ({"system": "h100-nvl8"}, ["--system is h100-nvl8, and the result names 'NVIDIA GeForce RTX 4090'"]),
+        ({"precision": "gguf-q8_0"}, ["--precision is gguf-q8_0, and the result names gguf-q4_k_m"]),
+        (
+            {"backend": "vllm", "precision": "int4"},
+            ["--backend is vllm, and the result is of llama.cpp", "--precision"],
+        ),
+    ],
+    ids=str,
+)
+def test_every_contradiction_of_llama_bench_is_asked(given: dict[str, Any], asked: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps([LLAMA]))
+    found = contributed(**{"result": str(path), **DESK, **given}).open_points
+    assert len(found) == len(asked), found
+    assert all(part in one for part, one in zip(asked, found, strict=True))
+
+
+def test_failed_requests_are_mentioned(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(RESULT | {"failed": 150}))
+    assert contributed(result=str(path)).open_points[0].startswith("150 requests failed")
 
 
 def test_the_command_writes_the_table_and_never_over_the_result(result: str, tmp_path: Path) -> None:

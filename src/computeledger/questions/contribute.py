@@ -29,7 +29,10 @@ class ContributeQuestion(Asked):
     source: str = asked("text", "Who measured, as it should be credited.", ..., metavar="NAME")
     url: str = asked("text", "Where the result stands, at a fixed version.", ..., metavar="https://...")
     date: str = asked("text", "Month of the measurement, such as 2026-11.", ..., metavar="YYYY-MM")
-    licence: str = asked("text", "Licence of the result, such as CC-BY-4.0 or Apache-2.0.", ..., metavar="NAME")
+    licence: str = asked(
+        "text", "Licence of the result by its SPDX id, such as CC-BY-4.0; any other as LicenseRef-NAME.", ...,
+        metavar="ID",
+    )  # fmt: skip
     note: str = asked("text", "How the server was started and how the load was made.", "", metavar="TEXT")
     out: str = asked("text", "File to write the rows to.", "measurement.csv", metavar="FILE.csv")
     samples: int = shared(Sampled, "samples", default=512)

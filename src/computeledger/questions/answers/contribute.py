@@ -7,18 +7,25 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from computeledger.errors import ComputeLedgerError, InputError, nearest, shown
-from computeledger.facts.load import load_model, load_system, model_name
+from computeledger.errors import InputError, nearest, shown
+from computeledger.facts.load import load_model, load_system
 from computeledger.fields import Given
 from computeledger.files import open_user_file
 from computeledger.physics.parallelism import parse_layout
 from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.answers.contribute_checks import (
+    asked_of,
+    check_licence,
+    check_month,
+    check_physics,
+    check_version,
+)
 from computeledger.questions.contribute import ContributeQuestion
 from computeledger.units import PERCENT
 from computeledger.validation.compare import Comparison, deviations
@@ -46,7 +53,6 @@ _MEASURES = {
 _HEAD_BYTES = 4096
 #: Grade of a result that was read whole, with its settings.
 _GRADE = "B"
-_MONTH = re.compile(r"20\d\d-(?:0[1-9]|1[0-2])")
 #: Names of a branch in an address, behind which a result may change.
 _MOVING = re.compile(r"/(?:blob|tree|raw)/(?:main|master|develop|HEAD)/|/latest/")
 
@@ -137,9 +143,12 @@ def answer_contribute(question: ContributeQuestion) -> ContributeAnswer:
         begins = stream.read(_HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")[:1]
     if begins in ("{", "["):
         points = read_benchmarks(question.result)
-        rows = [row for point in points for row in _served(point, _of_serving(question), question.result)]
+        shared = _of_serving(question)
+        for point in points:
+            check_physics(question, point)
+        rows = [row for point in points for row in _served(point, shared, question.result)]
         compared = compare_open(rows, question.samples, question.seed)
-        said = _differing(question, points)
+        said = asked_of(question, points)
         return ContributeAnswer(question, SERVING, tuple(rows), compared, (*_open_points(question), *said))
     rows = _trained(question)
     compared = compare_training(rows, question.samples, question.seed)
@@ -196,14 +205,15 @@ def _trained(question: ContributeQuestion) -> list[dict[str, str]]:
 def _measure(log: StepLog, name: str) -> tuple[str, float, str]:
     for key, (metric, unit, by) in _MEASURES.items():
         if key in log.measures:
+            if metric == "MFU" and log.measures[key] > 1:
+                raise InputError(f"{shown(name)}: an MFU of {log.measures[key]:.0%}: more FLOP than its chips have")
             return metric, log.measures[key] * by, unit
     raise InputError(f"{shown(name)}: its steps state neither a time nor a rate")
 
 
 def _check_origin(question: ContributeQuestion) -> None:
     """Refuse a row that nobody could look up, or that would not fit its table."""
-    if not _MONTH.fullmatch(question.date):
-        raise InputError(f"--date {shown(question.date)}: a month, such as 2026-11")
+    check_month(question.date)
     address = urlsplit(question.url)
     if address.scheme != "https" or not address.netloc:
         raise InputError(f"--url {shown(question.url)}: an https address where the result can be read")
@@ -213,6 +223,8 @@ def _check_origin(question: ContributeQuestion) -> None:
             raise InputError(f"--{name.replace('_', '-')}: one line of at most {MOST_CELL_CHARACTERS:,} characters")
         if name not in ("note", "backend_version") and not text.strip():
             raise InputError(f"--{name.replace('_', '-')}: is empty, and a row without it is no fact")
+    check_licence(question.licence)
+    check_version(question.backend_version)
 
 
 def _served(point: BenchmarkPoint, shared: Mapping[str, str], name: str) -> list[dict[str, str]]:
@@ -245,20 +257,3 @@ def _open_points(question: ContributeQuestion) -> tuple[str, ...]:
     if not question.note:
         out.append("--note is empty: say how it was started, and how the load was made")
     return tuple(out)
-
-
-def _differing(question: ContributeQuestion, points: Sequence[BenchmarkPoint]) -> Iterator[str]:
-    """Where the result names another model or layout than was given."""
-    said = {key: value for point in points for key, value in point.words.items()}
-    if "model" in said and _model_id(said["model"]) != _model_id(question.model):
-        yield f"--model is {question.model}, and the result names {shown(said['model'])}: are they the same?"
-    if "layout" in said and parse_layout(said["layout"]) != parse_layout(question.layout or ""):
-        yield f"--layout is {question.layout}, and the result names {shown(said['layout'])}: are they the same?"
-
-
-def _model_id(name: str) -> str:
-    """Id of a model that is known by a name; else the name."""
-    try:
-        return model_name(name)
-    except ComputeLedgerError:
-        return name

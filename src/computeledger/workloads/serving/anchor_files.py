@@ -127,6 +127,7 @@ def _served(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
         "tpot": _scaled(_number(document, "mean_tpot_ms", "median_tpot_ms"), 1 / KILO),
         "ttft": _scaled(_number(document, "mean_ttft_ms", "median_ttft_ms"), 1 / KILO),
         "rounds": _over(completed, held) if at_once else None,
+        "failed": _number(document, "failed"),
     }
     return [(numbers, _said(model=_word(document, "model_id", "server_info.model_path")))]
 
@@ -152,6 +153,7 @@ def _profiled(document: Json) -> list[tuple[dict[str, float | None], dict[str, s
         "tpot": _time(document, "inter_token_latency"),
         "ttft": _time(document, "time_to_first_token"),
         "rounds": _over(count, held) if is_start else None,
+        "failed": _number(document, "error_request_count.avg"),
     }
     names = ("endpoint.model_names", "model_names", "model")
     return [(numbers, _said(model=_word(document, *(f"input_config.{name}" for name in names))))]
@@ -169,6 +171,7 @@ def _guided(document: Json) -> list[tuple[dict[str, float | None], dict[str, str
         streams = _number(one, "config.strategy.streams", "args.strategy.streams")
         done = _number(one, "metrics.request_totals.successful", "request_totals.successful")
         numbers["rounds"] = _over(done, streams)
+        numbers["failed"] = _number(one, "metrics.request_totals.errored", "request_totals.errored")
         model = _word(one, "config.backend.model", "worker.backend_model") or _word(document, "args.model")
         out.append((numbers, _said(model=model)))
     return out
@@ -210,8 +213,9 @@ def _llama(document: Json) -> list[tuple[dict[str, float | None], dict[str, str]
     found = _MIX.search(_word(document, "model_type"))
     mix = "_".join(part.lower() for part in found.groups() if part) if found else ""
     words = _said(
-        precision=mix if mix in ("", "bf16") else f"gguf-{mix}".replace("gguf-f16", "bf16"), engine="llama.cpp"
-    )
+        precision=mix if mix in ("", "bf16") else f"gguf-{mix}".replace("gguf-f16", "bf16"), engine="llama.cpp",
+        chip=_word(document, "gpu_info") or _word(document, "cpu_info"),
+    )  # fmt: skip
     size = {"batch": 1.0, "n_params": _number(document, "model_n_params")}
     if written:
         return [({**size, "isl": max(depth, 1.0), "osl": written, "tpot": _over(1.0, rate)}, words)]
