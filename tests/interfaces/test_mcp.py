@@ -25,11 +25,14 @@ from mcp.shared.exceptions import MCPError
 
 import computeledger as cl
 from computeledger.fields import read_value
+from computeledger.interfaces.cli import main
 from computeledger.interfaces.mcp import resources, schemas
 from computeledger.interfaces.mcp.server import server
-from computeledger.interfaces.mcp.tools import QUESTIONS, asked_fields, question_of, tools
+from computeledger.interfaces.mcp.tools import QUESTIONS, asked_fields, question_of, tool_of, tools
 from computeledger.progress import StoppedError, counted
+from computeledger.questions.answers.guide import guide_entries
 from computeledger.units import DIMENSIONLESS, DIMENSIONS, si_spelling
+from tests.commands import call
 
 MODEL = {"model": "llama-3.1-8b", "system": "h100-nvl8"}
 SKIP = {"skip": "not asked"}
@@ -204,6 +207,25 @@ def test_a_file_is_read_where_it_may_be(tmp_path: Path, repository: Path) -> Non
     given = {"plan": str(repository / "examples" / "deepseek-v3.toml"), "samples": 64}
     assert "files cannot be named here" in called("plan", given).content[0].text
     assert not called("plan", given, has_files=True).is_error
+
+
+@pytest.mark.parametrize("words", ["will llama 70b fit on a 4090", "memory fit gpu"])
+def test_the_guide_names_tools(words: str) -> None:
+    found = called("guide", {"words": words})
+    assert found.structured_content["questions"][0]["command"].startswith("tool memory, as `computeledger memory ")
+    assert "tool memory" in found.content[0].text
+    lines = [one.command for one in guide_entries() if one.command.startswith("computeledger ")]
+    assert all(tool_of(line) in tools() for line in lines)
+
+
+def test_a_busy_port_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = call(main, ["mcp", "--port", str(port)], tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"computeledger: --port {port}: address already in use\n"
 
 
 def test_working_comes_when_it_is_asked_for() -> None:

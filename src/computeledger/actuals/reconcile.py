@@ -31,6 +31,7 @@ from computeledger.economics.plan.read import Plan, Section
 from computeledger.economics.plan.rl import model_rl
 from computeledger.economics.plan.setting import Setting, make_setting, price_fact, system_of, uncertain_inputs
 from computeledger.errors import InputError
+from computeledger.facts.editions import load_prices
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.transformer import n_params_active, training_flop_per_token
 from computeledger.units import HOUR_S, format_usd
@@ -180,6 +181,8 @@ def settle_plan(
         price = _paid(took, account) if usd_per_gpu_hour is None else usd_per_gpu_hour
         phases[name] = _settled(phase, setting, took, energy_j, (price, ledger.phases.get("pretraining")))
         remarks += [f"{name}: {one}" for one in _account_words(account, usd_per_gpu_hour)]
+        if account.usd is not None and usd_per_gpu_hour is None and price is not None:
+            remarks += [f"{name}: {one}" for one in _far_priced(price, setting.machine.system.accelerator.id)]
         remarks += [f"{name}: {one}" for one in (*words, *_remarks(phases[name], setting))]
         contradictions += contradictions_of(name, setting, took, phases[name].actual.flop, tally)
     for name in ledger.phases:
@@ -189,6 +192,9 @@ def settle_plan(
 
 
 _TOKENS = {"pretraining": "trained", "rl": "sampled", "inference": "input or output"}
+#: A bill's price beyond the price edition's range by this factor is asked about: discounts and premiums stay below it
+#: (assumption) [-].
+_FAR_RATIO = 3.0
 _HOW = {"pretraining": "", "rl": ": logs of TRL, NeMo RL, slime and SkyRL need --rollouts-per-step", "inference": ""}
 
 
@@ -389,6 +395,18 @@ def _account_words(account: Account, stated: float | None) -> Iterator[str]:
         yield f"--price takes the place of the bill's {format_usd(account.usd)}"
     if account.other_usd:
         yield f"the bill also has {format_usd(account.other_usd)} for other than compute, which no plan counts"
+
+
+def _far_priced(price: float, chip: str) -> Iterator[str]:
+    """A bill whose price of a GPU-hour nobody pays: it is of more than this run, or the log of less."""
+    edition = load_prices()
+    facts = edition.usd_per_gpu_hour.get(chip, {}).values()
+    paid = [one for fact in facts for one in (fact.low, fact.value, fact.high) if one is not None]
+    if paid and not min(paid) / _FAR_RATIO <= price <= max(paid) * _FAR_RATIO:
+        yield (
+            f"the bill gives {format_usd(price)} per GPU-hour, where the price edition {edition.id} has "
+            f"{format_usd(min(paid))} to {format_usd(max(paid))} for {chip}: are bill and GPU-hours of the same run?"
+        )
 
 
 def _remarks(one: Settled, setting: Setting) -> list[str]:

@@ -56,8 +56,9 @@ class WatchQuestion(Asked):
         is_single=True, metavar="O", blank="as the metrics say, or the plan",
     )  # fmt: skip
     every: float = asked(
-        "s", "Time between two scrapes.", 5.0, unit=None, least=0.1, most=HOUR_S, is_single=True, metavar="T"
-    )
+        "s", "Time between two scrapes.", 5.0, unit=None, least=0.1, most=HOUR_S, is_single=True, metavar="T",
+        blank="5s",
+    )  # fmt: skip
     samples: int = shared(ServeQuestion, "samples", default=256)
     seed: int = shared(ServeQuestion, "seed")
 

@@ -29,5 +29,5 @@ def mcp(port: int | None, has_files: bool) -> None:
     if port is None:
         run_stdio(has_files=has_files)
         return
-    click.echo(f"http://127.0.0.1:{port}/mcp; Ctrl-C ends it", err=True)
-    run_http(port, has_files=has_files)
+    said = f"http://127.0.0.1:{port}/mcp; Ctrl-C ends it"
+    run_http(port, has_files=has_files, begun=lambda: click.echo(said, err=True))

@@ -25,10 +25,11 @@ def reconcile(**options: Any) -> None:
     """Budget against actuals by phase; writes a calibration that the next plan can use.
 
     ACTUALS are run ledgers and logs, told apart by what is in them: Megatron-LM, Megatron-Bridge, NeMo, MaxText,
-    DeepSpeed, torchtitan and verl consoles, verl's JSONL, trainer_state.json of TRL and the Trainer, results of vLLM's
-    and SGLang's benchmarks, vLLM's /metrics, and power logs of nvidia-smi and DCGM, which go with the workload beside
-    them. A profile beside a training log, PyTorch's trace or a summary of nsys stats, tells why its steps take longer
-    than modelled.
+    DeepSpeed, torchtitan and verl consoles, verl's JSONL, trainer_state.json of TRL and the Trainer, files of W&B,
+    MLflow and TensorBoard, results of vLLM's and SGLang's benchmarks, vLLM's /metrics, and power logs of nvidia-smi and
+    DCGM, which go with the workload beside them. Slurm's sacct, pods of Kubernetes and a cloud bill in the FOCUS form
+    say what was held and paid. A profile beside a training log, PyTorch's trace or a summary of nsys stats, tells why
+    its steps take longer than modelled.
     """
     from computeledger.questions.answers.reconcile import answer_reconcile
     from computeledger.units import MEGA, format_si

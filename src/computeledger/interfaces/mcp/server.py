@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -176,9 +176,25 @@ def run_stdio(*, has_files: bool) -> None:
     anyio.run(serve)
 
 
-def run_http(port: int, *, has_files: bool) -> None:
-    """Serve assistants of this machine at ``http://127.0.0.1:PORT/mcp``, until it is interrupted."""
+def run_http(port: int, *, has_files: bool, begun: Callable[[], None]) -> None:
+    """Serve assistants of this machine at ``http://127.0.0.1:PORT/mcp``, until it is interrupted.
+
+    Raises
+    ------
+    InputError
+        Where the port cannot be listened on.
+    """
+    import socket
+
     import uvicorn
 
-    app = server(has_files=has_files).streamable_http_app(host="127.0.0.1")
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+            listener.listen()
+        except OSError as error:
+            raise InputError(f"--port {port}: {(error.strerror or 'cannot be listened on').lower()}") from None
+        begun()
+        app = server(has_files=has_files).streamable_http_app(host="127.0.0.1")
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

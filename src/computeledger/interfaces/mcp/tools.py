@@ -61,6 +61,13 @@ QUESTIONS = {
 #: Fields that write files or start other processes: no tool has them.
 LEFT_OUT = frozenset({"cluster", "csv", "parquet", "workers", "write"})
 _ALSO_LEFT_OUT = {"reconcile": {"calibration"}}
+#: Commands whose tool has another name.
+_TOOL_OF = {
+    "frontier sheet": "flop_sheet", "frontier runs": "training_runs", "prices quality": "price_quality",
+    "prices floor": "price_floor", "prices history": "price_history", "prices bill": "bill",
+    "facts search": "search_facts", "facts show": "search_facts", "facts model": "search_facts",
+    "rl --published": "rl_returns",
+}  # fmt: skip
 #: Tool -> the tool that describes the fields that both have: a list of tools says them once.
 _SAID_BY = {"simulate_serve": "serve"}
 #: Asks for formula, inputs and source of every figure.
@@ -196,12 +203,38 @@ def _lookup_tool(name: str, description: str) -> Tool:
         if not isinstance(words, str):
             raise InputError(f"words {shown(words)}: expected a text")
         found: Answer = getattr(computeledger, name)(words)
-        return found
+        return found if name != "guide" else _with_tools(found)
 
     schema = {
         "type": "object", "properties": {"words": _WORDS}, "required": ["words"], "additionalProperties": False,
     }  # fmt: skip
     return Tool(name, description, schema, answer)
+
+
+def tool_of(command: str) -> str:
+    """The tool that answers what a command does; empty where none does.
+
+    Examples
+    --------
+    >>> [tool_of(f"computeledger {one}") for one in ("frontier systems '1 MW'", "rl --published", "claims C1", "web")]
+    ['systems', 'rl_returns', 'claims', '']
+    """
+    words = command.split()[1:3] if command.startswith("computeledger ") else []
+    name = _TOOL_OF.get(" ".join(words), "")
+    return name or next((one for one in ("_".join(words), *words[::-1]) if one in QUESTIONS), "")
+
+
+def _with_tools(found: Answer) -> Answer:
+    """The guide with tools in place of commands, the command behind each."""
+    from computeledger.questions.answers.guide import GuideAnswer
+
+    if not isinstance(found, GuideAnswer):
+        return found
+    told = (
+        (one, f"tool {tool}, as `{one.command}`" if (tool := tool_of(one.command)) else one.command)
+        for one in found.found
+    )
+    return replace(found, found=tuple(replace(one, command=said) for one, said in told))
 
 
 def call(name: str, given: Mapping[str, Any], *, has_files: bool = False) -> tuple[dict[str, Any], str]:

@@ -72,7 +72,7 @@ def guide_entries() -> tuple[GuideEntry, ...]:
     Examples
     --------
     >>> len(guide_entries()), guide_entries()[0].subject
-    (184, 'The three ledgers')
+    (185, 'The three ledgers')
     """
     text = resources.files("computeledger.questions").joinpath("guide.toml").read_text("utf-8")
     subjects: list[Mapping[str, Any]] = tomllib.loads(text)["subject"]
