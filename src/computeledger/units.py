@@ -249,6 +249,16 @@ HINTS = {
 def si_spelling(dimension: str) -> str:
     """What a number of a dimension is in: the spelling of its SI unit.
 
+    Parameters
+    ----------
+    dimension : str
+        Key of :data:`DIMENSIONS`, none of those without a unit.
+
+    Returns
+    -------
+    str
+        Such as ``"s"`` or ``"$/h"``.
+
     Examples
     --------
     >>> [si_spelling(one) for one in ("s", "usd_per_hour", "usd_per_byte", "bytes")]
@@ -285,6 +295,16 @@ _IS_BINARY: ContextVar[bool] = ContextVar("bytes are shown by powers of 1,024", 
 def bytes_shown(is_binary: bool) -> Iterator[None]:
     """Within it bytes are printed in GiB and the like, or in GB: numbers stay as they are.
 
+    Parameters
+    ----------
+    is_binary : bool
+        Whether by powers of 1,024.
+
+    Yields
+    ------
+    None
+        Nothing.
+
     Examples
     --------
     >>> with bytes_shown(is_binary=True):
@@ -300,6 +320,11 @@ def bytes_shown(is_binary: bool) -> Iterator[None]:
 
 def gigabytes() -> tuple[str, float]:
     """Name and size of the unit that memory is drawn in [byte].
+
+    Returns
+    -------
+    tuple of str and float
+        GB, or GiB within :func:`bytes_shown`.
 
     Examples
     --------

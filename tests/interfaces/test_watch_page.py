@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -66,6 +67,13 @@ def test_it_takes_what_is_new_and_says_when_nothing_comes(answers: list[WatchAns
         assert tab.evaluate("window.isSamePage")
         assert issues(tab, ["wcag2a", "wcag2aa"]) == []
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        board.show(
+            dataclasses.replace(answers[-1], silence="no answer since 12:00:30 UTC (status 404, 3 times)"), begun
+        )
+        tab.locator("#live[data-silent]", has_text="no answer since 12:00:30 UTC").wait_for()
+        tab.locator(".lead", has_text="status 404, 3 times").wait_for()
+        board.show(answers[-1], begun + datetime.timedelta(seconds=40))
+        tab.locator("#live:not([data-silent])", has_text="Live: updated").wait_for()
     finally:
         stop()
     tab.get_by_text("does not answer since").wait_for()

@@ -64,6 +64,7 @@ def test_a_dead_server_is_the_headline_and_has_no_figures(found: list[WatchAnswe
     assert before.silence == "" and "no answer" not in before.view().headline
     view = after.view()
     assert re.search(SAID, view.headline) and re.search(SAID, brief(view))
+    assert view.title.startswith("No answer since ")  # the page's heading, and the browser's tab
     assert not view.tiles and view.evidence is None and after.binding is None and not after.levers
     assert after.rows and all(one.actual is None and one.predicted is not None for one in after.rows)
 

@@ -25,7 +25,8 @@ AT_ONCE = 2
 TELLS_S = 1.0
 _INSTRUCTIONS = """Compute Ledger answers what a language model costs to train, tune and serve, in GPU-time and money,
 with 90 % intervals and sources. Quantities may be texts with a unit ("50ms", "$2/h", "15T") or ranges
-("10M..100M": a 90 % interval). Ask `guide` in plain words when unsure which tool answers; give `working` for formulas,
+("10M..100M": a 90 % interval); a bare number is in the SI unit that its description names (30 is 30 s, not 30 ms).
+Ask `guide` in plain words when unsure which tool answers; give `working` for formulas,
 inputs and sources. Quote intervals with the figures."""
 
 _Context = ServerRequestContext[Any, Any]

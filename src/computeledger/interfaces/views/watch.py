@@ -41,6 +41,8 @@ def on_screen(whole: View) -> View:
 
 
 def _title(answer: WatchAnswer) -> str:
+    if answer.silence:
+        return f"{answer.silence[0].upper()}{answer.silence[1:]}"
     models = ", ".join(_visible(one) for one in answer.models)
     runs = f" with {models}" if models else ""
     return f"{answer.engine_name} at {answer.address}{runs}"
