@@ -103,7 +103,7 @@ def fit(question: FitQuestion | None = None, /, **given: Given) -> FitAnswer:
 def answer_fit(question: FitQuestion) -> FitAnswer:
     """Answer ``computeledger fit``, and write the calibration where that is asked for."""
     folder = Path(question.data)
-    check_user_file(question.data, "only a server that may read files fits")
+    check_user_file(question.data, "`computeledger mcp` has an option that allows it")
     if not folder.is_dir():
         raise InputError(f"--data {question.data}: no such folder")
     answer = FitAnswer(question, *_FITS[question.what](folder, question.quick))
