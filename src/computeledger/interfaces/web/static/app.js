@@ -436,7 +436,7 @@ function draw(place, view, other, heading) {
     for (const canvas of place.querySelectorAll(".canvas")) seen.unobserve(canvas);
     place.replaceChildren(...(heading ? [element("h2", { class: "which" }, heading)] : []),
       ...(first.length ? [element("dl", { class: first.length === 3 ? "tiles" : "tiles four" }, ...first)] : []), rest, plots,
-      element("div", { class: "tables" }), element("ul", { class: "notes" }));
+      element("div", { class: "tables" }), element("div", { class: "ending" }));
   }
   view.tiles.forEach((one, index) => {
     const cell = place.querySelectorAll(".tiles > div")[index];
@@ -456,10 +456,16 @@ function draw(place, view, other, heading) {
   const blocks = view.blocks.map(([title, text]) => element("section", {}, element("details", { class: "detail" }, element("summary", {}, element("h2", {}, title)), element("pre", {}, text))));
   fill(place.querySelector(".tables"), view.tables, place.id === "pinned" ? ", compared with" : "", why, blocks);
   place.querySelector(".facts").replaceChildren(...view.facts.flatMap(([label, text]) => [element("dt", {}, label), element("dd", {}, text)]));
-  place.querySelector(".notes").replaceChildren(
-    ...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))),
-    ...[...view.notes, ...view.grounds].map((text) => element("li", {}, ...coded(text))));
+  ending(place.querySelector(".ending"), view);
   if (held && !held.isConnected) refocus(place, held);
+}
+
+// what a reader is told stands open; what the answer stands on opens
+function ending(place, view) {
+  const said = (text) => element("li", {}, ...coded(text)), isOpen = place.querySelector("details")?.open ?? false;
+  const grounds = [...view.links.map(([text, address]) => element("li", {}, element("a", { href: address }, text))), ...view.grounds.map(said)];
+  place.replaceChildren(...(view.notes.length ? [element("ul", { class: "notes" }, ...view.notes.map(said))] : []),
+    ...(grounds.length ? [element("details", { class: "detail", open: isOpen }, element("summary", {}, element("h2", {}, `Assumptions and sources (${grounds.length})`)), element("ul", { class: "notes" }, ...grounds))] : []));
 }
 
 function versus(one, other) {
