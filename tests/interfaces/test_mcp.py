@@ -146,6 +146,10 @@ def test_the_list_of_tools_is_short_and_whole_schemas_are_resources() -> None:
         whole = json.loads(resources.read(f"computeledger://schemas/{name}"))
         jsonschema.Draft202012Validator.check_schema(whole)
         assert len(json.dumps(schemas.short(name))) < 6000 and f"schemas/{name}" in schemas.short(name)["description"]
+        tables = [one.get("items", one) for one in whole["properties"].values()]
+        assert all(
+            key["description"] for one in tables for key in one.get("properties", {}).values() if "type" not in key
+        )
         for schema in (whole, schemas.short(name)):
             assert set(given) <= set(schema["properties"])
     assert set(resources.kinds()["schemas"].ids()) == {"plan", "offers", "task"}

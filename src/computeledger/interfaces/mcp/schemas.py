@@ -82,8 +82,6 @@ def _offers() -> dict[str, Any]:
 def _task() -> dict[str, Any]:
     from computeledger.economics.routing.task import FALLBACK_KEYS, MODEL_KEYS, TASK_KEYS, VERIFIER_KEYS
 
-    of_model = {key: _text(said) for key, said in _OF_A_MODEL.items() if key in MODEL_KEYS}
-    keys = {key: of_model.get(key, {}) for key in MODEL_KEYS}
     return {
         "type": "object",
         "description": "Models that may do a task, the check of their answers (verifier), and who does what fails "
@@ -91,20 +89,57 @@ def _task() -> dict[str, Any]:
         "additionalProperties": False,
         "required": ["model"],
         "properties": {
-            "model": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": keys}},
-            "task": _table({key: {} for key in TASK_KEYS}),
-            "verifier": _table({key: {} for key in VERIFIER_KEYS}),
-            "fallback": _table({key: {} for key in FALLBACK_KEYS}),
+            "model": {"type": "array", "minItems": 1, "items": _said("model", MODEL_KEYS)},
+            "task": _said("task", TASK_KEYS),
+            "verifier": _said("verifier", VERIFIER_KEYS),
+            "fallback": _said("fallback", FALLBACK_KEYS),
             "difficulty": {"type": "object", "description": "Share of the tasks of each difficulty, by its name."},
         },
     }
 
 
-_OF_A_MODEL = {
-    "name": "What it is called.", "success": "Chance that one attempt completes a task: a share, [successes, tries], "
-    "or one for each difficulty.", "usd_per_attempt": "Cost of an attempt [USD]; or tokens with a price.",
-    "price": "A price sheet: an id, or USD per Mtok by kind of token.", "seconds": "Time of an attempt [s].",
-}  # fmt: skip
+#: What each key of a route's tables is, with the unit of a number.
+_OF_A_TASK = {
+    "model": {
+        "name": "What it is called.",
+        "success": "Chance that an attempt completes a task: a share, [successes, attempts], or one per difficulty.",
+        "input_tokens": "Tokens of an attempt's prompts, cached ones included.",
+        "cached_tokens": "Of them, those that a cache holds.",
+        "output_tokens": "Tokens that an attempt writes.",
+        "price": "USD per Mtok as {input, output, cached_read}, or provider/model of a price sheet.",
+        "usd_per_attempt": "Cost of an attempt [USD], in place of tokens and price.",
+        "seconds": "Time of an attempt [s].",
+        "retry_correlation": "How alike tries of one task are, 0 to 1; 0.5..0.85 where it is not stated.",
+        "retry_odds_ratio": "Odds of a later try that sees why the last one failed, over those of one that does not.",
+        "failed_cost_ratio": "Cost of an attempt that fails over that of one that succeeds.",
+        "tool_failure": "Share of attempts that a broken tool ends.",
+        "patch_tokens": "Tokens of a patch, billed as prompt beside input_tokens.",
+    },
+    "task": {
+        "title": "What the task is.",
+        "model_correlation": "How alike models fail on the same tasks, 0 to 1.",
+        "latency_usd_per_hour": "What an hour of waiting costs [USD].",
+        "min_success": "Least share of the tasks to complete.",
+        "failure_usd": "What a task costs besides that is not completed [USD].",
+        "max_tries": "Most tries of one model, up to 8.",
+        "max_depth": "Most models after one another, up to 4.",
+    },
+    "verifier": {
+        "usd": "Cost of a check [USD].",
+        "seconds": "Time of a check [s].",
+        "false_accept": "Share of wrong answers that pass.",
+        "false_reject": "Share of right answers that do not.",
+    },
+    "fallback": {
+        "usd": "Cost of a task that a person takes over [USD].",
+        "seconds": "Time of it [s].",
+        "success": "Chance that the person completes it.",
+    },
+}
+
+
+def _said(table: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    return _table({key: _text(_OF_A_TASK[table][key]) for key in keys})
 
 
 def _text(said: str) -> dict[str, Any]:
