@@ -30,6 +30,10 @@ class Sold:
     is_named: bool = False
 
 
+#: Share of the axis that is left free beyond the outermost marks.
+_ROOM = 0.045
+
+
 def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]], asked: tuple[float, Any]) -> Spec:
     """Active parameters of open models over the input price, what such prices tell of size, and the price asked about.
 
@@ -42,6 +46,8 @@ def priced_sizes_figure(sold: Sequence[Sold], line: Sequence[tuple[float, Any]],
     """
     price, size = asked
     x_axis = parts.log_axis([*(one.usd_per_mtok_input for one in sold), price], format_usd)
+    room = _ROOM * (x_axis["range"][1] - x_axis["range"][0])  # for half of the answer's mark
+    x_axis["range"] = [x_axis["range"][0] - room, x_axis["range"][1] + room]
     values = [*(one.n_params_active for one in sold), *(point(size, end) for end in ("p05", "p95"))]
     y_axis = parts.unit_axis(values, "params", 0.12)
     y_axis["range"][1] += _LINE

@@ -87,7 +87,7 @@ def _name_label(one: tuple[str, Mapping[str, Any]]) -> Spec:
     name, row = one
     return {
         "text": plain(name), "showarrow": False, "font": {"size": 12}, "x": math.log10(row["usd_per_task"]),
-        "y": row["success"]["p05"], "yanchor": "top", "xanchor": "left", "xshift": -6, "yshift": -2,
+        "y": row["success"]["p05"], "yanchor": "top", "xanchor": "left", "xshift": 6, "yshift": 4,
     }  # fmt: skip
 
 

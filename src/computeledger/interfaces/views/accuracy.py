@@ -155,7 +155,7 @@ def _context_of_all(document: Document) -> str:
     n, n_first = document["n_times"], first["n"]
     return (
         f"Of {n:,} measured times per token, training steps and RL steps and {n_first:,} first tokens, none in the fit "
-        "that predicts it, half lie within these errors and nine of ten within the bad cases. The 90\u00a0% "
+        "that predicts it, half lie within these errors. The 90\u00a0% "
         f"ranges hold {percent(held[0], 2)} to {percent(held[-1], 2)} of them; those of first tokens hold "
         f"{percent(first['coverage_90'], 2)} and reach a {_width(first)} either way."
     )
@@ -268,7 +268,7 @@ def _tile(document: Document, name: str) -> Tile:
 
 def _error_tile(label: str, one: Document) -> Tile:
     """A typical error with the bad one."""
-    band = f"bad cases {percent(one['p90_abs_error'], 2)}" if _interval(one)[1] else "counted"
+    band = f"nine of ten within {percent(one['p90_abs_error'], 2)}" if _interval(one)[1] else "counted"
     return Tile(label, percent(one["median_abs_error"], 2), band, one["median_abs_error"])
 
 

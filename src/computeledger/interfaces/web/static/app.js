@@ -425,7 +425,7 @@ function draw(place, view, other, heading) {
     for (const one of view.plots) {
       const canvas = element("div", { class: "canvas", role: "img" });
       plots.append(element("figure", { "data-plot": one.name, class: one.is_wide ? "wide" : null }, ...foldsOnPhone(one.is_detail, element("h2", {}, one.title), canvas,
-        element("figcaption", {}, one.caption), element("p", { class: "row buttons" },
+        element("figcaption", {}, unbroken(one.caption)), element("p", { class: "row buttons" },
           one.key ? why(one.key, one.title) : null,
           ...["png", "svg"].map((format) => element("button", { type: "button", class: "quiet",
             "aria-label": `${one.title} as ${format.toUpperCase()}`,
@@ -448,7 +448,7 @@ function draw(place, view, other, heading) {
   });
   view.plots.forEach((one, index) => {
     const figure = place.querySelectorAll("figure")[index];
-    figure.querySelector("figcaption").textContent = one.caption;
+    figure.querySelector("figcaption").textContent = unbroken(one.caption);
     const canvas = figure.querySelector(".canvas");
     canvas.setAttribute("aria-label", `${one.title}. ${one.caption}`);
     want(canvas, one.figure);

@@ -1,5 +1,5 @@
 // A headline in two parts: what is said, and its interval as one quiet piece; a quantity stays with its unit.
-export const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011");
+export const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011").replace(/(\d{4})-(\d\d)(?:-(\d\d))?(?!\d)/g, (date) => date.replaceAll("-", "\u2011"));
 
 export function parts(text) {
   const [, said, band] = /^(.*?)( \(90\s%(?::| range) .*\))?$/s.exec(unbroken(text));
