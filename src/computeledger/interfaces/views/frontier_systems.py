@@ -15,6 +15,7 @@ from computeledger.interfaces.views.evidence import run_evidence
 from computeledger.interfaces.views.frontier_words import (
     critical_row,
     leaning,
+    leans,
     lost_months,
     months_made_of,
     over_record,
@@ -186,7 +187,9 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     trains = document["trains"]
     run, row = trains["dense"], critical_row(trains["dense"])
     named = " + ".join(one["accelerator"] for one in document["generations"])
+    found = leans(document)
     power = f"{figure_words(document['power_w']['facility'], 'W')} with cooling"
+    power = f"{found[0]} each with cooling, perhaps {found[1]}" if found else power
     chips = "; ".join([", ".join(part for part in (named, interval_words(document["chips"], "")) if part), power])
     tiles = [with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")]
     if not row["problem"]:

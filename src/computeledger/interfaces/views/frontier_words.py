@@ -162,14 +162,21 @@ def _every(time_s: float) -> str:
     return f"{words(time_s / size, '', 2)} {name}"
 
 
-def leaning(document: Document) -> tuple[str, ...]:
-    """Why the number of chips of a power lies at the low end of its range, where one kind of chip makes it so."""
+def leans(document: Document) -> tuple[str, str] | None:
+    """Power of the facility for a chip, usually and at least, where their number lies at its low end for that."""
     chips, kinds = document["chips"], document["generations"]
     low, median, high = (point(chips, end) for end in ("p05", "p50", "p95"))
     if len(kinds) > 1 or median / low > 1.1 or high / median < 1.2:
+        return None
+    usual, least = (words(point(kinds[0]["facility_w_per_chip"], end), "W") for end in ("p50", "p05"))
+    return usual, least
+
+
+def leaning(document: Document) -> tuple[str, ...]:
+    """Why the number of chips of a power lies at the low end of its range, where one kind of chip makes it so."""
+    if (found := leans(document)) is None:
         return ()
-    each = kinds[0]["facility_w_per_chip"]
-    usual, least = (words(point(each, end), "W") for end in ("p50", "p05"))
-    more = words(high, "")
+    usual, least = found
+    more = words(point(document["chips"], "p95"), "")
     said = f"the range of chips leans upwards: a chip takes {usual} of the facility's power, but perhaps as little as "
     return (f"{said}{least}, and then there are {more} of them",)
