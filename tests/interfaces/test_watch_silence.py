@@ -7,6 +7,7 @@ import datetime
 import io
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,9 @@ def answered(*texts: str | EndpointError, **asked: object) -> list[WatchAnswer]:
 
 @pytest.fixture(scope="module")
 def found() -> list[WatchAnswer]:
-    """Two answers, then three failures."""
-    return answered(*spans(0.02), DOWN, DOWN, DOWN)
+    """Two answers, then three failures; in a thread of its own, before whose tests a browser's loop may be running."""
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(answered, *spans(0.02), DOWN, DOWN, DOWN).result()
 
 
 def test_a_dead_server_is_the_headline_and_has_no_figures(found: list[WatchAnswer]) -> None:

@@ -312,9 +312,7 @@ def compared(offer: Offer) -> Compared | Refused:
 
 
 #: What a fleet under a promise may do and one under a plain limit is not asked to.
-_TWO_POOLS = (
-    "reads prompts on GPUs of their own, which is looked at where limits are percentiles, so that it may cost less"
-)
+_TWO_POOLS = "prefill and decode on GPUs of their own, searched for under percentiles alone"
 
 
 def _figures(question: ServeQuestion, term: str) -> tuple[Served, Priced, str] | InputError:
