@@ -309,8 +309,8 @@ def think_evidence(document: Document) -> Evidence:
               for said, one in (("with limits", limits), ("votes", votes))]  # fmt: skip
     return Evidence(
         "Limits of thinking and votes are extrapolated from scores of single answers: other scores, left out of the "
-        f"fit, were told within {listed(errors)} in half of the cases.",
-        "The cost is that of serving, whose accuracy is told there; the folded table says what was left out.",
+        f"fit, were predicted within {listed(errors)} in half of the cases.",
+        "The cost is that of serving, whose accuracy stands there; the folded table says what was left out.",
         "computeledger accuracy",
         workload_address("serving"),
     )
@@ -326,7 +326,7 @@ def sheet_evidence(document: Document) -> Evidence:
     rest = [name for name in clues if name not in tried["clues"]]
     ratio, n = tried["median_error_ratio"], tried["n"]
     text = (
-        f"{n} open models told by {listed(tried['clues'])} as if they were closed: half within a factor of "
+        f"{n} open models sized by {listed(tried['clues'])} as if they were closed: half within a factor of "
         f"{ratio:.2g}, {tried['held']} of {n} in their 90\u00a0% range."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
@@ -342,7 +342,7 @@ def price_evidence(document: Document) -> Evidence:
     held = percent(alike["coverage_90"])
     said = (
         f"Active parameters within a factor of {alike['median_error_ratio']:.2g} in half of {alike['n']} open models "
-        "of known size, told by their prices alone."
+        "of known size, sized by their prices alone."
     )
     details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
     rows: list[list[str | Cell]] = [
