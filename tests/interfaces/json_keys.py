@@ -75,4 +75,6 @@ def folded(found: list[str]) -> Any:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         kept = {name: folded(keys_of(document_of(arguments, Path(scratch)))) for name, arguments in commands().items()}
+    # answers of fits, which take measurements, stay as they are
+    kept = json.loads(KEPT.read_text("utf-8")) | kept
     KEPT.write_text(json.dumps(kept, indent=0, separators=(",", ":")) + "\n", "utf-8")

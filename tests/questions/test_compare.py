@@ -23,6 +23,7 @@ from computeledger.interfaces.views.compare_words import kept_words
 from computeledger.physics.parallelism import Layout
 from computeledger.questions.answers.compare import recommended_place
 from computeledger.questions.answers.serving.offers import read_offers
+from computeledger.units import HOURS_PER_MONTH, MONTH_S
 from computeledger.validation.accuracy.offers import fit_offer_errors, offer_coverage, recipe_pairs, usual_pairs
 from computeledger.workloads.serving.offers import (
     Deployed,
@@ -406,23 +407,42 @@ def test_an_offer_beyond_a_plain_limit_is_not_ranked() -> None:
     assert (ranked["rank"], missed["rank"]) == (1, None) and "TPOT does not meet the limit" in missed["why"]
 
 
-def test_offers_whose_order_is_open_are_not_called_the_cheapest() -> None:
+def test_the_offer_to_take_keeps_its_limits_with_90_percent_and_the_cheaper_gamble_is_named() -> None:
     offers = [{"name": name, "system": f"{name}-nvl8", "price": usd} for name, usd in (("h100", 2.5), ("h200", 3.2))]
-    limits = {"ttft": "110ms", "tpot": "15ms"}
+    limits = {"ttft": "1s", "tpot": "15ms"}
     load = LOAD | {"input_tokens": 1000, "output_tokens": 200, "requests_per_s": 40, "layout": "tp1"}
     answer = cl.compare({"workload": load, "promise": limits, "offer": offers})
-    first, other = answer.to_dict()["offers"]
-    view = answer.view()
-    assert first["cheaper_than_next_probability"] < 0.65 and "the cheapest" not in view.headline
-    assert re.match(r"Llama-3.1-8B on (h100|h200) \(\d+ GPUs\): an? \d+ % chance to keep the limits for \$\S+ a month",
-                    view.headline.replace("\u00a0", " "))  # fmt: skip
-    kept = {one["name"]: one["kept_probability"] for one in (first, other)}
-    surer = kept["h200"] > kept["h100"] + 0.05 if first["name"] == "h100" else kept["h100"] > kept["h200"] + 0.05
-    chosen = other if surer else first
-    assert f"on {chosen['name']} (" in view.headline
-    assert (f"{first['name']} may be cheaper (" in view.context) is surer
-    assert ("Too close to call: " in view.context) is not surer
-    assert view.title.endswith(f"recommended: {chosen['name']}")
+    document, view = answer.to_dict(), answer.view()
+    best, known = document["recommended"], {one["name"]: one for one in document["offers"]}
+    sure = {name: one["at_90_percent"] for name, one in known.items() if one["at_90_percent"]}
+    least = min(sure, key=lambda name: sure[name]["usd_per_month"])
+    assert all(one["kept_probability"] < 0.9 for one in known.values()), "with the fewest GPUs none does"
+    assert best["offer"] == least and known[least]["is_recommended"]
+    assert {name: best[name] for name in ("gpus", "usd_per_month", "kept_probability")} == {
+        name: sure[least][name] for name in ("gpus", "usd_per_month", "kept_probability")
+    }
+    month = best["gpus"] * known[least]["usd_per_gpu_hour"] * HOURS_PER_MONTH
+    assert best["usd_per_month"] == pytest.approx(month)
+    assert best["usd_per_request"] * 40 * MONTH_S == pytest.approx(month), "the load of a month pays for its fleet"
+    assert best["usd_per_request_p05"] == best["usd_per_request_p95"], "so many GPUs at one price"
+    said = view.headline.replace("\u00a0", " ")
+    assert f"{best['gpus']} GPUs" in said and said.endswith(
+        "the cheapest of 2 offers that keep the limits in nine of ten cases"
+    )
+    gamble = document["offers"][0]
+    assert f"{round(100 * gamble['kept_probability'])} %" in view.context.replace("\u00a0", " ")
+
+
+def test_where_no_number_of_gpus_keeps_the_limits_none_is_called_the_cheapest_of_those_that_do() -> None:
+    load: dict[str, Any] = LOAD | {"input_tokens": 1000, "output_tokens": 200, "layout": "tp1"}
+    alone = cl.serve(**load, system="h100-nvl8", batch=1).to_dict()["tpot_s"]["p50"]
+    offers = [{"name": name, "system": "h100-nvl8", "price": usd} for name, usd in (("a", 2.0), ("b", 2.02))]
+    limits = {"tpot": f"{1050 * alone:.4g}ms"}
+    answer = cl.compare({"workload": load | {"requests_per_s": 2}, "promise": limits, "offer": offers})
+    for one in answer.to_dict()["offers"]:
+        assert one["kept_probability"] < 0.9 and one["at_90_percent"] is None, "a request alone is near the limit"
+    assert "nine of ten" not in answer.view().headline
+    assert "More GPUs do not make it 90 %" in answer.view().context
 
 
 def test_an_offer_ten_times_as_dear_stands_below_the_chart_and_the_axis_starts_at_zero() -> None:
@@ -430,14 +450,17 @@ def test_an_offer_ten_times_as_dear_stands_below_the_chart_and_the_axis_starts_a
     (plot, *_) = cl.compare({"workload": {"model": "llama-3.1-8b"}, "offer": offers}).view().plots
     said = [one["text"] for one in plot.figure["layout"]["annotations"]]
     assert len(said) == 1 and "recommended" in said[0] and plot.figure["layout"]["xaxis"]["range"][0] == 0
-    assert "Not drawn: b at $" in plot.caption
+    assert "Not drawn: far dearer, b at $" in plot.caption
 
 
-def test_the_recommended_offer_of_a_tie_is_the_surer_one_or_else_the_cheaper() -> None:
-    assert recommended_place([0.5, 0.55, 0.55], [0.6, 0.7, 0.72]) == 1
-    assert recommended_place([0.5, 0.55], [0.6, 0.64]) == 0
-    assert recommended_place([0.5, 0.9], [0.6, 0.99]) == 0, "no tie"
-    assert recommended_place([0.5, 0.55], [None, 0.99]) == 0, "nothing is known of how surely the first keeps it"
+def test_the_recommended_offer_is_the_cheapest_that_keeps_what_is_asked_with_90_percent() -> None:
+    assert recommended_place([0.5, 0.9, 0.9], [0.6, 0.7, 0.99], [3.0, None, 2.0]) == 2
+    assert recommended_place([0.5, 0.9], [0.95, 0.99], [1.0, 2.0]) == 0
+    none = [None] * 3
+    assert recommended_place([0.5, 0.55, 0.55], [0.6, 0.7, 0.72], none) == 1, "none does: the surer of a tie"
+    assert recommended_place([0.5, 0.55], [0.6, 0.64], none) == 0
+    assert recommended_place([0.5, 0.9], [0.6, 0.99], none) == 0, "no tie"
+    assert recommended_place([0.5, 0.55], [None, 0.99], [None, 2.0]) == 0, "nothing is known of the first"
 
 
 def test_a_price_of_nothing_is_remarked() -> None:
@@ -450,7 +473,7 @@ def test_a_price_of_nothing_is_remarked() -> None:
 def test_the_tables_are_whole(answer: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     view = answer.view()
-    assert re.match(r"[\w.-]+ on (\d+ )?H[12]00", view.headline)
+    assert re.match(r"[\w.-]+ on (\d+ |\d+ GPUs of )?H[12]00", view.headline)
     assert "Without an answer" in [one.title for one in view.tables]
     for one in view.tables:
         out = Page()

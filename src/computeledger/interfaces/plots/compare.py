@@ -65,7 +65,7 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
     if chosen:
         figure["data"].append({
             "type": "scatter", "mode": "markers", "hoverinfo": "skip", "cliponaxis": False,
-            "x": rounded([point(one.cost) for one in chosen]), "y": [places[one.name] for one in chosen],
+            "x": rounded([one.sure or point(one.cost) for one in chosen]), "y": [places[one.name] for one in chosen],
             "marker": {"symbol": "circle-open", "size": 20, "color": palette.CHOSEN, "line": {"width": 3}},
         })  # fmt: skip
     sure = [one for one in offers if one.sure is not None]
@@ -73,7 +73,7 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
         figure["data"].append({
             "type": "scatter", "mode": "markers", "cliponaxis": False, "hovertemplate": "%{x:$.3~s}<extra></extra>",
             "x": rounded(one.sure or 0.0 for one in sure), "y": [places[one.name] for one in sure],
-            "marker": {"symbol": "diamond-open", "size": 12, "color": _COLOR, "line": {"color": _COLOR, "width": 2.5}},
+            "marker": {"symbol": "diamond", "size": 13, "color": _COLOR},
         })  # fmt: skip
     ends = [point(one.cost, key) for one in offers for key in ("p05", "p50", "p95")]
     return _titled(figure, [*ends, *(one.sure or 0.0 for one in sure)], title)

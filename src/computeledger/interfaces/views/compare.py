@@ -11,6 +11,7 @@ from computeledger.facts.load import load_system
 from computeledger.interfaces.plots.compare import Row, costs_figure, even_figure
 from computeledger.interfaces.view import Cell, Plot, Table, View, usd_alike
 from computeledger.interfaces.views.compare_words import (
+    CLEAR,
     EVEN,
     NONE,
     card,
@@ -19,21 +20,26 @@ from computeledger.interfaces.views.compare_words import (
     context,
     ends,
     headline,
+    in_order,
+    keep,
     keeps,
     label_of,
     labels,
     limits_words,
     models,
-    month_words,
     paid,
     paid_ends,
     per,
-    surest,
+    sized_sure,
+    sure_chance,
+    sure_month,
+    sure_usd,
+    taken,
     tiles,
 )
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.questions.answer import Answer
-from computeledger.questions.wording import interval_words, listed, percent, words
+from computeledger.questions.wording import DIGITS, interval_words, listed, percent, words
 from computeledger.sources import load_sources
 from computeledger.units import format_count, format_si
 
@@ -48,21 +54,26 @@ def view(answer: Answer, working: bool) -> View:
     document = answer.to_dict(working=working)
     known = [one for one in document["offers"] if one["rank"]]
     costs = usd_alike([ends(one) for one in known])
-    known = [one | {"label": who, "cost": cost} for one, who, cost in zip(known, labels(known), costs, strict=True)]
+    digits = _digits(document["recommended"])
+    known = [
+        one | {"label": who, "cost": cost, "digits": digits}
+        for one, who, cost in zip(known, labels(known), costs, strict=True)
+    ]
     refused = [one for one in document["offers"] if not one["rank"]]
     offers = format_count(len(document["offers"]), "offer")
     title = f"{offers} to serve {models(document['offers'])}, by cost"
     if not known:
         return View("No offer serves this workload.", title=title, tables=(_refused(refused),), overline="compare")
+    best = taken(known, document["recommended"])
     even = [one | {"offer": label} for one in document["break_even"] for label in [label_of(known, one["offer"])]]
     tables = [_costs(known), *_systems(known), *_break_even(even)]
     return View(
-        headline=headline(known, len(refused)),
-        context=context(known, len(refused), _workload(answer, known)),
-        title=f"{title}; recommended: {choice(known)['label']}" if len(known) > 1 else title,
-        tiles=tiles(known),
+        headline=headline(known, best, len(refused)),
+        context=context(known, best, len(refused), _workload(answer, known)),
+        title=f"{title}; recommended: {best['label']}" if len(known) > 1 else title,
+        tiles=tiles(known, best),
         tile_heading="cost",
-        plots=(*_cost_plot(known), *_even_plot(known, even)),
+        plots=(*_cost_plot(known, best), *_even_plot(known, even)),
         tables=(*tables, *([_refused(refused)] if refused else [])),
         grounds=(
             f"a GPU-hour without a price of its own is the rent of edition {load_prices().id}",
@@ -71,8 +82,14 @@ def view(answer: Answer, working: bool) -> View:
         notes=tuple(f"{one['label']}: {one['why']}" for one in known if one["why"]),
         overline="compare",
         sources=_rents(answer),
-        card=card(known),
+        card=card(best),
     )
+
+
+def _digits(recommended: Offered | None) -> int:
+    """Digits of what so many GPUs cost: those that the price of the recommended ones deserves."""
+    best = recommended or {}
+    return DIGITS if best and best["usd_per_request_p05"] == best["usd_per_request_p95"] else 2
 
 
 def _workload(answer: Any, known: Sequence[Offered]) -> str:
@@ -103,49 +120,53 @@ def _or_none(value: float | None, unit: str) -> str:
 def _costs(known: Sequence[Offered]) -> Table:
     first, chosen, has_month = known[0], choice(known), any(one["usd_per_month"] is not None for one in known)
     has_kept = any(one["kept_probability"] is not None for one in known)
-    has_sure = any(one["at_90_percent"] for one in known)
-    sure = surest(known, chosen)
+    has_sure = has_month and any(sure_usd(one) is not None for one in known)
+    order, month = f"costs more than {first['label']}", f"{_FEWEST if has_sure else 'a month'} #"
     rows: list[list[str | Cell]] = []
-    for one in known:
+    for one in in_order(known):
         less = chance_words(None if one is first else first["cheaper_probability"][one["name"]])
         rows.append(
             [
                 _name(one, one is chosen and len(known) > 1),
+                *([_at_90_percent(one)] if has_sure else []),
                 *([Cell(paid(one), below=_interval(one, paid_ends(one)))] if has_month else []),
                 *([chance_words(one["kept_probability"])] if has_kept else []),
-                *([_at_90_percent(one, one is sure)] if has_sure else []),
                 one["cost"] if has_month else Cell(one["cost"], below=_interval(one, ends(one))),
                 *([less] if len(known) > 1 else []),
                 words(one["usd_per_mtok"], "USD"),
             ]
         )
-    order = f"costs more than {first['label']}"
     columns = (
         "offer",
-        *(["a month #"] if has_month else []),
+        *([f"{_SURE} #"] if has_sure else []),
+        *([month] if has_month else []),
         *([_kept_heading(known)] if has_kept else []),
-        *([_SURE] if has_sure else []),
         "per thousand requests #",
         *([f"{order} #"] if len(known) > 1 else []),
         "a Mtok #",
     )
     return Table(
-        "What each costs", columns, rows, "usd_per_request", _costs_note(known, order), strong=(known.index(chosen),),
-        is_stacked=True, drops=("a Mtok", order, "per thousand requests", _SURE.removesuffix(" #")),
+        "What each costs", columns, rows, "usd_per_request", _costs_note(known, order, has_sure), strong=(0,),
+        is_stacked=True, drops=("a Mtok", order, "per thousand requests"),
     )  # fmt: skip
 
 
-def _costs_note(known: Sequence[Offered], order: str) -> str:
-    """What the columns mean, and by which rule one offer is recommended."""
-    kept = [f"{_kept_heading(known).removesuffix(' #')}: the chance that the offer {_kept_means(known)}"] if any(
-        one["kept_probability"] is not None for one in known) else []  # fmt: skip
-    sure = ["for 90 %: how many GPUs make that chance 90 %, and what they cost a month"] if any(
-        one["at_90_percent"] for one in known) else []  # fmt: skip
-    chance = [f"{order}: the chance of it; near 50 % the order is open"] if len(known) > 1 else []
-    rule = (
-        ["recommended: of costs too close to call, the cheapest of the surest"] if known[0] is not choice(known) else []
-    )
-    return "; ".join([*kept, *sure, *chance, *rule])
+def _costs_note(known: Sequence[Offered], order: str, has_sure: bool) -> str:
+    """What the columns mean."""
+    out = []
+    if has_sure:
+        out.append(f"{_SURE}: a month of as many GPUs as keep what is asked with that chance")
+        out.append(f"{_FEWEST}: a month of as many as are expected to, with the 90 % interval of their cost")
+    if any(one["kept_probability"] is not None for one in known):
+        who = "fewest" if has_sure else "offer"
+        out.append(
+            f"{_kept_heading(known).removesuffix(' #')}: the chance that the {who} {_kept_means(known, has_sure)}"
+        )
+    if len(known) > 1:
+        out.append(
+            f"{order}: the chance of it{', with the fewest GPUs' if has_sure else ''}; near 50 % the order is open"
+        )
+    return "; ".join(out)
 
 
 def _interval(one: Offered, of: Mapping[str, float]) -> str:
@@ -155,17 +176,20 @@ def _interval(one: Offered, of: Mapping[str, float]) -> str:
     return interval_words(of, "USD")
 
 
-#: The column of what keeps all that is asked so surely.
-_SURE = "for 90\u00a0% #"
+#: The columns of what keeps all that is asked so surely, and of what is expected to.
+_SURE, _FEWEST = "for 90\u00a0%", "fewest GPUs"
 
 
-def _at_90_percent(one: Offered, is_least: bool) -> str | Cell:
-    """How many GPUs keep what is asked with a chance of 90 %, and their cost."""
+def _at_90_percent(one: Offered) -> str | Cell:
+    """What as many GPUs cost as keep what is asked with a chance of 90 %."""
+    return NONE if sure_usd(one) is None else Cell(sure_month(one), below=_gpus(sized_sure(one), one))
+
+
+def _gpus(label: str, one: Offered) -> str:
+    """How many GPUs a fleet has, where the offer's own name does not say it."""
     found = one["at_90_percent"]
-    if not found:
-        return NONE
-    cost = f"{month_words(one, found['usd_per_month'])} a month"
-    return Cell(format_count(found["gpus"], "GPU"), below=f"{cost}, the least" if is_least else cost)
+    n = found["gpus"] if found and label != one["label"] else one["gpus"]
+    return format_count(n, "GPU") if n else ""
 
 
 def _kept_heading(known: Sequence[Offered]) -> str:
@@ -174,11 +198,13 @@ def _kept_heading(known: Sequence[Offered]) -> str:
     return f"{what} carried #" if what == "load" else f"{what} kept #"
 
 
-def _kept_means(known: Sequence[Offered]) -> str:
+def _kept_means(known: Sequence[Offered], are_many: bool) -> str:
     """What a chance of keeping is the chance of."""
     one = next(one for one in known if one["kept_probability"] is not None)
     limits = limits_words(one)
-    return f"answers within {limits}" if limits and keeps(one) == "keeps the limits" else keeps(one)
+    if limits and keeps(one) == "keeps the limits":
+        return f"{'answer' if are_many else 'answers'} within {limits}"
+    return keep(one) if are_many else keeps(one)
 
 
 def _name(one: Offered, is_recommended: bool) -> Cell:
@@ -287,68 +313,69 @@ def _refused(refused: Sequence[Offered]) -> Table:
     return Table("Without an answer", ("offer", "why"), rows)
 
 
-def _cost_plot(known: Sequence[Offered]) -> list[Plot]:
-    """Costs in the order of choice: the recommended offer, then the others by cost, each with what makes it sure."""
-    priced = [one for one in known if one["usd_per_request"] > 0]
+def _cost_plot(known: Sequence[Offered], best: Offered) -> list[Plot]:
+    """Costs in the order of choice: the recommended offer, then the others, each with what makes it sure."""
+    priced = [one for one in in_order(known) if one["usd_per_request"] > 0]
     if not priced:
         return []
-    chosen = choice(known)
-    near, far = _near([one for one in priced if one is not chosen], chosen)
-    shown = [*([chosen] if chosen in priced else []), *near]
-    most = _OFF_SCALE * paid_ends(chosen)["p50"]
+    chosen, most = choice(known), _OFF_SCALE * paid_ends(best)["p50"]
+    shown = [one for one in priced if one is chosen or _is_near(one, most)]
     rows = [_row(one, one is chosen and len(known) > 1, most) for one in shown]
-    off = f" Not drawn: {listed([_dear(one) for one in far])}." if far else ""
-    title = f"Cost {per(chosen)}"
-    figure = costs_figure(rows, f"USD {per(chosen)}")
-    return [Plot("cost", title, f"{_marks(shown, rows, chosen)}.{off}", figure, "usd_per_request")]
+    title = f"Cost {per(best)}"
+    figure = costs_figure(rows, f"USD {per(best)}")
+    left_out = _left_out([one for one in priced if one not in shown], chosen)
+    return [Plot("cost", title, f"{_marks(shown, rows, chosen)}.{left_out}", figure, "usd_per_request")]
+
+
+def _left_out(far: Sequence[Offered], chosen: Offered) -> str:
+    """What is not drawn, and why."""
+    dear = [f"{one['label']} at {paid(one)}" for one in far if not _is_hopeless(one)]
+    hopeless = [
+        f"{one['label']} at {paid(one)} ({chance_words(one['kept_probability'])})" for one in far if _is_hopeless(one)
+    ]
+    said = [f"far dearer, {listed(dear)}"] if dear else []
+    said += [f"unlikely to {keep(chosen)}, {listed(hopeless)}"] if hopeless else []
+    return f" Not drawn: {'; '.join(said)}." if said else ""
 
 
 def _marks(shown: Sequence[Offered], rows: Sequence[Row], chosen: Offered) -> str:
     """What the marks of a chart of costs mean, as far as it has them."""
-    asked = {"keeps the limits": "the limits", "keeps the promise": "the promises"}.get(keeps(chosen), "")
-    is_kept = asked and chosen["kept_probability"] is not None
-    marks = [f"Dot: the fewest GPUs expected to keep {asked}, with the 90 % interval of their cost" if is_kept else
-             "Dot and bar: median and 90 % interval"]  # fmt: skip
-    marks += ["diamond: those that keep them in 90 % of the cases"] if any(one.sure for one in rows) else []
+    is_kept = chosen["kept_probability"] is not None
+    marks = [f"Diamond: as many GPUs as {keep(chosen)} with a chance of 90 %"] if any(
+        one.sure for one in rows) else []  # fmt: skip
+    marks += [f"dot: the fewest expected to {keep(chosen)}, with the 90 % interval of their cost" if is_kept else
+              "dot and bar: median and 90 % interval"]  # fmt: skip
     marks += ["ring: recommended"] if any(one.is_chosen for one in rows) else []
     if any(one["usd_per_request_p95"] is None for one in shown):
         marks.append("no bar to the right: at slow times no number of GPUs is enough")
-    return "; ".join(marks)
+    said = "; ".join(marks)
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def _row(one: Offered, is_recommended: bool, most: float) -> Row:
-    """An offer as the chart shows it, with what it costs to be sure where the scale has room for it."""
-    sure = (one["at_90_percent"] if one["kept_probability"] is not None else None) or {}
-    usd = sure.get("usd_per_month")
-    if usd is None or usd > most or sure["gpus"] <= (one["gpus"] or 0):
-        return Row(one["label"], _quantity(one), paid(one), _beside(one, is_recommended), is_recommended)
-    said = f"{_beside(one, False)}   \u25c7 {format_count(sure['gpus'], 'GPU')} {month_words(one, usd)}"
-    return Row(one["label"], _quantity(one), paid(one), said, is_recommended, usd)
+    """An offer as the chart shows it: with what it costs to keep what is asked, where the scale has room for it."""
+    ring, usd = ", recommended" if is_recommended else "", sure_usd(one)
+    chance = one["kept_probability"]
+    if chance is None or chance >= CLEAR or usd is None or usd > most or one["usd_per_month"] is None:
+        sure = "" if chance is None else f", {chance_words(chance)} sure"
+        return Row(one["label"], _quantity(one), paid(one), f"{ring}{sure}", is_recommended)
+    fewest = f"{format_count(one['gpus'], 'GPU')} {paid(one)}, {chance_words(chance)}"
+    said = f", {sure_chance(one)} sure{ring}   \u25cf {fewest}"
+    return Row(sized_sure(one), _quantity(one), sure_month(one), said, is_recommended, usd)
 
 
-def _beside(one: Offered, is_recommended: bool) -> str:
-    """What stands behind an offer's cost, short enough for a phone."""
-    chance = f", {chance_words(one['kept_probability'])} sure" if one["kept_probability"] is not None else ""
-    return f"{', recommended' if is_recommended else ''}{chance}"
-
-
-def _near(others: Sequence[Offered], chosen: Offered) -> tuple[list[Offered], ...]:
-    """Offers to draw beside the chosen one; and those that are far dearer, or more likely miss what is asked."""
-    most = _OFF_SCALE * chosen["usd_per_request"]
-    near = [one for one in others if one["usd_per_request"] <= most and not _is_hopeless(one)]
-    return near, [one for one in others if one not in near]
+def _is_near(one: Offered, most: float) -> bool:
+    """Whether an offer is drawn: it is not far dearer, and does not more likely miss what is asked."""
+    usd = sure_usd(one)
+    if usd is None:
+        return paid_ends(one)["p50"] <= most and not _is_hopeless(one)
+    return paid_ends(one)["p50"] <= most and (usd <= most or not _is_hopeless(one))
 
 
 def _is_hopeless(one: Offered) -> bool:
     """Whether an offer costs more than others and more likely misses what is asked than not."""
     chance = one["kept_probability"]
     return chance is not None and chance < EVEN and one["rank"] > 1
-
-
-def _dear(one: Offered) -> str:
-    """An offer that is not drawn, with its cost and how surely it keeps what is asked."""
-    chance = one["kept_probability"]
-    return f"{one['label']} at {paid(one)}" + ("" if chance is None else f" ({chance_words(chance)} sure)")
 
 
 def _even_plot(known: Sequence[Offered], found: Sequence[Offered]) -> list[Plot]:

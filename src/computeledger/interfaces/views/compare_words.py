@@ -7,13 +7,13 @@ from typing import Any
 
 from computeledger.facts.catalog import user_path
 from computeledger.facts.load import load_model, load_system
-from computeledger.interfaces.view import Card, Tile, ends_said
+from computeledger.interfaces.view import Card, Tile, ends_said, usd_alike
 from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, short_model, words
 from computeledger.units import format_count
 
 Offered = Mapping[str, Any]
 #: A chance beyond which an order is called clear (an assumption).
-_CLEAR = 0.9
+CLEAR = 0.9
 #: A chance below which what holds at the medians more likely does not.
 EVEN = 0.5
 #: A chance beyond which nobody counts on the rest.
@@ -51,8 +51,16 @@ def label_of(known: Sequence[Offered], name: str) -> str:
 
 
 def choice(known: Sequence[Offered]) -> Offered:
-    """The offer to take."""
+    """The offer to take, as it stands among the others: with the fewest GPUs."""
     return next(one for one in known if one["is_recommended"])
+
+
+def taken(known: Sequence[Offered], recommended: Offered) -> Offered:
+    """The offer to take with as many GPUs as are recommended of it, and what they cost."""
+    chosen = choice(known)
+    found = chosen | {name: value for name, value in recommended.items() if name != "offer"}
+    (cost,) = usd_alike([ends(found)])
+    return found | {"label": sized(chosen, found["gpus"]), "cost": cost}
 
 
 def _who(one: Offered) -> str:
@@ -89,14 +97,6 @@ def per(one: Offered) -> str:
     return PER_REQUESTS if one["usd_per_month"] is None else "a month"
 
 
-def month_words(one: Offered, usd: float) -> str:
-    """Dollars a month for a fleet of an offer, with the digits that the interval of its cost deserves."""
-    each = ends(one)
-    return figure_words(
-        {name: usd * value / each["p50"] for name, value in each.items()} if each["p50"] else usd, "USD"
-    )
-
-
 def as_likely(known: Sequence[Offered]) -> list[Offered]:
     """Offers whose chance of being the cheaper one is about as great as the first one's."""
     return [one for one in known[1:] if one["is_tied_on_cost"]]
@@ -127,7 +127,7 @@ def kept_words(one: Offered, subject: str = "") -> list[str]:
     '8 H200 keeps the promise with a chance of 64 %.'
     """
     chance, name = one["kept_probability"], subject or one["name"]
-    if chance is None or chance >= _CLEAR:
+    if chance is None or chance >= CLEAR:
         return []
     if one["meets"] and chance < EVEN:
         return [f"{name} keeps the limits at the medians alone: with a chance of at most {chance_words(chance)}."]
@@ -165,68 +165,101 @@ def sure_words(one: Offered) -> str:
         return ""
     if chance > _SURE:
         return f"sure to {_to_keep(one)}"
-    said = chance_words(chance)
-    article = "an" if said.startswith(("8", "11 ", "18 ")) else "a"
-    return f"{'no' if chance < 1 - _SURE else f'{article} {said}'} chance to {_to_keep(one)}"
+    return f"{'no' if chance < 1 - _SURE else f'{_article(chance)} {chance_words(chance)}'} chance to {_to_keep(one)}"
 
 
-def headline(known: Sequence[Offered], n_refused: int) -> str:
-    """The model, the offer to take, how surely it keeps what is asked, and what it costs.
+def headline(known: Sequence[Offered], best: Offered, n_refused: int) -> str:
+    """The model, the offer to take with its cost, and how surely it keeps what is asked.
 
-    None is called the cheapest where another is about as likely.
+    None is called the cheapest where another is about as likely, and none keeps what is asked with 90 %.
     """
-    chosen = choice(known)
-    of = format_count(len(known) + n_refused, "offer")
-    rank = f"the cheapest of {of}" if len(known) + n_refused > 1 else "the only offer"
-    cost = f"{paid(chosen)} {per(chosen)}"
-    surely = sure_words(chosen)
-    said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])
-    subject = f"{_model(chosen['model'])} " if chosen["model"] else ""
-    where = f"{'from' if chosen['kind'] == 'api' else 'on'} " if subject else ""
-    own = f" ({format_count(chosen['gpus'], 'GPU')})" if chosen["gpus"] and chosen["label"] == chosen["name"] else ""
-    return headline_words(f"{subject}{where}{chosen['label']}{own}", said, paid_ends(chosen), "USD")
+    n = len(known) + n_refused
+    of, chance = format_count(n, "offer"), best["kept_probability"]
+    cost, surely = f"{paid(best)} {per(best)}", sure_words(best)
+    if chance is not None and chance >= CLEAR and n > 1:
+        said = f"{cost}, the cheapest of {of} that {keep(best)} in nine of ten cases"
+    else:
+        rank = f"the cheapest of {of}" if n > 1 else "the only offer"
+        said = ", ".join([*([] if as_likely(known) else [rank]), f"{surely} for {cost}" if surely else cost])
+    subject = f"{_model(best['model'])} " if best["model"] else ""
+    where = f"{'from' if best['kind'] == 'api' else 'on'} " if subject else ""
+    own = f" ({format_count(best['gpus'], 'GPU')})" if best["gpus"] and best["label"] == best["name"] else ""
+    return headline_words(f"{subject}{where}{best['label']}{own}", said, paid_ends(best), "USD")
 
 
-def surest(known: Sequence[Offered], chosen: Offered) -> Offered | None:
-    """The offer that costs least with as many GPUs as keep what is asked with 90 %, where the chosen one does not."""
-    chance = chosen["kept_probability"]
-    sure = [one for one in known if one["at_90_percent"]]
-    if chance is None or chance >= _CLEAR or not sure:
-        return None
-    return min(sure, key=lambda one: float(one["at_90_percent"]["usd_per_month"]))
+def keep(one: Offered) -> str:
+    """The same of more than one offer."""
+    return keeps(one).replace("keeps", "keep", 1).replace("carries", "carry", 1)
 
 
-def sized(one: Offered) -> str:
-    """An offer with as many GPUs as keep what is asked with 90 %."""
-    gpus = one["at_90_percent"]["gpus"]
+def sized(one: Offered, gpus: int | None) -> str:
+    """An offer with so many GPUs of it."""
     label, own = str(one["label"]), f"{one['gpus']}\u00a0"
+    if gpus is None or gpus == one["gpus"]:
+        return label
     if label.startswith(own):
         return f"{gpus}\u00a0{label.removeprefix(own)}"
     return f"{format_count(gpus, 'GPU')} of {label}"
 
 
-def _sure_chance(one: Offered) -> str:
-    """With what chance that many GPUs keep what is asked; a simulated promise states no more than the 90 %."""
-    return chance_words(one["at_90_percent"].get("kept_probability", _CLEAR))
+def sure_usd(one: Offered) -> float | None:
+    """What an offer costs where it keeps what is asked with 90 %, as it is compared; None where it does not."""
+    chance, found = one["kept_probability"], one["at_90_percent"]
+    if chance is None:
+        return None
+    if chance >= CLEAR:
+        return REQUESTS * float(one["usd_per_request"]) if one["usd_per_month"] is None else float(one["usd_per_month"])
+    return float(found["usd_per_month"]) if found else None
 
 
-def _sure_month(one: Offered) -> str:
-    return month_words(one, one["at_90_percent"]["usd_per_month"])
+def in_order(known: Sequence[Offered]) -> list[Offered]:
+    """Offers as a reader chooses: the recommended one, those that keep what is asked by their cost, then the others."""
+    sure = {one["name"]: sure_usd(one) for one in known}
+    return sorted(known, key=lambda one: (not one["is_recommended"], sure[one["name"]] is None,
+                                          sure[one["name"]] or 0.0, one["rank"]))  # fmt: skip
 
 
-def tiles(known: Sequence[Offered]) -> tuple[Tile, ...]:
-    """What to take, what to take to be surer, what costs less, each with its chance; and the cost of requests."""
-    first, chosen = known[0], choice(known)
-    sure = surest(known, chosen)
-    out = [_tile(f"Recommended: {chosen['label']}" if len(known) > 1 else str(chosen["label"]), chosen)]
-    if sure is not None:
-        kept = f"{_sure_chance(sure)} chance to {_to_keep(sure)}"
-        out.append(Tile(f"Surer: {sized(sure)}", f"{_sure_month(sure)}\u00a0a month", kept))
-    if first is not chosen and paid(first) != paid(chosen):
-        out.append(_tile(f"Cheaper: {first['label']}", first))
-    if chosen["usd_per_month"] is not None:
-        out.append(Tile("Per thousand requests", str(chosen["cost"]), interval_words(ends(chosen), "USD")))
+def sure_chance(one: Offered) -> str:
+    """With what chance the GPUs of 90 % keep what is asked; a simulated promise states no more than the 90 %."""
+    chance = one["kept_probability"]
+    return chance_words(chance if chance >= CLEAR else one["at_90_percent"]["kept_probability"])
+
+
+def sure_month(one: Offered) -> str:
+    """What the GPUs cost that keep what is asked with 90 %: so many GPUs, so many dollars."""
+    usd = sure_usd(one)
+    return NONE if usd is None else words(usd, "USD", one["digits"])
+
+
+def _next_best(known: Sequence[Offered]) -> Offered | None:
+    """The offer that keeps what is asked with 90 % for the least after the recommended one; None where none does."""
+    chosen, *others = in_order(known)
+    return next((one for one in others if sure_usd(one) is not None), None) if sure_usd(chosen) is not None else None
+
+
+def sized_sure(one: Offered) -> str:
+    """An offer with as many GPUs as keep what is asked with 90 %."""
+    found = one["at_90_percent"]
+    return sized(one, found["gpus"] if found and one["kept_probability"] < CLEAR else one["gpus"])
+
+
+def tiles(known: Sequence[Offered], best: Offered) -> tuple[Tile, ...]:
+    """What to take, what comes next, what costs less, each with its chance; and the cost of requests."""
+    first, after = known[0], _next_best(known)
+    out = [_tile(f"Recommended: {best['label']}" if len(known) > 1 else str(best["label"]), best)]
+    if after is not None:
+        cost = f"{sure_month(after)}\u00a0{per(after)}"
+        out.append(Tile(f"Next: {sized_sure(after)}", cost, f"{sure_chance(after)} chance to {_to_keep(after)}"))
+    if _is_gamble(first, best):
+        out.append(_tile(f"Cheaper: {counted(first)}", first))
+    if best["usd_per_month"] is not None:
+        out.append(Tile("Per thousand requests", str(best["cost"]), interval_words(ends(best), "USD")))
     return tuple(out)
+
+
+def _is_gamble(first: Offered, best: Offered) -> bool:
+    """Whether the cheapest at the medians costs less than what to take."""
+    return first["label"] != best["label"] and paid(first) != paid(best)
 
 
 def _tile(label: str, one: Offered) -> Tile:
@@ -237,28 +270,46 @@ def _tile(label: str, one: Offered) -> Tile:
     return Tile(label, f"{paid(one)}\u00a0{per(one)}", band)
 
 
-def card(known: Sequence[Offered]) -> Card:
-    """The offer to take, how surely it keeps what is asked and what it costs, and what is surer."""
-    chosen = choice(known)
-    sure, surely = surest(known, chosen), sure_words(chosen)
-    said = f"{paid(chosen)} {per(chosen)}" + (f", {surely}" if surely else "")
-    if sure is not None:
-        said += f"; {sized(sure)} at {_sure_month(sure)} make it {_sure_chance(sure)}"
-    band = ends_said(paid_ends(chosen), "USD")
-    return Card(chosen["label"], said, band and f"{band} {per(chosen)}")
+def card(best: Offered) -> Card:
+    """The offer to take, what it costs, and how surely it keeps what is asked."""
+    surely = sure_words(best)
+    said = f"{paid(best)} {per(best)}" + (f", {surely}" if surely else "")
+    band = ends_said(paid_ends(best), "USD")
+    return Card(best["label"], said, band and f"{band} {per(best)}")
 
 
-def context(known: Sequence[Offered], n_refused: int, workload: str) -> str:
-    """What is surer, what may be cheaper or how sure the order is, and what was compared."""
-    first, chosen = known[0], choice(known)
-    parts = [*_surer(known, chosen), *(_tie(known) if as_likely(known) else _order(known))]
+def context(known: Sequence[Offered], best: Offered, n_refused: int, workload: str) -> str:
+    """How sure the choice is, what comes next, what costs less and keeps less; and what was compared."""
+    first, is_sure = known[0], sure_usd(choice(known)) is not None
+    parts = (
+        _of_sure(known, best) if is_sure else [*_no_more(best), *(_tie(known) if as_likely(known) else _order(known))]
+    )
     if first["kind"] == "api":
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
     n = len(known) + n_refused
-    of = f"{format_count(n, 'offer')} compared" if n > 1 else ""
-    served = ", ".join(part for part in (of, workload) if part)
-    return " ".join([*parts, *([f"{served[:1].upper()}{served[1:]}."] if served else [])])
+    served = ", ".join(part for part in (format_count(n, "offer") if n > 1 else "", workload) if part)
+    return " ".join([*parts, *([f"Compared: {served}."] if n > 1 else [f"Asked: {served}."] if served else [])])
+
+
+def _of_sure(known: Sequence[Offered], best: Offered) -> list[str]:
+    """The chance of the recommended fleet within which limits, the next, and the cheapest at the medians."""
+    first, after = known[0], _next_best(known)
+    gamble = _is_gamble(first, best) and first["kept_probability"] is not None
+    less = f"; {counted(first)} at {paid(first)}, with {chance_words(first['kept_probability'])}" if gamble else ""
+    limits = limits_words(best).removeprefix("the limits of ").removeprefix("the limit of ")
+    out = [f"It {f'keeps {limits}' if limits else keeps(best)} with {chance_words(best['kept_probability'])}{less}."]
+    return [*out, *([f"Next: {sized_sure(after)} at {sure_month(after)} {per(after)}."] if after is not None else [])]
+
+
+def counted(one: Offered) -> str:
+    """An offer with its GPUs, where its name does not say how many."""
+    label, n = str(one["label"]), one["gpus"]
+    return label if not n or label.startswith(f"{n}\u00a0") else f"{format_count(n, 'GPU')} of {label}"
+
+
+def _article(chance: float) -> str:
+    return "an" if chance_words(chance).startswith(("8", "11 ", "18 ")) else "a"
 
 
 def _order(known: Sequence[Offered]) -> list[str]:
@@ -270,16 +321,12 @@ def _order(known: Sequence[Offered]) -> list[str]:
     return [*(odds or _priced_as(first)), *hardly]
 
 
-def _surer(known: Sequence[Offered], chosen: Offered) -> list[str]:
-    """What to take to keep what is asked with a chance of 90 %, where the recommended offer does not."""
-    chance = chosen["kept_probability"]
-    if chance is None or chance >= _CLEAR:
+def _no_more(best: Offered) -> list[str]:
+    """That more GPUs do not keep what is asked with a chance of 90 %, where a chance is known."""
+    chance = best["kept_probability"]
+    if chance is None or chance >= CLEAR:
         return []
-    best = surest(known, chosen)
-    if best is None:
-        return ["More GPUs do not make it 90 %: loosen a limit, or take other systems."]
-    to = _to_keep(chosen, limits_words(chosen))
-    return [f"To {to} with 90 %, take {sized(best)} at {_sure_month(best)} a month."]
+    return ["More GPUs do not make it 90 %: loosen a limit, or take other systems."]
 
 
 def _tie(known: Sequence[Offered]) -> list[str]:
@@ -308,7 +355,7 @@ def _priced_as(one: Offered) -> list[str]:
 
 def _odds(chance: float, other: str) -> str:
     """How surely the first comes before the second, in words."""
-    return f"It is {'clearly' if chance >= _CLEAR else 'likely'} cheaper than {other} ({chance_words(chance)})."
+    return f"It is {'clearly' if chance >= CLEAR else 'likely'} cheaper than {other} ({chance_words(chance)})."
 
 
 def _own(one: Offered) -> str:

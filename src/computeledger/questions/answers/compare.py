@@ -23,7 +23,7 @@ from computeledger.questions.answers.serving.answer import ServeAnswer, answer_s
 from computeledger.questions.answers.serving.offers import price_spread, read_offers
 from computeledger.questions.answers.serving.pools import PoolsAnswer
 from computeledger.questions.answers.serving.setting import Setting
-from computeledger.questions.answers.serving.surer import sure_fleet
+from computeledger.questions.answers.serving.surer import SURE, sure_fleet
 from computeledger.questions.compare import CompareQuestion, Offer, Offers
 from computeledger.questions.executors import local_workers, open_executor
 from computeledger.questions.prices import BillQuestion
@@ -78,21 +78,33 @@ def _tied(cheaper: Sequence[float]) -> list[int]:
     return [0, *(place for place in range(1, len(cheaper)) if cheaper[place] < _OPEN)]
 
 
-def recommended_place(cheaper: Sequence[float], kept: Sequence[float | None]) -> int:
-    """The place of the offer to take: of a tie on cost the cheapest that keeps its promise as surely as any.
+def recommended_place(cheaper: Sequence[float], kept: Sequence[float | None], sure_usd: Sequence[float | None]) -> int:
+    """The place of the offer to take: the cheapest of those that keep what is asked with a chance of 90 %.
+
+    Where none does: of a tie on cost the cheapest that keeps its promise as surely as any. Where nothing is known of
+    how surely the first keeps it, such as of an API: the first.
 
     Parameters
     ----------
     cheaper : sequence of float
         Chance that the first offer is cheaper than each; its own place is not read [-].
     kept : sequence of float or None
-        Chance that each keeps its promise; None where it is not known, and then the first is taken [-].
+        Chance that each keeps its promise with the fewest GPUs; None where it is not known [-].
+    sure_usd : sequence of float or None
+        What a request costs on as many GPUs as keep it with a chance of 90 % [USD]; None where no number does.
 
     Examples
     --------
-    >>> recommended_place([0.5, 0.55, 0.9], [0.6, 0.7, 0.99])
+    >>> recommended_place([0.5, 0.55, 0.9], [0.6, 0.7, 0.99], [3.0, None, 2.0])
+    2
+    >>> recommended_place([0.5, 0.55, 0.9], [0.6, 0.7, 0.8], [None, None, None])
     1
     """
+    if kept[0] is None:
+        return 0
+    sure = [(usd, place) for place, usd in enumerate(sure_usd) if usd is not None]
+    if sure:
+        return min(sure)[1]
     tied = _tied(cheaper)
     known = [(place, chance) for place in tied for chance in [kept[place]] if chance is not None]
     if len(known) < len(tied):
@@ -109,6 +121,14 @@ class Compared:
     served: Served
     priced: Priced
     remark: str = ""
+
+    @property
+    def sure_ratio(self) -> float | None:
+        """GPUs that keep what is asked with a chance of 90 %, over the fewest; None where no number does [-]."""
+        served = self.served
+        if served.kept_probability is None or served.kept_probability >= SURE:
+            return None if served.kept_probability is None else 1.0
+        return served.sure["usd_per_month"] / served.usd_per_month if served.sure and served.usd_per_month else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +155,12 @@ class CompareAnswer(Answer):
 
     @property
     def recommended(self) -> Compared | None:
-        """Of the offers that cost does not tell apart, the cheapest that keeps its promise as surely as any."""
+        """The cheapest offer that keeps what is asked with a chance of 90 %; see :func:`recommended_place`."""
+        if not self.offers:
+            return None
         kept = [one.served.kept_probability for one in self.offers]
-        return self.offers[recommended_place(self.cheaper[0], kept)] if self.offers else None
+        sure = [None if one.sure_ratio is None else one.sure_ratio * _usd(one)[0] for one in self.offers]
+        return self.offers[recommended_place(self.cheaper[0], kept, sure)]
 
     @property
     def cheapest(self) -> Compared | None:
@@ -160,7 +183,26 @@ class CompareAnswer(Answer):
         del working
         rows = [self._row(place) for place in range(len(self.offers))]
         refused = [_asked_document(one.offer) | {"rank": None, "why": one.why} for one in self.without_answer]
-        return {"offers": [*rows, *refused], "break_even": self._break_even()}
+        return {"recommended": self._to_take(), "offers": [*rows, *refused], "break_even": self._break_even()}
+
+    def _to_take(self) -> dict[str, Any] | None:
+        """The recommended offer with as many GPUs as keep what is asked with a chance of 90 %, and what they cost."""
+        one = self.recommended
+        if one is None:
+            return None
+        served, ratio = one.served, one.sure_ratio or 1.0
+        sure = served.sure if ratio > 1 and served.sure else None
+        low, high = one.priced.interval_usd if sure is None else one.priced.rent_interval_usd
+        month = served.usd_per_month
+        return {
+            "offer": one.offer.name,
+            "gpus": sure["gpus"] if sure else served.gpus,
+            "kept_probability": sure["kept_probability"] if sure else served.kept_probability,
+            "usd_per_month": None if month is None else month * ratio,
+            "usd_per_request": served.usd_per_request * ratio,
+            "usd_per_request_p05": low * ratio,
+            "usd_per_request_p95": high * ratio if math.isfinite(high) else None,
+        }
 
     def _row(self, place: int) -> dict[str, Any]:
         """An offer with what it takes, and how it stands to the others."""
@@ -386,7 +428,7 @@ def _at_90_percent(answer: ServeAnswer | PoolsAnswer, document: Mapping[str, Any
     if (sure := kept["at_90_percent"]) is None:
         return None
     usd_per_hour = fleet["usd_per_hour"] * sure["gpus"] / fleet["n_gpus"]
-    return {"gpus": sure["gpus"], "usd_per_month": usd_per_hour * HOURS_PER_MONTH}
+    return {"gpus": sure["gpus"], "usd_per_month": usd_per_hour * HOURS_PER_MONTH, "kept_probability": SURE}
 
 
 def _within_limits(document: Mapping[str, Any], carries_probability: float | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ are those of Student's t with two degrees of freedom. Of one deployment, layouts
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -217,6 +218,12 @@ class Priced:
         costs = np.sort((self.costs(spread * scores)[:, None] * np.exp(self.price_spread * scores)).ravel())
         low, high = (costs[round(share * (costs.size - 1))] for share in (0.05, 0.95))
         return float(low), float(high)
+
+    @property
+    def rent_interval_usd(self) -> tuple[float, float]:
+        """5 and 95 % quantiles of the cost of a fleet as large as it is, which moves with its price alone [USD]."""
+        low, high = (self.usd * math.exp(score * self.price_spread) for score in (-Z_95, Z_95))
+        return low, high
 
 
 def cheaper_probability(one: Priced, other: Priced) -> float:

@@ -93,7 +93,7 @@ def _view(answer: Answer) -> View:
         said += [f"{name}: the plan states {hours}, which the ledger uses; the model gives {modelled}."
                  for name, hours, modelled, *_ in _stated_later(answer.document)]  # fmt: skip
         evidence = dataclasses.replace(evidence, details=" ".join([*said, evidence.details]).strip())
-    evidence = evidence and dataclasses.replace(evidence, text=f"{_trusted(answer.document)} {evidence.text}")
+    evidence = evidence and dataclasses.replace(evidence, text=f"{_trusted(answer.document)} {evidence.text}".strip())
     stated = _stated_later(answer.document) if published else []
     published = tuple(dataclasses.replace(one, rows=[*one.rows, *stated], is_detail=True) for one in published)
     ledger, *others = view.tables
@@ -114,6 +114,8 @@ def _view(answer: Answer) -> View:
 def _trusted(document: Mapping[str, Any]) -> str:
     """How far the total can be trusted, by its own interval: no whole life was measured."""
     cost = document["total"]["usd"]
+    if not isinstance(cost, Mapping) or cost["p05"] <= 0:  # nothing is uncertain of it, or GPU-time costs nothing
+        return ""
     return f"Trust the total cost to {trusted_to_words(cost)} in nine of ten cases, if its inputs hold."
 
 
