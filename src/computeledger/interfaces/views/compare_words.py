@@ -58,9 +58,9 @@ def choice(known: Sequence[Offered]) -> Offered:
 def taken(known: Sequence[Offered], recommended: Offered) -> Offered:
     """The offer to take with as many GPUs as are recommended of it, and what they cost."""
     chosen = choice(known)
-    found = chosen | {name: value for name, value in recommended.items() if name != "offer"}
+    found = {**chosen, **{name: value for name, value in recommended.items() if name != "offer"}}
     (cost,) = usd_alike([ends(found)])
-    return found | {"label": sized(chosen, found["gpus"]), "cost": cost}
+    return {**found, "label": sized(chosen, found["gpus"]), "cost": cost}
 
 
 def _who(one: Offered) -> str:
