@@ -158,9 +158,10 @@ class Engines:
                 reply = engine.ask(question, heard, deadline_s)
             finally:
                 self._give_back(engine)
-            if reply is None or reply.status != _FAILED or engine.is_fresh:
+            # what earlier questions left in that process may have filled its memory: a fresh one is asked instead,
+            # but a server that ends starts none
+            if reply is None or reply.status != _FAILED or engine.is_fresh or self._closed:
                 return reply
-            # what earlier questions left in that process may have filled its memory: a fresh one is asked instead
 
     def close(self) -> None:
         """End every process, and whatever is under way in it."""
