@@ -65,7 +65,7 @@ def _off(claim: dict[str, Any]) -> float:
 
 
 def test_what_does_not_hold_has_plain_words() -> None:
-    """A short name that a phone has room for and one reason."""
+    """A short sentence that a phone has room for and one reason."""
     known = load_claims()
     failing = [known[one["id"]] for one in CLAIMS if one["verdict"] == "fails"]
     assert all(0 < len(one.short) <= 40 and 0 < len(one.plainly) <= 60 for one in failing)
@@ -75,7 +75,9 @@ def test_the_headline_counts_every_number_and_a_number_too_high_stands_right() -
     view = cl.claims().view()
     whole, *parts = [int(one) for one in re.findall(r"\b\d+\b(?! texts)", view.headline)]
     assert whole == sum(parts) == len(CLAIMS)
-    assert "authors, dates and links are not part of the data" in view.context
+    tally = next(one for one in view.plots if one.name == "verdicts")
+    assert "authors, dates and links are not part of the data" in tally.caption
+    assert [int(one.text) for one in view.tiles] == parts, "the four counts, each with its meaning"
     marks = next(one.figure for one in view.plots if one.name == "ratios")["data"]
     told = {x: text for trace in marks if trace["mode"] == "markers"
             for x, text in zip(trace["x"], trace["hovertext"], strict=True)}  # fmt: skip

@@ -107,7 +107,8 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
     turn = next(row for row in document["by_failure_usd"]
                 if row["success_fraction"] > document["best"]["success_fraction"])  # fmt: skip
     cost = words(turn["failure_usd"], "USD", 2)
-    assert f"over {cost}, the small model once, then the large model up to 2 times is cheaper: " in headline
+    (switch,) = [one for one in view["tiles"] if one["label"].startswith("Switch")]
+    assert switch["text"] == f"over {cost}" and switch["band"].replace("\u00a0", " ").startswith("then take small ×1, large ×2: ")
     fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
     assert fewer == "small alone costs $0.1 and leaves 58 % undone"
     assert len(view["tables"][0]["rows"]) <= 9
@@ -123,7 +124,7 @@ def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_n
     exact = {"large.success": "0.74", "large.usd_per_attempt": "0.35"}
     document, view = (client.get(f"/{kind}/route", params=exact).json() for kind in ("api", "view"))
     assert view["headline"].replace("\u00a0", " ").endswith("26 % delivered wrong, $0.54 per completed task")
-    assert not any(tile["band"] for tile in view["tiles"])
+    assert not any(tile["band"] for tile in view["tiles"] if tile["key"])
     assert dict(view["facts"])["No interval"].startswith("every number that this policy uses is exact")
     best = document["best"]
     assert best["attempts_usd_per_task"] == pytest.approx(0.35)

@@ -194,9 +194,10 @@ def test_counts_are_those_of_the_claims() -> None:
     assert claims(conclusion="falls").counts["conclusions"] == {
         "stands": 0, "falls": counts["conclusions"]["falls"], "does_not_follow": 0, "not_judged": 0,
     }  # fmt: skip
-    sums = [one.verdict for one in CHECKED.values() if one.claim.kind == "identity"]
-    judged = sum(one in ("holds", "holds_if", "fails") for one in sums)
-    assert f"Sums mostly hold ({sums.count('holds')} of {judged})" in claims().view().context
+    ratios = {one: np.array(CHECKED[one].recomputed) / np.array(CHECKED[one].claim.claimed) for one in CHECKED
+              if CHECKED[one].verdict == "fails"}  # fmt: skip
+    furthest = max(ratios, key=lambda one: abs(np.log(ratios[one].mean())))
+    assert f" says that {CHECKED[furthest].claim.short}; the formula gives " in claims().view().context
     assert CHECKED["C067"].basis == "its own premises" and CHECKED["C004"].basis == "published facts"
 
 

@@ -51,8 +51,8 @@ _RATIOS = (
     "Tap or point at a mark for the claim and the reason."
 )
 _TALLY = (
-    "Holds: the formula gives what was said, as nearly as its words ask. On a condition: only under one that is named. "
-    "Cannot be checked: an input, a result of ours alone, or too little is stated."
+    "The texts go by their subject: authors, dates and links are not part of the data, and each claim is restated in "
+    "our words."
 )
 #: What a reader calls each of the source documents.
 _DOCUMENTS = {
@@ -64,10 +64,13 @@ _DOCUMENTS = {
 }
 #: Kinds of claim, in words.
 _KINDS = {"identity": "sums", "empirical": "figures about the world", "estimate": "estimates"}
-_TEXTS = (
-    "The texts go by their subject: authors, dates and links are not part of the data. Cannot be checked: derived, an "
-    "input, or too little is stated."
-)
+#: By column of verdicts: the label of its tile, and what it means.
+_MEANINGS = {
+    "hold": ("Hold", "the formula gives what was said"),
+    "on a condition": ("On a condition", "true only under one that is named"),
+    "do not hold": ("Do not hold", "the formula gives something else"),
+    "cannot be checked": ("Cannot be checked", "too little is stated, or it is an input"),
+}
 #: Verdicts in the columns of the table of documents, and what stands over each.
 _UNDECIDED = "cannot be checked"
 _COLUMNS = {
@@ -93,9 +96,9 @@ def view(answer: Answer, working: bool) -> View:
     return View(
         title="Claims, recomputed",
         headline=_headline(claims, document["counts"]),
-        context=_context(claims) if is_all else _texts_words(claims),
+        context=_furthest_words(claims) or _texts_words(claims),
         notes=_rest_on(document["counts"]),
-        tiles=() if is_all or len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]),
+        tiles=() if len({one["verdict"] for one in claims}) == 1 else _tiles(document["counts"]["verdicts"]),
         plots=() if few else _plots(claims),
         tables=(
             *((_table(claims, is_all),) if claims else ()),
@@ -109,16 +112,10 @@ def view(answer: Answer, working: bool) -> View:
     )
 
 
-def _tiles(counts: Mapping[str, Mapping[str, int]]) -> tuple[Tile, ...]:
-    """What was judged: by verdict, and the conclusions that do not stand."""
-    verdicts, concluded = counts["verdicts"], counts["conclusions"]
-    judged = sum(concluded[name] for name in _CONCLUDED)
-    shaky = Tile("conclusions that do not stand", str(concluded["falls"] + concluded["does_not_follow"]),
-                 f"of {judged} judged: they fall, or do not follow from the number")  # fmt: skip
-    return (
-        *(Tile(_VERDICTS[name][0], str(verdicts[name]), _VERDICTS[name][3]) for name in _JUDGED if verdicts[name]),
-        *((shaky,) if judged else ()),
-    )
+def _tiles(number: Mapping[str, int]) -> tuple[Tile, ...]:
+    """How many claims have which verdict, and what that means."""
+    counts = {said: sum(number[kind] for kind in kinds) for said, kinds in _COLUMNS.items()}
+    return tuple(Tile(_MEANINGS[said][0], str(n), _MEANINGS[said][1]) for said, n in counts.items() if n)
 
 
 def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
@@ -131,7 +128,7 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
     if any(one["verdict"] in _JUDGED and ratio_of(one) for one in claims):
         names = {"fails": "more that do not hold", "holds_if": "hold on a condition (as stated)", "holds": "hold"}
         known = load_claims()
-        said = {one["id"]: (known[one["id"]].short or one["claim"], _both(one)) for one in claims}
+        said = {one["id"]: (_sentence_case(known[one["id"]].short or one["claim"]), _both(one)) for one in claims}
         figure = ratios_figure(claims, names, said)
         out.append(Plot("ratios", "How far off each number is", _RATIOS, figure))
     if len({kind for _, kind in found}) > 1:
@@ -161,30 +158,30 @@ def _counts(number: Mapping[str, int]) -> str:
             said.append(f"{n} {words}")
         elif n:
             _, one, several, _ = _VERDICTS[kinds[0]]
-            said.append(
-                f"{n} {one if n == 1 else several}" if "fails" not in kinds or not said else f"{n} {_NOT[n > 1]}"
-            )
+            one, several = _AFTER.get(kinds[0], (one, several)) if said else (one, several)
+            said.append(f"{n} {one if n == 1 else several}")
     return ", ".join(said) or "none of this kind"
 
 
-#: Of one and of several that do not hold, where others that hold stand before.
-_NOT = ("does not", "do not")
+#: What a verdict is called of one and of several, where others that hold stand before.
+_AFTER = {"fails": ("does not", "do not"), "holds_if": ("on a condition", "on a condition")}
 
 
-def _context(claims: Sequence[Mapping[str, Any]]) -> str:
-    """What kind of number holds, and what kind does not."""
-    judged = Counter(one["kind"] for one in claims if one["verdict"] in _JUDGED)
-    held = Counter(one["kind"] for one in claims if one["verdict"] == "holds")
-    sums, world, guess = (f"{held[kind]} of {judged[kind]}" for kind in _KINDS)
-    by_kind = f"Sums mostly hold ({sums}), figures about the world ({world}) and estimates ({guess}) less often."
-    return f"{_ORIGIN} {by_kind}"
+def _furthest_words(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Of several claims that do not hold the one that is furthest off, in which text, and what the formula gives."""
+    failing = [one for one in claims if one["verdict"] == "fails" and ratio_of(one)]
+    if not failing[1:]:
+        return ""
+    one = min(failing, key=_by_distance)
+    text = _DOCUMENTS[one["document"]]
+    whose = f"the {text}" if text.startswith(_KINDS_OF_TEXT) else f"the text on {text}"
+    told = load_claims()[one["id"]].short or one["claim"]
+    return _unbroken(f"Furthest off, {_off(one)}: {whose} says that {told}; the formula gives {_found(one)}.")
 
 
-#: Where the claims come from, as far as the data say.
-_ORIGIN = (
-    "The texts go by their subject: authors, dates and links are not part of the data, and each claim is restated in "
-    "our words."
-)
+def _sentence_case(text: str) -> str:
+    """A text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def _texts_words(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -212,7 +209,7 @@ def _rest_on(counts: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
 def _by_document(claims: Sequence[Mapping[str, Any]], is_all: bool) -> Table:
     """How many claims of each text have which verdict; a terminal prints them where all is asked for."""
     said = [(_DOCUMENTS[one["document"]], one["verdict"]) for one in claims]
-    found = _counted("The texts", "text", said, _COLUMNS, _TEXTS)
+    found = _counted("The texts", "text", said, _COLUMNS, _TALLY)
     columns = [[int(str(row[place])) for row in found.rows] for place in range(1, len(found.columns))]
     total = ["all of them", *(str(sum(column)) for column in columns)]
     whole = replace(found, rows=[*found.rows, total] if found.rows[1:] else found.rows)
@@ -238,10 +235,10 @@ def _counted(
 
 
 def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
-    """What does not hold."""
+    """What does not hold, the furthest off first."""
     rows: list[list[str | Cell]] = [
         [one["id"], Cell(one["claim"], below=f"Why: {_why(one)}" if _touches(one) else ""), _said(one), _found(one)]
-        for one in claims
+        for one in sorted(claims, key=_by_distance)
         if one["verdict"] == "fails"
     ]
     columns = ("claim", "", "said", "the formula gives")

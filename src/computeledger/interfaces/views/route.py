@@ -24,9 +24,11 @@ from computeledger.questions.wording import (
 _TILES = (
     ("usd_per_completed_task", "A completed task costs", "USD"),
     ("success_fraction", "Completes", "fraction"),
-    ("seconds", "Takes", "s"),
     ("wrong_fraction", "Delivered wrong", "fraction"),
+    ("seconds", "Takes", "s"),
 )
+#: Tiles that stand before the cost of a failed task from which on another policy is cheaper.
+_BEFORE_SWITCH = 2
 _TESTED = "a file of attempts of your own tests such advice: computeledger route --attempts FILE --check"
 _KINDS = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
           "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
@@ -49,8 +51,8 @@ def _policies(document: Mapping[str, Any], working: bool) -> View:
         title=f"{policy_in_full(best['policy'], has_person(document))}, of "
         f"{document['policies_compared']:,} policies compared",
         headline=headline_words(policy, said, ends, "USD"),
-        context=" ".join(one for one in (reason, _switch_words(document), _fewer_words(document)) if one),
-        tiles=tuple(_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]),
+        context=reason,
+        tiles=_tiles(document),
         facts=tuple(_facts(document)),
         plots=_plots(document),
         tables=(_front(document), _bests(document), *_by_difficulty(document)),
@@ -89,30 +91,34 @@ def _plots(document: Mapping[str, Any]) -> tuple[Plot, ...]:
     )  # fmt: skip
 
 
-def _switch_words(document: Mapping[str, Any]) -> str:
-    """From which cost of a failed task on a surer policy than the answer is the cheapest; empty where none is."""
+def _tiles(document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    """What the answer costs and completes, and from which cost of a failed task on to take another policy."""
+    best = document["best"]
+    tiles = [_tile(best, *one) for one in _TILES if one[0] != "seconds" or best["seconds"]]
+    return (*tiles[:_BEFORE_SWITCH], *_switch(document), *tiles[_BEFORE_SWITCH:])
+
+
+def _switch(document: Mapping[str, Any]) -> tuple[Tile, ...]:
+    """From which cost of a failed task on a surer policy than the answer is the cheapest; none where none is."""
     success = max(document["best"]["success_fraction"], document["least_success_fraction"])
     for row in document["by_failure_usd"]:
         if row["failure_usd"] > document["failure_usd"] and row["success_fraction"] > success:
-            cost = words(row["failure_usd"], "USD", 2)
-            done = words(row["success_fraction"], "fraction", 2)
-            return (
-                f"If a failed task costs you over {cost}, {policy_in_full(row['policy'], has_person(document))} is "
-                f"cheaper: {done} completed."
-            )
-    return ""
+            cost, done = words(row["failure_usd"], "USD", 2), words(row["success_fraction"], "fraction", 2)
+            then = f"then take {_name(row, document)}: {done} completed"
+            return (Tile("Switch if a failed task costs", f"over {cost}", then),)
+    return ()
 
 
 _TRIES = re.compile(r" x(\d+) checked")
 
 
 def _fewer_words(document: Mapping[str, Any]) -> str:
-    """Why more tries complete less, where they do among the policies that are named."""
+    """Why more tries complete less, where they do among the policies that are named; empty where none do."""
     counts = [sum(map(int, _TRIES.findall(row["policy"]))) for row in document["by_failure_usd"]]
     tried = [count for count in counts if count]
     if not has_person(document) or tried == sorted(tried):
         return ""
-    return "More checked tries can complete less: each is a chance for a wrong answer to pass."
+    return "they can complete less: each is a chance for a wrong answer to pass"
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -125,6 +131,8 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
             words(1 - free["success_fraction"], "fraction", 2),
         )
         found.append(("If fewer will do", f"{_name(free, document)} costs {cost} and leaves {failing} undone"))
+    if fewer := _fewer_words(document):
+        found.append(("More checked tries", fewer))
     if not interval_words(best["interval"]["usd_per_completed_task"], "USD"):
         found.append(("No interval", "every number that this policy uses is exact; give ranges, such as 0.7..0.78"))
     return found

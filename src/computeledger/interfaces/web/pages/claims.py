@@ -16,8 +16,8 @@ _CONTROLS = controls_of(
         "words": {
             "kind": "text",
             "is_wide": True,
-            "help": "Words of a claim or of its reason, such as B200 or sparse.",
-            "blank": "every claim",
+            "help": "",
+            "blank": "words of a claim or its reason, such as B200",
         },
         "verdict": {},
         "conclusion": {},

@@ -86,7 +86,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 
 PAGE = Page(
-    "route", "Route", "Which model, or cascade of models, completes a task for the least money?", _CONTROLS,
+    "route", "Route", "Which models finish a task most cheaply?", _CONTROLS,
     _answer,
     section=JUDGE,
     presets={
