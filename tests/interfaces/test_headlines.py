@@ -156,7 +156,8 @@ def test_a_training_system_says_what_its_table_says(capsys: pytest.CaptureFixtur
     said = (tile.text.replace("\u00a0", " "), tile.band.replace("\u00a0", " "))
     busy, used = words(row["busy_s"] / MONTH_S, "", 2), words(row["mfu_fraction"], "fraction", 2)
     lost = words(float(months) - float(busy), "", 2)
-    made_of = f"6 asked at 40 % of the peak; {busy} at the {used} it reaches; {lost} lost to failures"
+    fewer = words(6 - float(busy), "", 2)
+    made_of = f"6 asked \u2212 {fewer} for faster steps ({used} of the peak, not 40 %) + {lost} for failures"
     assert said == (f"{months} months", made_of.replace("\u00a0", " "))
     (steps,) = [table.rows for table in view.tables if table.title.startswith("The step")]
     assert any(tuple(map(str, one[5:7])) == step_months(row) for one in steps)

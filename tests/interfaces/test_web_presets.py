@@ -108,7 +108,9 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
                 if row["success_fraction"] > document["best"]["success_fraction"])  # fmt: skip
     cost = words(turn["failure_usd"], "USD", 2)
     (switch,) = [one for one in view["tiles"] if one["label"].startswith("Switch")]
-    assert switch["text"] == f"over {cost}" and switch["band"].replace("\u00a0", " ").startswith("then take small ×1, large ×2: ")
+    assert switch["text"] == f"over {cost}" and switch["band"].replace("\u00a0", " ").startswith(
+        "then take small ×1, large ×2: "
+    )
     fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
     assert fewer == "small alone costs $0.1 and leaves 58 % undone"
     assert len(view["tables"][0]["rows"]) <= 9

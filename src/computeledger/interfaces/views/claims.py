@@ -237,11 +237,17 @@ def _counted(
 def _in_short(claims: Sequence[Mapping[str, Any]]) -> Table:
     """What does not hold, the furthest off first."""
     rows: list[list[str | Cell]] = [
-        [one["id"], Cell(one["claim"], below=f"Why: {_why(one)}" if _touches(one) else ""), _said(one), _found(one)]
+        [
+            one["id"],
+            Cell(one["claim"], below=f"Why: {_why(one)}" if _touches(one) else ""),
+            _said(one),
+            _found(one),
+            _off(one),
+        ]
         for one in sorted(claims, key=_by_distance)
         if one["verdict"] == "fails"
     ]
-    columns = ("claim", "", "said", "the formula gives")
+    columns = ("claim", "", "said", "the formula gives", "error")
     return Table(f"The {len(rows)} that do not hold", columns, rows, note=_HINT)
 
 

@@ -14,10 +14,10 @@ from computeledger.interfaces.views.display_names import in_names, system_words
 from computeledger.interfaces.views.evidence import run_evidence
 from computeledger.interfaces.views.frontier_words import (
     critical_row,
-    leaning,
     leans,
     lost_months,
     months_made_of,
+    more_months,
     over_record,
     step_months,
     system_card,
@@ -89,8 +89,8 @@ def _month_rows(trains: Document) -> list[list[str | Cell]]:
     months, share = f"{trains['months']:.3g}", words(trains["utilization_fraction"], "fraction", 2)
     return [
         [f"months asked, at {share} of the peak", *(months for _ in found)],
-        ["months at the share of the peak that its steps reach", *(step_months(row)[0] for row in found)],
-        ["that share of the peak", *(percent(row["mfu_fraction"]) for row in found)],
+        ["more months, as its steps are slower", *(more_months(trains["months"], row) for row in found)],
+        ["share of the peak that its steps reach", *(percent(row["mfu_fraction"]) for row in found)],
         ["months lost to failures", *(lost_months(row) for row in found)],
         ["months in all", *(step_months(row)[1] for row in found)],
     ]
@@ -162,7 +162,7 @@ def systems_view(document: Document) -> View:
                  data_figure(trains, document["text"], shipped_runs()), "dense.flop", is_detail=True),
         ),
         tables=(run, fits_table(document, "weights_fraction"), _uses(document), *details),
-        notes=(*_clue(document), *leaning(document)),
+        notes=_clue(document),
         grounds=(*((f"assumed: {assumed[0]}; name another with 'of ACCELERATOR_ID'",) if assumed else ()),
                  "published training runs: Epoch AI, CC BY 4.0 (https://epoch.ai/data)"),
         sources=tuple(sorted({one.source for one in shipped_runs()})),
@@ -189,9 +189,12 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     named = " + ".join(one["accelerator"] for one in document["generations"])
     found = leans(document)
     power = f"{figure_words(document['power_w']['facility'], 'W')} with cooling"
-    power = f"{found[0]} each with cooling, perhaps {found[1]}" if found else power
+    if found:
+        most = words(point(document["chips"], "p95"), "", 2)
+        power = f"{found[0]} each with cooling, {most} at {found[1]}"
     chips = "; ".join([", ".join(part for part in (named, interval_words(document["chips"], "")) if part), power])
-    tiles = [with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")]
+    compute = with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")
+    tiles = [replace(compute, band=f"{compute.band}; the most at {found[1]} a chip") if found else compute]
     if not row["problem"]:
         calendar = step_months(row)[1]
         told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar

@@ -43,17 +43,29 @@ def lost_months(row: Document) -> str:
     return words(max(calendar - busy, 0.0), "", 2)
 
 
+def more_months(months: float, row: Document) -> str:
+    """Months that the steps take beyond those asked, as both are printed; with a minus where they take fewer.
+
+    Examples
+    --------
+    >>> more_months(4.0, {"busy_s": 4.64 * MONTH_S, "calendar_s": 7.9 * MONTH_S})
+    '0.6'
+    """
+    busy = float(words(row["busy_s"] / MONTH_S, "", 2))
+    return words(busy - months, "", 2) if busy >= months else f"\u2212{words(months - busy, '', 2)}"
+
+
 def months_made_of(trains: Document) -> str:
     """What the months of the dense run are made of: those asked, those of slower steps, those that failures take."""
     row = critical_row(trains["dense"])
     asked, reached = (words(one, "fraction", 2) for one in (trains["utilization_fraction"], row["mfu_fraction"]))
-    parts = [
-        f"{trains['months']:.3g} asked at {asked} of the peak",
-        f"{words(float(step_months(row)[0]), '', 2)} at the {reached} it reaches",
-    ]
-    lost = lost_months(row)
-    parts.append("with failures it hardly advances" if lost == HARDLY else f"{lost} lost to failures")
-    return "; ".join(parts)
+    slower, lost = more_months(trains["months"], row), lost_months(row)
+    said = f"{trains['months']:.3g} asked"
+    if slower != "0":
+        share = f" ({reached} of the peak, not {asked})" if reached != asked else ""
+        is_faster = slower[:1] == "\u2212"
+        said += f" \u2212 {slower[1:]} for faster steps{share}" if is_faster else f" + {slower} for slower steps{share}"
+    return f"{said}; with failures it {HARDLY}" if lost == HARDLY else f"{said} + {lost} for failures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +152,18 @@ def system_card(document: Document) -> Card:
 
 def _planned(document: Document, row: Document) -> str:
     """How long the run takes with everything that is modelled, and why."""
-    months, chips = document["trains"]["months"], words(point(document["chips"]), "", 2)
+    months = document["trains"]["months"]
     busy, calendar = row["busy_s"] / MONTH_S, row["calendar_s"] / MONTH_S
-    often = f"on {chips} chips something fails about every {_every(row['mean_time_between_failures_s'])}"
-    stops = f"{often} and stops the whole run"
+    stops = f"failures stop it about every {_every(row['mean_time_between_failures_s'])}"
     if step_months(row)[1] == HARDLY:
-        return f"Do not plan on it: {stops}, so that it {HARDLY}"
+        return f"Do not plan on it: {stops}, and it {HARDLY}"
     if calendar <= months:
         return "Failures included, it ends in time"
-    work, takes = (words(one, "", 2) for one in (busy, calendar))
+    expect = f"You ask for {months:.3g} months; expect {words(calendar, '', 2)}"
     if calendar - busy > busy - months:
-        return f"{stops[:1].upper()}{stops[1:]}: {work} months of work take {takes}"
-    slower = f"Its steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
-    return f"{slower}, and {stops}: it takes {takes} months"
+        return f"{expect}: {stops}"
+    slower = f"steps reach {words(row['mfu_fraction'], 'fraction', 2)} of the chips' peak"
+    return f"{expect}: {slower}, and {stops}"
 
 
 def _every(time_s: float) -> str:
@@ -168,15 +179,5 @@ def leans(document: Document) -> tuple[str, str] | None:
     low, median, high = (point(chips, end) for end in ("p05", "p50", "p95"))
     if len(kinds) > 1 or median / low > 1.1 or high / median < 1.2:
         return None
-    usual, least = (words(point(kinds[0]["facility_w_per_chip"], end), "W") for end in ("p50", "p05"))
+    usual, least = (words(point(kinds[0]["facility_w_per_chip"], end), "W", 2) for end in ("p50", "p05"))
     return usual, least
-
-
-def leaning(document: Document) -> tuple[str, ...]:
-    """Why the number of chips of a power lies at the low end of its range, where one kind of chip makes it so."""
-    if (found := leans(document)) is None:
-        return ()
-    usual, least = found
-    more = words(point(document["chips"], "p95"), "")
-    said = f"the range of chips leans upwards: a chip takes {usual} of the facility's power, but perhaps as little as "
-    return (f"{said}{least}, and then there are {more} of them",)

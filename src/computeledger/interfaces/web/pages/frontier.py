@@ -41,8 +41,9 @@ _CONTROLS = of_kinds(KINDS, (
     Control("lab", "Lab", "text", group="Labs", blank="all"),
     Control("first", "Data since", "text", unit="day", default="2022-01-01", group="Growth"),
     Control("years", "Years ahead", unit="years", default="5", low=1, high=15, log=False, whole=True, group="Growth"),
-    Control("duration", "Length of the run", "text", default="4 months", group="Training",
-            help="With the utilisation it says how large the run is; how long that takes is worked out."),
+    Control("duration", "Length if nothing failed", "text", default="4 months", group="Training",
+            help="What you ask for: with the utilisation it sets the size of the run. Slower steps and failures add "
+            "to it."),
     Control("utilization", "Utilisation", unit="fraction", default="0.4", low=0.05, high=0.7, log=False,
             group="Training", help="FLOP over dense bf16 peak."),
 ))  # fmt: skip
