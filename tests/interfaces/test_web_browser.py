@@ -42,6 +42,10 @@ _SMALL = """() => [...document.querySelectorAll("button, select, summary, input,
     return width < 43.5 || height < 43.5;
   }).map((one) => one.outerHTML.slice(0, 80))"""
 
+#: On a phone, where the figures begin (none: at the top), and what of the question in its one line is cut off.
+_HEAD = """() => [(document.querySelector("#now .tiles")?.getBoundingClientRect().top ?? 0) + scrollY,
+  [...document.querySelectorAll("h1")].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.id)]"""
+
 #: Tables, those of closed details included, that a reader would have to move sideways.
 _TOO_WIDE = """async () => {
   for (const one of document.querySelectorAll("main details")) one.open = true;
@@ -69,6 +73,8 @@ def looked_at(page: Any, width: int, name: str) -> None:
     """A page as it has loaded: a headline, nothing wider than the window, no serious issue."""
     assert page.locator("#headline").inner_text()
     if width < 600:
+        figures_at, cut_off = page.evaluate(_HEAD)
+        assert figures_at < 400 and cut_off == [], "above the figures: a question, a headline, four lines"
         if name != "facts":  # all that it has is the search above the answer
             page.locator("#open-controls").click()
         assert page.evaluate(_SMALL) == [], "all that a thumb touches is 44 px high and wide"

@@ -32,6 +32,25 @@ def test_on_a_phone_the_headline_stays_in_sight_above_the_controls(visit: Any) -
     assert page.locator("#controls").is_hidden()
 
 
+def test_on_a_phone_three_lines_follow_the_headline_and_the_keyboard_opens_the_others(visit: Any) -> None:
+    page = visit("/serve?layout=tp8&batch=16", 390)
+    lines = "(() => { const one = document.getElementById('context'); return one.clientHeight / 21 })()"
+    assert page.locator("#context").inner_text().endswith("."), "those who hear the page hear all of it"
+    if page.locator("#context-more").is_hidden():
+        page.evaluate("document.getElementById('context').append(' and so on'.repeat(20))")
+        page.set_viewport_size({"width": 380, "height": 844})
+        page.wait_for_selector("#context-more")
+    assert round(page.evaluate(lines)) == 3
+    page.locator("#context-more").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#context-more").get_attribute("aria-expanded") == "true"
+    assert page.evaluate(lines) > 3.5
+    page.keyboard.press("Enter")
+    assert round(page.evaluate(lines)) == 3
+    page.set_viewport_size({"width": 1280, "height": 844})
+    page.wait_for_selector("#context-more", state="hidden")
+
+
 def test_on_a_phone_back_closes_the_controls_and_leaves_the_scenario(visit: Any) -> None:
     page = visit("/serve?layout=tp8&batch=16", 390)
     page.locator("#open-controls").click()

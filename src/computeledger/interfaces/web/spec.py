@@ -111,6 +111,8 @@ class Page:
 
     The control that ``search`` names stands above the answer, with the presets as examples, instead of beside it.
 
+    ``short`` is the question in so few words that they stand in one line beside the title on a phone.
+
     ``read`` takes a text that is pasted, and the system that its box names, to values of boxes and what is said of it.
     Groups whose controls are named ``1.system``, ``2.system`` and so on are slots: a reader adds and removes them, an
     empty one is not shown, and one that is added starts with the first of ``slot_examples`` that no other has.
@@ -128,6 +130,7 @@ class Page:
     slot: str = ""
     slot_examples: tuple[str, ...] = ()
     section: str = ""
+    short: str = ""
     search: str = ""
     is_ahead: bool = False
 

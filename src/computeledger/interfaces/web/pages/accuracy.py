@@ -36,6 +36,7 @@ PAGE = Page(
     "How far off are these answers, and do their intervals hold?",
     _CONTROLS,
     _answer,
+    short="How far off are these answers?",
     section=EVIDENCE,
     presets={
         "Serving, training and RL": {},

@@ -36,7 +36,7 @@ def _view(answer: Answer) -> View:
 
 PAGE = Page(
     "claims", "Claims", "Do the numbers in five texts on compute hold?", _CONTROLS, _answer, _view,
-    section=EVIDENCE,
+    short="Do the numbers in five texts hold?", section=EVIDENCE,
     search="words",
     presets={"Every claim": {}, "What does not hold": {"verdict": "fails"},
              "What holds on a condition": {"verdict": "holds_if"},

@@ -178,7 +178,7 @@ PAGE = Page(
     _CONTROLS,
     _answer,
     _view,
-    section=PLAN,
+    short="Which hardware costs the least?", section=PLAN,
     presets={
         "Six systems": {},
         "Two systems beside an API": {

@@ -34,7 +34,7 @@ _found = functools.lru_cache(maxsize=64)(search_facts)
 
 PAGE = Page(
     "facts", "Facts", "What is known, and who says so?", _CONTROLS, _answer,
-    section=EVIDENCE,
+    short="What is known, and who says so?", section=EVIDENCE,
     search="words",
     presets={name: {"words": words_} for name, words_ in _PRESETS.items()},
 )  # fmt: skip

@@ -55,7 +55,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "frontier", "Frontier", "What can power and money train, and when?", _CONTROLS, _answer,
-    section=JUDGE,
+    short="What can power and money train?", section=JUDGE,
     presets={
         "A 400 MW site of GB200": {},
         "A 1 GW site of GB200": {"spec": "1 GW facility of gb200-gpu"},

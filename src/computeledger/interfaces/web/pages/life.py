@@ -152,6 +152,7 @@ PAGE = Page(
     _CONTROLS,
     _answer,
     _view,
+    short="What does a model cost over its life?",
     section=PLAN,
     presets={
         "DeepSeek-V3 and R1, as published": {},

@@ -32,6 +32,7 @@ PAGE = Page(
     "Will it fit: on how few GPUs, in which format, with which context and batch?",
     _CONTROLS,
     _answer,
+    short="Will it fit, and on how few GPUs?",
     section=PLAN,
     presets={
         "A 70B on a desk": {"system": "1xrtx-4090,2xrtx-4090,2xrtx-3090,1xm4-max,1xm3-ultra,1xgb10"},

@@ -54,7 +54,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "pretrain", "Pretrain", "How long does a training run take, what does it cost, what is the bottleneck?", _CONTROLS,
     _answer,
-    section=PLAN,
+    short="How long, and for how much?", section=PLAN,
     presets={
         "DeepSeek-V3 as published": {},
         "Llama 3.1 405B on 16K H100": {

@@ -42,7 +42,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "rl", "RL", "Where does the GPU-time of an RL run go, and what idles?", _CONTROLS, _answer,
-    section=PLAN,
+    short="Where does the GPU-time go?", section=PLAN,
     presets={
         "Eight billion, one team": {},
         **real_presets("rl", {"rollout-tokens": "rollout", "prompt-tokens": "prompt", "prompts-per-step": "prompts"}),

@@ -88,7 +88,7 @@ def _answer(values: Values, working: bool) -> Answer:
 PAGE = Page(
     "route", "Route", "Which models finish a task most cheaply?", _CONTROLS,
     _answer,
-    section=JUDGE,
+    short="Which model is the cheapest?", section=JUDGE,
     presets={
         "A cheap one, a strong one, a person": {},
         "No person to fall back on": {"fallback.usd": "", "fallback.seconds": ""},

@@ -79,6 +79,7 @@ PAGE = Page(
     _CONTROLS,
     _answer,
     read=_read,
+    short="How fast and cheaply is it served?",
     section=PLAN,
     is_ahead=True,
     presets={

@@ -47,7 +47,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "sheet", "Sheet", "How large is a closed model, by its prices, speed, leaks and release?", _CONTROLS, _answer,
-    section=JUDGE,
+    short="How large is a closed model?", section=JUDGE,
     presets={
         "Prices, speed and release": {},
         "A claim of 1e28 FLOP beside them": {"flop": "1e28"},

@@ -33,7 +33,7 @@ def _answer(values: Values, working: bool) -> Answer:
 
 PAGE = Page(
     "think", "Think", "A larger model, or a smaller one that thinks longer or tries more often?", _CONTROLS, _answer,
-    section=JUDGE,
+    short="A larger model, or longer thinking?", section=JUDGE,
     is_ahead=True,
     presets={
         "80 % of AIME 2024": {},

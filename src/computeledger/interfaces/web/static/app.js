@@ -2,6 +2,7 @@
 // Nothing is computed here: the server answers with texts and finished drawings.
 
 import { defaultsOf, fileWords, scenarioWords, takesPart } from "./boxes.js";
+import { contextLines } from "./context.js";
 import { copy } from "./copying.js";
 import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
@@ -105,6 +106,7 @@ function address() {
   return `${location.pathname}${text ? `?${text}` : ""}`;
 }
 
+const context = contextLines();
 let kept = null; // the list of scenarios by name
 let depth = 0, furthest = 0, isSettling = false;
 const sheet = controlsSheet({ form, opener: byId("open-controls"), closer: byId("close-controls"), headline: byId("headline"),
@@ -370,6 +372,7 @@ async function show(view, compared) {
   if (other) draw(byId("pinned"), other, null, compared[0].name || "Compared with");
   byId("differs").replaceChildren(...(compared.length ? [table(differencesFrom(view, compared), "", why)] : []));
   for (const name of ["headline", "context", "evidence", "now", "pinned"]) window.explainTerms(byId(name));
+  context.tell();
   followWorking();
   sweep.follow(view);
   onward(typed);
