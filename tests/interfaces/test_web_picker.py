@@ -77,6 +77,8 @@ def test_a_model_is_found_and_chosen_by_keyboard(visit: Any) -> None:
     assert offered[0].startswith("meta-llama/Llama-4") and all("llama" in one.lower() for one in offered)
     page.keyboard.press("Escape")
     assert box.input_value() == "deepseek-ai/DeepSeek-V3" and not page.locator("#picker").is_visible()
+    box.fill("qwen3 32b")
+    page.wait_for_function("document.querySelector('#picks .pick-name').textContent === 'Qwen/Qwen3-32B'")
     box.fill("llama 3.3 70b")
     page.keyboard.press("ArrowDown")
     active = page.locator("#picks li.active")
@@ -88,6 +90,15 @@ def test_a_model_is_found_and_chosen_by_keyboard(visit: Any) -> None:
     assert "model=meta-llama%2FLlama-3.3-70B-Instruct" in page.evaluate("location.search")
     assert box.get_attribute("aria-expanded") == "false"
     has_focus(page, "#c-model")
+    name = page.locator(".box-name[data-of='c-model']")
+    assert not name.is_visible(), "the id stands where one types"
+    page.keyboard.press("Tab")
+    assert name.inner_text() == "Llama-3.3-70B-Instruct"
+    assert page.locator(".box-name[data-of='c-system']").inner_text() == "8 H200"
+    box = page.locator("#c-system")
+    assert box.input_value() == "h200-nvl8"
+    box.fill("8 b200")
+    page.wait_for_selector("#picks li[data-value='b200-nvl8']")
 
 
 @pytest.mark.browser

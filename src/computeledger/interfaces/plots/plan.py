@@ -399,6 +399,10 @@ def _roofs(chip: Any, dash: str, reach: tuple[float, float]) -> tuple[list[Spec]
     return lines, notes
 
 
+#: What the time of a phase's step is for, where it is not that of a token.
+_PER = {"training": "a microbatch", "prefill": "a batch of prompts"}
+
+
 def bounds_figure(ledger: Ledger) -> Spec:
     """What binds each step: its time split into compute, memory, network and overhead."""
     steps = [(name, step, one) for name, phase in ledger.phases.items() for step, one in phase.operations.items()]
@@ -414,9 +418,10 @@ def bounds_figure(ledger: Ledger) -> Spec:
             "hovertext": [percent(share) for share in shares],
             "hovertemplate": f"{bound}: %{{hovertext}}<extra></extra>",
         })  # fmt: skip
+    per = [_PER.get(step.split(": ")[-1], "a token") for _, step, _ in steps]
     notes = [
-        parts.note(f"<b>{plain(step_words(name, step))}</b>   {words(median(total_s(one)), 's')}", row + 0.37)
-        for row, (name, step, one) in zip(rows, steps, strict=True)
+        parts.note(f"<b>{plain(step_words(name, step))}</b>   {words(median(total_s(one)), 's')} {of}", row + 0.37)
+        for row, of, (name, step, one) in zip(rows, per, steps, strict=True)
     ]
     layout = parts.layout(
         62 * len(steps) + 40,

@@ -291,7 +291,7 @@ def _of_kind(title: str, found: Sequence[FoundFact]) -> Table:
     ]
     rest = f"The first {_MOST} are shown; --json has all of them." if len(found) > _MOST else ""
     columns = ("of", "fact", "value #", "known as", "source", "date #")
-    return Table(f"{title}: {len(found):,}", columns, rows, note=rest, drops=("date", "source"))
+    return Table(f"{title}: {format_count(len(found), 'fact')}", columns, rows, note=rest, drops=("date", "source"))
 
 
 def _where(fact: Fact) -> str:

@@ -375,16 +375,17 @@ def _plots(document: Mapping[str, Any], ledger: Ledger) -> tuple[Plot, ...]:
                  "poorly has a larger share of the GPU-time than of the FLOP.",
                  plots.shares_figure(document), "gpu_hours", is_detail=True)
         )  # fmt: skip
-    if any(phase.operations for phase in ledger.phases.values()):
-        found.append(Plot("bounds", "What binds each step", "What a step of each phase waits for.",
-                          plots.bounds_figure(ledger), "utilization_fraction", is_detail=True))  # fmt: skip
     if document["drivers"]:
         found.append(Plot("drivers", _DEPENDS, "The total cost with one input at either end of its 90 % interval, the "
                           "others as they are; the upper ones are worth settling first.",
                           plots.drivers_figure(document, 6), "gpu_hours"))  # fmt: skip
+    if any(phase.operations for phase in ledger.phases.values()):
+        found.append(Plot("bounds", "What binds each step", "What a microbatch of training, a token and a batch of "
+                          "prompts wait for.", plots.bounds_figure(ledger), "utilization_fraction",
+                          is_detail=True))  # fmt: skip
     if "inference" in ledger.phases and ledger.phases["inference"].curves:
         found.append(Plot("speed", "What speed costs", "Each engine over its batches; the ring is the batch in use.",
-                          plots.speed_figure(ledger), "busy_gpu_hours", is_detail=True))  # fmt: skip
+                          plots.speed_figure(ledger), "busy_gpu_hours", is_wide=True, is_detail=True))  # fmt: skip
     if "income" in document:
         found += income_plots(document["income"])
     return tuple(found)

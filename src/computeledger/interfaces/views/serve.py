@@ -10,7 +10,7 @@ from computeledger.facts.schema import Accelerator
 from computeledger.interfaces.glossary import layout_said
 from computeledger.interfaces.plots import serving as plots
 from computeledger.interfaces.plots.memory import memory_figure
-from computeledger.interfaces.view import Card, Cell, Plot, Table, View, quantity_cell, share_cell, tile
+from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell, share_cell, tile
 from computeledger.interfaces.views.accuracy import alike_table
 from computeledger.interfaces.views.breakdown import breakdown_tables
 from computeledger.interfaces.views.commands import command_facts
@@ -75,7 +75,7 @@ def view(answer: ServingAnswer, working: bool) -> View:
     limit, alike = document["physical_limit"], document.get("measured_alike")
     if "fleet" in document:  # what a load costs and yields is its fleet's, whatever the chips could do
         limit = {name: one for name, one in limit.items() if name in _OF_SPEED}
-    tiles = tuple(tile(document, *one, limit=limit) for one in _tiles(document))
+    tiles = tuple(_asked_at_most(tile(document, *one, limit=limit), document) for one in _tiles(document))
     return View(
         title=_title(document),
         asked=_asked(document),
@@ -106,6 +106,14 @@ def _tiles(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Figures of an answer; times of a promise are those of its simulation, in tables of their own."""
     left = _OF_SPEED if "promise" in document else ()
     return [one for one in _TILES if document.get(one[0]) is not None and one[0] not in left]
+
+
+def _asked_at_most(one: Tile, document: Mapping[str, Any]) -> Tile:
+    """A tile of what a load yields: its median may be the end of its range, as a load asks for so much and no more."""
+    is_of_all = "fleet" in document and one.key == "output_tokens_per_s_per_gpu"
+    if not is_of_all or one.high is None or one.value is None or one.high > one.value * 1.001:
+        return one
+    return replace(one, band=f"{one.band}, all that is asked")
 
 
 def _title(document: Mapping[str, Any]) -> str:
@@ -360,14 +368,14 @@ def _plots(document: Mapping[str, Any], chip: Accelerator) -> tuple[Plot, ...]:
     ) if "price_of_speed" in document and document["tpot_s"] is not None else ()  # fmt: skip
     return (
         *front,
-        Plot("roofline", "Does memory or compute bind?", "Each mark is an operation of at least 0.5 % of its step, "
-             "larger where it takes more. Under the slope memory binds, under the flat roof compute.",
-             plots.serving_roofline(document, chip), BELOW, is_detail=True),
         Plot("step", "What does the time go to?", "Share of a step's time by operation, coloured by what it waits for.",
              plots.step_bounds(document), "decode_s"),
+        Plot("roofline", "Does memory or compute bind?", "Each mark is an operation of at least 0.5 % of its step, "
+             "larger where it takes more. Under the slope memory binds, under the flat roof compute.",
+             plots.serving_roofline(document, chip), BELOW, is_wide=True, is_detail=True),
         Plot("memory", f"Memory of the busiest GPU{of_pool}",
              f"{held}; the largest batch that fits is {document['largest_batch']:,.0f}.",
-             memory_figure(document["memory_bytes"]), "memory_bytes", is_detail=True),
+             memory_figure(document["memory_bytes"]), "memory_bytes", is_wide=True, is_detail=True),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from computeledger.economics.hosting.rent import hourly_price
 from computeledger.facts.load import bundled_system, bundled_system_id, load_model, model_ids, model_name
 from computeledger.facts.load import offered_systems as system_names
+from computeledger.interfaces.views.display_names import system_words
 from computeledger.interfaces.web.spec import Control
 from computeledger.physics.parallelism import Layout
 from computeledger.physics.serving.memory import weights_bytes_per_gpu
@@ -80,7 +81,7 @@ def _described_system(name: str) -> dict[str, Any]:
         "memory": words(chip.hbm_bytes.value, "bytes"),
         "bandwidth": words(chip.hbm_bytes_per_s.value, "bytes_per_s"),
         "rent": rent,
-        "aliases": [chip.name],
+        "aliases": [chip.name, system_words(name).lower()],
     }
 
 

@@ -12,11 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from computeledger.facts.editions import load_prices
+from computeledger.facts.load import offered_systems
 from computeledger.interfaces.glossary import glossary
 from computeledger.interfaces.page import plotly_name, script_json, version
 from computeledger.interfaces.plots import parts as plot_parts
-from computeledger.interfaces.views.display_names import benchmark_name, engine_name
-from computeledger.interfaces.web.listed import list_of
+from computeledger.interfaces.views.display_names import benchmark_name, engine_name, system_words
+from computeledger.interfaces.web.listed import SYSTEMS, list_of
 from computeledger.interfaces.web.onward import readings, ways_on
 from computeledger.interfaces.web.spec import Control, Page
 
@@ -84,7 +85,7 @@ def figure_html(page: Page) -> str:
     data = _data(page)
     data["controls"] = [{**one, "choices": []} for one in data["controls"]]
     return _TEMPLATES.get_template("figure.html").render(
-        page=page, version=version(), data=script_json({**data, "presets": {}}), plotly=plotly_name(),
+        page=page, version=version(), data=script_json({**data, "presets": {}, "systems": {}}), plotly=plotly_name(),
         modules=modules_of("figure.js"),
     )  # fmt: skip
 
@@ -149,6 +150,12 @@ def _groups(page: Page) -> list[Group]:
     return out
 
 
+@functools.cache
+def _system_names() -> dict[str, str]:
+    """What people call the systems that a box offers."""
+    return {one: system_words(one) for one in offered_systems()}
+
+
 def _data(page: Page) -> dict[str, Any]:
     """What the script needs: the controls, the presets, and how plots are drawn in light and dark."""
     return {
@@ -161,6 +168,7 @@ def _data(page: Page) -> dict[str, Any]:
         "presets": {name: dict(values) for name, values in page.presets.items()},
         "bases": {name: dict(values) for name, values in page.bases.items()},
         "examples": page.slot_examples,
+        "systems": _system_names() if any(list_of(one) == SYSTEMS for one in page.controls) else {},
         "config": plot_parts.CONFIG,
         "templates": {"light": plot_parts.template(), "dark": plot_parts.template(dark=True)},
     }

@@ -29,15 +29,20 @@ _SERVE, _TERMS = fields_of(ServeQuestion), fields_of(OfferTerms)
 #: What all offers share, with what the page shows first; limits on times are the promise.
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "model": {**choices(model_ids, model_name, "meta-llama/Meta-Llama-3.1-8B"), "help": ""},
+    "ttft": {"label": "First token within", "kind": "text", "default": "2s",
+             "help": "2s: the median; p95:2s: 95 % of the requests, simulated."},
+    "tpot": {**TIME_PER_TOKEN, "label": "Each token within", "kind": "text", "default": "40ms",
+             "help": "Or as a speed: 25 tokens/s for each user."},
     "input_tokens": {"default": "2K", "help": "A number, or how they differ: lognormal:P50:P95."},
     "cached_tokens": {"has_zero": True, "help": ""},
     "output_tokens": {"default": "300", "help": ""},
     "requests_per_s": {"default": "40", "blank": "none", "help": "None: the cost of GPUs that never idle."},
-    "ttft": {"kind": "text", "default": "2s", "help": "2s: the median; p95:2s: 95 % of the requests, simulated."},
-    "tpot": {**TIME_PER_TOKEN, "kind": "text", "default": "40ms", "help": "Or as a speed: 25 tokens/s for each user."},
-    "e2e": {"kind": "text", "help": "Such as p99:30s."},
+    "e2e": {"label": "Whole request within", "kind": "text", "help": "Such as p99:30s."},
     "goodput": {"help": "Share of the requests that keep all limits at once."},
 }  # fmt: skip
+#: What a reader comes with stands first: a model, and how long its users may wait.
+_GROUPS = {"model": "Model and limits", "ttft": "Model and limits", "tpot": "Model and limits",
+           "e2e": "More limits", "goodput": "More limits"}  # fmt: skip
 #: What an offer says of itself.
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "system": {"kind": "choice", "choices": ("", *offered_systems()), "choice_of": bundled_system_id, "blank": ""},
@@ -58,8 +63,7 @@ MOST_SLOTS = 6
 
 
 def _shared_control(name: str) -> Control:
-    group = "Promise" if _SERVE[name].takes_quantile or name == "goodput" else "Workload"
-    return control_of(_SERVE[name], {**_SHARED[name], "group": group})
+    return control_of(_SERVE[name], {**_SHARED[name], "group": _GROUPS.get(name, "Load")})
 
 
 def _own_control(place: int, name: str) -> Control:

@@ -8,6 +8,7 @@ import { byId, element, root, say } from "./dom.js";
 import { fetched as fetchedFrom } from "./fetching.js";
 import { coded, parts, sentences, unbroken } from "./headline.js";
 import { positionOf, textAt } from "./numbers.js";
+import { namedBoxes } from "./names.js";
 import { onward } from "./onward.js";
 import { pickers } from "./picker.js";
 import { alike, paintInView, redrawn, seen, want } from "./plots.js";
@@ -106,7 +107,7 @@ function address() {
   return `${location.pathname}${text ? `?${text}` : ""}`;
 }
 
-const context = contextLines();
+const context = contextLines(), names = namedBoxes({ form, controls, systems: given.systems });
 let kept = null; // the list of scenarios by name
 let depth = 0, furthest = 0, isSettling = false;
 const sheet = controlsSheet({ form, opener: byId("open-controls"), closer: byId("close-controls"), headline: byId("headline"),
@@ -130,6 +131,7 @@ const groups = groupsOf({ form, controls, typed, usual: () => defaults(typed), p
 
 function buttons() {
   groups.tell();
+  names.tell();
   byId("undo").disabled = depth === 0 && !isAhead();
   byId("redo").disabled = depth === furthest;
   byId("compare").setAttribute("aria-pressed", String(others.some((one) => !one.name)));
@@ -140,6 +142,7 @@ function buttons() {
   const preset = byId("preset");
   for (const one of search?.querySelectorAll("[data-preset]") ?? []) one.setAttribute("aria-pressed", String(same(given.presets[one.dataset.preset])));
   if (preset) preset.value = Object.keys(given.presets).find((name) => same(given.presets[name])) ?? "";
+  if (preset) preset.title = preset.value;
 }
 
 // groups of which a reader has as many as are wanted: an empty one is not shown

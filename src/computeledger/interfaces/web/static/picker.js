@@ -2,6 +2,7 @@
 // The pattern is that of a combobox whose list completes nothing by itself: what is typed stays until a choice is made.
 
 import { byId, element, say } from "./dom.js";
+import { rank } from "./names.js";
 
 const MOST_FILE_BYTES = 256 * 1024;
 const panel = byId("picker"), list = byId("picks"), hint = byId("picker-hint"), opener = byId("picker-file");
@@ -11,20 +12,6 @@ const described = new Map(); // of a list: a promise of what it says
 // choose(field) takes what now stands in a box
 export function pickers({ form, controls, page, precision, fetched, choose }) {
   let field = null, active = -1, isReading = false, isTyped = false, before = ""; // what stood in the box when it was entered
-
-  const words = (text) => text.toLowerCase().split(/[^a-z0-9.]+/).filter(Boolean);
-  // whole name, name behind its publisher, a word that begins so, anywhere; several words must all be there
-  function rank(name, aliases, asked) {
-    const lower = name.toLowerCase(), all = [lower, ...aliases.map((one) => one.toLowerCase())];
-    if (!asked) return 0;
-    if (lower.startsWith(asked)) return 0;
-    const own = lower.split("/").at(-1).replace(/^meta-/, "");
-    if (own.startsWith(asked)) return /^[\w.]/.test(own.slice(asked.length)) ? 1.5 : 1; // qwen3 is Qwen3-8B before Qwen3.5
-    const parts = words(asked), begins = (text) => parts.every((part) => words(text).some((word) => word.startsWith(part)));
-    if (begins(lower)) return 2;
-    if (all.some((text) => parts.every((part) => text.includes(part)))) return begins(all.join(" ")) ? 3 : 4;
-    return -1;
-  }
 
   // of versions of one family the later first
   const newer = (one, other) => other.split("/").at(-1).replace("Meta-", "").localeCompare(one.split("/").at(-1).replace("Meta-", ""), "en", { numeric: true });

@@ -6,12 +6,15 @@ const narrow = matchMedia("screen and (max-width: 56rem)");
 // guard() puts one more step before the present one, so that the browser's own back has something to close
 export function controlsSheet({ form, opener, closer, headline, guard }) {
   const isOpen = () => root.classList.contains("adjusting");
+  const starts = form.querySelector(".row"), [finder, rarely] = [".find-box", ".kept, .paste"].map((which) => [...form.querySelectorAll(which)]);
   let isWalking = false, isGuarded = false;
 
   function arrange() {
     const held = form.contains(document.activeElement) ? document.activeElement : null;
     root.classList.remove("adjusting");
     if (narrow.matches) form.parentElement.append(form); else form.parentElement.prepend(form);
+    // in the sheet the first boxes are in sight at once: what is asked for less often stands at its end
+    if (narrow.matches) { starts.after(...finder); form.append(...rarely); } else form.querySelector(".buttons").after(...rarely, ...finder);
     opener.setAttribute("aria-expanded", "false");
     if (held) (narrow.matches ? opener : held).focus({ preventScroll: true });
   }
