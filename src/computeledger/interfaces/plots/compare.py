@@ -60,7 +60,7 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
     figure = intervals_figure({one.name: one.cost for one in offers}, "USD")
     places = {one.name: place + _MARK for place, one in zip(range(len(offers))[::-1], offers, strict=True)}
     for line, one in zip(figure["layout"]["annotations"], offers, strict=True):
-        line["text"] = f"{plain(one.name)}  <b>{one.text or figure_words(one.cost, 'USD')}</b>{plain(one.said)}"
+        line["text"] = f"{plain(one.name)}  <b>{one.text or figure_words(one.cost, 'USD')}</b>{_with_dots(one.said)}"
     chosen = [one for one in offers if one.is_chosen]
     if chosen:
         figure["data"].append({
@@ -77,6 +77,11 @@ def costs_figure(offers: Sequence[Row], title: str) -> Spec:
         })  # fmt: skip
     ends = [point(one.cost, key) for one in offers for key in ("p05", "p50", "p95")]
     return _titled(figure, [*ends, *(one.sure or 0.0 for one in sure)], title)
+
+
+def _with_dots(text: str) -> str:
+    """Words behind a cost; a dot in them has the colour of the marks."""
+    return plain(text).replace("\u25cf", f'<span style="color:{_COLOR}">\u25cf</span>')
 
 
 def _titled(figure: Spec, values: Sequence[float], title: str) -> Spec:

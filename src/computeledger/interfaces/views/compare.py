@@ -125,37 +125,49 @@ def _costs(known: Sequence[Offered]) -> Table:
     rows: list[list[str | Cell]] = []
     for one in in_order(known):
         less = chance_words(None if one is first else first["cheaper_probability"][one["name"]])
+        per_requests = (
+            [] if has_sure else [one["cost"] if has_month else Cell(one["cost"], below=_interval(one, ends(one)))]
+        )
         rows.append(
             [
-                _name(one, one is chosen and len(known) > 1),
-                *([_at_90_percent(one)] if has_sure else []),
-                *([Cell(paid(one), below=_interval(one, paid_ends(one)))] if has_month else []),
+                _name(one, one is chosen and len(known) > 1, has_sure),
+                *(_at_90_percent(one) if has_sure else []),
+                *([_fewest(one, has_sure)] if has_month else []),
                 *([chance_words(one["kept_probability"])] if has_kept else []),
-                one["cost"] if has_month else Cell(one["cost"], below=_interval(one, ends(one))),
+                *per_requests,
                 *([less] if len(known) > 1 else []),
-                words(one["usd_per_mtok"], "USD"),
+                *([] if has_sure else [words(one["usd_per_mtok"], "USD")]),
             ]
         )
     columns = (
         "offer",
-        *([f"{_SURE} #"] if has_sure else []),
+        *([f"{_SURE} #", f"{_REQUESTS} #"] if has_sure else []),
         *([month] if has_month else []),
         *([_kept_heading(known)] if has_kept else []),
-        "per thousand requests #",
+        *([] if has_sure else [f"{_REQUESTS} #"]),
         *([f"{order} #"] if len(known) > 1 else []),
-        "a Mtok #",
+        *([] if has_sure else ["a Mtok #"]),
     )
     return Table(
         "What each costs", columns, rows, "usd_per_request", _costs_note(known, order, has_sure), strong=(0,),
-        is_stacked=True, drops=("a Mtok", order, "per thousand requests"),
+        is_stacked=True, drops=("a Mtok", order, _REQUESTS),
     )  # fmt: skip
+
+
+def _fewest(one: Offered, has_sure: bool) -> Cell:
+    """What the fewest GPUs cost a month that are expected to do, with the interval."""
+    interval = _interval(one, paid_ends(one))
+    gpus = f"{format_count(one['gpus'], 'GPU')}, " if has_sure and one["gpus"] else ""
+    return Cell(paid(one), below=f"{gpus}{interval}")
 
 
 def _costs_note(known: Sequence[Offered], order: str, has_sure: bool) -> str:
     """What the columns mean."""
     out = []
     if has_sure:
-        out.append(f"{_SURE}: a month of as many GPUs as keep what is asked with that chance")
+        out.append(
+            f"{_SURE}: a month of as many GPUs as keep what is asked with that chance, and a thousand requests on them"
+        )
         out.append(f"{_FEWEST}: a month of as many as are expected to, with the 90 % interval of their cost")
     if any(one["kept_probability"] is not None for one in known):
         who = "fewest" if has_sure else "offer"
@@ -177,19 +189,18 @@ def _interval(one: Offered, of: Mapping[str, float]) -> str:
 
 
 #: The columns of what keeps all that is asked so surely, and of what is expected to.
-_SURE, _FEWEST = "for 90\u00a0%", "fewest GPUs"
+_SURE, _FEWEST, _REQUESTS = "for 90\u00a0%", "fewest GPUs", "per thousand requests"
 
 
-def _at_90_percent(one: Offered) -> str | Cell:
-    """What as many GPUs cost as keep what is asked with a chance of 90 %."""
-    return NONE if sure_usd(one) is None else Cell(sure_month(one), below=_gpus(sized_sure(one), one))
-
-
-def _gpus(label: str, one: Offered) -> str:
-    """How many GPUs a fleet has, where the offer's own name does not say it."""
-    found = one["at_90_percent"]
-    n = found["gpus"] if found and label != one["label"] else one["gpus"]
-    return format_count(n, "GPU") if n else ""
+def _at_90_percent(one: Offered) -> list[str | Cell]:
+    """What as many GPUs cost as keep what is asked with a chance of 90 %: a month, and a thousand requests."""
+    usd = sure_usd(one)
+    if usd is None:
+        return [NONE, one["cost"] if one["kind"] == "api" else NONE]
+    found, chance = one["at_90_percent"], one["kept_probability"]
+    n = found["gpus"] if found and chance < CLEAR else one["gpus"]
+    each = ends(one)["p50"] * usd / one["usd_per_month"]
+    return [Cell(sure_month(one), below=format_count(n, "GPU") if n else ""), words(each, "USD", one["digits"])]
 
 
 def _kept_heading(known: Sequence[Offered]) -> str:
@@ -207,10 +218,11 @@ def _kept_means(known: Sequence[Offered], are_many: bool) -> str:
     return keep(one) if are_many else keeps(one)
 
 
-def _name(one: Offered, is_recommended: bool) -> Cell:
-    """What readers call an offer, its id, and what its name leaves open."""
+def _name(one: Offered, is_recommended: bool, has_sure: bool) -> Cell:
+    """What readers call an offer, without its GPUs where two fleets of it follow; its id, and what is left open."""
+    label = str(one["label"]).removeprefix(f"{one['gpus']}\u00a0") if has_sure else one["label"]
     own = [one["name"]] if one["name"] not in one["label"] else []
-    return Cell(one["label"], below=", ".join([*(["recommended"] if is_recommended else []), *own, *_terms(one)]))
+    return Cell(label, below=", ".join([*(["recommended"] if is_recommended else []), *own, *_terms(one)]))
 
 
 def _terms(one: Offered) -> list[str]:
@@ -232,7 +244,8 @@ def _systems(known: Sequence[Offered]) -> list[Table]:
         row = [one["label"], f"{one['replicas']} x {one['layout']}" if one["replicas"] else one["layout"]]
         row += [f"{one['gpus']:,}", _or_none(one["gpus_with_spare"], "GPUs"), words(one["w"], "W")] if has_fleet else []
         rows.append([*row, f"{one['joules_per_token']:.3g}", one["bound"]])
-    note = "one spare: GPUs with one replica more, so that the load is carried while one is down" if has_fleet else ""
+    spare = "the fewest GPUs; one spare: with one replica more, so that the load is carried while one is down"
+    note = spare if has_fleet else ""
     takes = Table("What each takes", tuple(columns), rows, note=note, is_detail=True)
     return [takes, *([_kept(own)] if any(one["meets"] or one["attained"] for one in own) else [])]
 
@@ -256,7 +269,8 @@ def _kept(own: Sequence[Offered]) -> Table:
         ]
         for one in own
     ]
-    return Table("Times against their limits", columns, rows, is_stacked=bool(plain), is_detail=True)
+    note = "of the fewest GPUs" if any(one["gpus"] for one in own) else ""
+    return Table("Times against their limits", columns, rows, note=note, is_stacked=bool(plain), is_detail=True)
 
 
 def _within(one: Offered, name: str) -> str | Cell:
@@ -360,7 +374,7 @@ def _row(one: Offered, is_recommended: bool, most: float) -> Row:
         sure = "" if chance is None else f", {chance_words(chance)} sure"
         return Row(one["label"], _quantity(one), paid(one), f"{ring}{sure}", is_recommended)
     fewest = f"{format_count(one['gpus'], 'GPU')} {paid(one)}, {chance_words(chance)}"
-    said = f", {sure_chance(one)} sure{ring}   \u25cf {fewest}"
+    said = f", {sure_chance(one)} sure   \u25cf {fewest}"
     return Row(sized_sure(one), _quantity(one), sure_month(one), said, is_recommended, usd)
 
 
@@ -380,7 +394,7 @@ def _is_hopeless(one: Offered) -> bool:
 
 def _even_plot(known: Sequence[Offered], found: Sequence[Offered]) -> list[Plot]:
     """At which price of a GPU-hour each offer that is in the running is the cheapest."""
-    running = [one["label"] for one in known if not _is_hopeless(one)]
+    running = [sized_sure(one) for one in known if sure_usd(one) is not None or not _is_hopeless(one)]
     prices = [
         (one["offer"], one["usd_per_gpu_hour"], one["equal_usd_per_gpu_hour"])
         for one in found
@@ -389,11 +403,18 @@ def _even_plot(known: Sequence[Offered], found: Sequence[Offered]) -> list[Plot]
     if not prices:
         return []
     caption = (
-        "Dot: the price of a GPU-hour now; diamond: up to which price that offer costs the least of all. How surely it "
-        f"{keeps(known[0], 'the limits')} is not counted."
+        "Dot: the price of a GPU-hour now; diamond: up to which price that offer costs the least of all."
+        + _compared_as(known)
     )
     title = "At which rent would each be the cheapest?"
     return [Plot("even", title, caption, even_figure(prices), "break_even", is_detail=True)]
+
+
+def _compared_as(known: Sequence[Offered]) -> str:
+    """How many GPUs of each are compared."""
+    if any(sure_usd(one) is not None for one in known):
+        return f" Each with as many GPUs as {keep(choice(known))} with 90 %."
+    return f" How surely it {keeps(known[0], 'the limits')} is not counted." if choice(known)["gpus"] else ""
 
 
 def _quantity(one: Offered) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def labels(known: Sequence[Offered]) -> list[str]:
 
 
 def label_of(known: Sequence[Offered], name: str) -> str:
-    """What readers call the offer of a name."""
-    return next((str(one["label"]) for one in known if one["name"] == name), name)
+    """What readers call the offer of a name, with as many GPUs as keep what is asked."""
+    return next((sized_sure(one) for one in known if one["name"] == name), name)
 
 
 def choice(known: Sequence[Offered]) -> Offered:
@@ -239,8 +239,8 @@ def _next_best(known: Sequence[Offered]) -> Offered | None:
 
 def sized_sure(one: Offered) -> str:
     """An offer with as many GPUs as keep what is asked with 90 %."""
-    found = one["at_90_percent"]
-    return sized(one, found["gpus"] if found and one["kept_probability"] < CLEAR else one["gpus"])
+    found, chance = one["at_90_percent"], one["kept_probability"]
+    return sized(one, found["gpus"] if found and chance is not None and chance < CLEAR else one["gpus"])
 
 
 def tiles(known: Sequence[Offered], best: Offered) -> tuple[Tile, ...]:
@@ -288,7 +288,8 @@ def context(known: Sequence[Offered], best: Offered, n_refused: int, workload: s
         own = next((one for one in known if one["kind"] != "api"), None)
         parts += [_own(own)] if own else []
     n = len(known) + n_refused
-    served = ", ".join(part for part in (format_count(n, "offer") if n > 1 else "", workload) if part)
+    offers = format_count(n, "offer").replace(" ", "\u00a0") if n > 1 else ""
+    served = ", ".join(part for part in (offers, workload) if part)
     return " ".join([*parts, *([f"Compared: {served}."] if n > 1 else [f"Asked: {served}."] if served else [])])
 
 

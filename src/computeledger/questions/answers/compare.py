@@ -230,9 +230,10 @@ class CompareAnswer(Answer):
         return [*self._prices(), *self._volumes()]
 
     def _prices(self) -> Iterator[dict[str, Any]]:
-        for place, one in enumerate(self.offers):
-            others = [each.served.usd_per_request for at, each in enumerate(self.offers) if at != place]
-            price, each = one.served.usd_per_gpu_hour, one.served.usd_per_request
+        priced = self._priced()
+        for one, each in priced:
+            others = [usd for other, usd in priced if other is not one]
+            price = one.served.usd_per_gpu_hour
             if price and each and others:
                 even = price * min(others) / each
                 yield {
@@ -242,21 +243,31 @@ class CompareAnswer(Answer):
                     "equal_usd_per_gpu_hour": even,
                 }
 
+    def _priced(self) -> list[tuple[Compared, float]]:
+        """Offers with what a request costs, where any keeps what is asked with 90 % on so many GPUs; and APIs."""
+        if all(one.sure_ratio is None for one in self.offers):
+            return [(one, one.served.usd_per_request) for one in self.offers]
+        known = [(one, 1.0 if one.offer.terms.api else one.sure_ratio) for one in self.offers]
+        return [(one, ratio * one.served.usd_per_request) for one, ratio in known if ratio is not None]
+
     def _volumes(self) -> Iterator[dict[str, Any]]:
-        apis = [one for one in self.offers if one.offer.terms.api and one.served.usd_per_request > 0]
-        for api in apis:
-            for one in self.offers:
+        priced = self._priced()
+        apis = [(one, usd) for one, usd in priced if one.offer.terms.api and usd > 0]
+        for api, usd in apis:
+            for one, each in priced:
                 if not one.served.usd_per_month or not one.served.gpus:
                     continue
                 asked = one.served.usd_per_month / one.served.usd_per_request
-                equal = one.served.usd_per_month / api.served.usd_per_request
+                equal = asked * each / usd
                 yield {
                     "kind": "volume",
                     "offer": one.offer.name,
                     "api": api.offer.name,
                     "requests_per_month": equal,
                     "of_the_load_ratio": equal / asked,
-                    "one_replica_requests_per_month": equal / one.served.replicas if one.served.replicas else None,
+                    "one_replica_requests_per_month": one.served.usd_per_month / usd / one.served.replicas
+                    if one.served.replicas
+                    else None,
                 }
 
     def csv_text(self) -> str:
