@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from computeledger.interfaces.plots import palette, parts
@@ -12,6 +13,11 @@ from computeledger.units import format_si
 
 #: A chance from which on a plot of years ends.
 _SURE = 0.99
+
+
+def _ticks(unit: str) -> Callable[[float], str]:
+    """How the values of an axis are written: a power of ten without its empty digits."""
+    return lambda value: re.sub(r"\.0+(?=e\d)", "", show(value, unit))
 
 
 def cost_figure(document: Mapping[str, Any]) -> Spec:
@@ -61,7 +67,7 @@ def ahead_figure(document: Mapping[str, Any], target: float | None = None) -> Sp
     every = [*known["values"], *document["p05"], *document["p95"], *([] if target is None else [target])]
     layout = parts.layout(
         340, [], showlegend=True, legend={**parts.LEGEND, "traceorder": "normal"},
-        xaxis={"type": "date", "fixedrange": True}, yaxis=parts.log_axis(every, lambda value: show(value, unit)),
+        xaxis={"type": "date", "fixedrange": True}, yaxis=parts.log_axis(every, _ticks(unit)),
     )  # fmt: skip
     layout["margin"] = {"l": 4, "r": 8, "t": 34, "b": 44}
     return {"data": data, "layout": layout}
@@ -184,7 +190,7 @@ def growth_figure(document: Mapping[str, Any], name: str, unit: str) -> Spec:
         {"type": "scatter", "mode": "lines", "x": [dates[0], dates[-1]], "y": rounded(line), "hoverinfo": "skip",
          "name": f"{fit['ratio']:.2f}x a year", "line": {"color": palette.PLAIN, "width": 2}},
     ]  # fmt: skip
-    axis = parts.log_axis([*values, *line], lambda value: show(value, unit))
+    axis = parts.log_axis([*values, *line], _ticks(unit))
     return _framed(data, {"type": "date"}, axis, 300)
 
 
@@ -210,4 +216,4 @@ def backtest_figure(document: Mapping[str, Any], place: int) -> Spec:
          "text": [show(row["observed"], unit) for row in rows], "hovertemplate": "%{x}: %{text}<extra></extra>"},
     ]  # fmt: skip
     every = [*known["values"], *(row[name] for row in rows for name in ("p05", "p95"))]
-    return _framed(data, {"type": "date"}, parts.log_axis(every, lambda value: show(value, unit)))
+    return _framed(data, {"type": "date"}, parts.log_axis(every, _ticks(unit)))

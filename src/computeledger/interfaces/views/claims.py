@@ -170,13 +170,14 @@ _AFTER = {"fails": ("does not", "do not"), "holds_if": ("on a condition", "on a 
 def _furthest_words(claims: Sequence[Mapping[str, Any]]) -> str:
     """Of several claims that do not hold the one that is furthest off, in which text, and what the formula gives."""
     failing = [one for one in claims if one["verdict"] == "fails" and ratio_of(one)]
-    if not failing[1:]:
+    if not failing or not claims[1:]:
         return ""
     one = min(failing, key=_by_distance)
+    off = f"Furthest off, {_off(one)}" if failing[1:] else _off(one)
     text = _DOCUMENTS[one["document"]]
     whose = f"the {text}" if text.startswith(_KINDS_OF_TEXT) else f"the text on {text}"
     told = load_claims()[one["id"]].short or one["claim"]
-    return _unbroken(f"Furthest off, {_off(one)}: {whose} says that {told}; the formula gives {_found(one)}.")
+    return _unbroken(f"{off}: {whose} says that {told}; the formula gives {_found(one)}.")
 
 
 def _sentence_case(text: str) -> str:

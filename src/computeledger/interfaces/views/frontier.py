@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -54,7 +55,7 @@ _POWER = (
 
 
 def _forecast(document: Document) -> View:
-    target = format_si(document["target"], "FLOP")
+    target = re.sub(r"\.0+(?=e\d)", "", format_si(document["target"], "FLOP"))
     plots_ = (
         Plot("chances", "Chance by the end of each year", "Share of the sampled paths that are there, by the scenario "
              "that growth follows.", plots.chances_figure(document["scenarios"], document["scenario"]), "date"),
@@ -68,7 +69,7 @@ def _forecast(document: Document) -> View:
     return View(
         title=f"A run of {target}",
         headline=_reached(document, target),
-        context=_stopped(document),
+        context=" ".join(filter(None, (_assumed(document), _stopped(document)))),
         tiles=_forecast_tiles(document),
         main="date",
         plots=plots_,
@@ -92,8 +93,15 @@ def _reached(document: Document, target: str) -> str:
         )
     growth = "the trend of the largest runs reaches it on"
     if document["scenario"] != TREND:
-        growth = f"with {document['scenario']} ({document['scenario_note']}) the largest run reaches it on"
+        growth = f"with {document['scenario']} growth the largest run reaches it on"
     return headline_words(subject, f"{growth} {date['p50']} (90\u00a0%: {date['p05']} to {date['p95']})")
+
+
+def _assumed(document: Document) -> str:
+    """What the scenario that growth follows assumes, as far as a sentence takes it, where it is not the trend."""
+    if document["scenario"] == TREND or document["largest_known"] >= document["target"]:
+        return ""
+    return f"Assumed: {re.split(': | [(]|; ', document['scenario_note'])[0]}."
 
 
 def _stopped(document: Document) -> str:
@@ -102,8 +110,8 @@ def _stopped(document: Document) -> str:
     if not rows or any(step_months(row)[1] != HARDLY for row in rows):
         return ""
     return (
-        f"The date counts FLOP alone: on {figure_words(document['needs']['chips'], '')} chips, with a stop of the "
-        "whole job for every failure at rates measured on up to 16K GPUs, a run hardly advances."
+        f"The date counts FLOP alone: on {figure_words(document['needs']['chips'], '')} chips failures stop a run so "
+        "often that it hardly advances."
     )
 
 

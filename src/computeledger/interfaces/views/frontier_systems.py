@@ -187,14 +187,13 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     trains = document["trains"]
     run, row = trains["dense"], critical_row(trains["dense"])
     named = " + ".join(one["accelerator"] for one in document["generations"])
-    found = leans(document)
+    found, most = leans(document), words(point(document["chips"], "p95"), "", 2)
     power = f"{figure_words(document['power_w']['facility'], 'W')} with cooling"
     if found:
-        most = words(point(document["chips"], "p95"), "", 2)
         power = f"{found[0]} each with cooling, {most} at {found[1]}"
     chips = "; ".join([", ".join(part for part in (named, interval_words(document["chips"], "")) if part), power])
     compute = with_interval(Tile("Compute", "", key="dense.flop"), run["flop"], "FLOP")
-    tiles = [replace(compute, band=f"{compute.band}; the most at {found[1]} a chip") if found else compute]
+    tiles = [replace(compute, band=f"{compute.band}; the most with {most} chips") if found else compute]
     if not row["problem"]:
         calendar = step_months(row)[1]
         told = f"{words(float(calendar), '', 2)}\u00a0months" if calendar[:1].isdigit() else calendar

@@ -49,6 +49,7 @@ def growth_view(document: Document) -> View:
     return View(
         title="Growth of compute, power and capital",
         headline=_flat_words(document),
+        context=_slower_words(document),
         tiles=tiles,
         main="growth.run_flop",
         plots=tuple(figures),
@@ -78,9 +79,13 @@ def _ahead_words(document: Document) -> tuple[str, ...]:
 def _flat_words(document: Document) -> str:
     """Growth under flat funding against the trend's, as the table of scenarios has both."""
     trend, flat = document["trend_ratio_per_year"], document["flat_ratio_per_year"]
+    return headline_words("Compute if funding stays flat", f"grows {flat:.3g}x a year instead of {trend:.3g}x")
+
+
+def _slower_words(document: Document) -> str:
+    """How much longer compute takes under flat funding to grow as much."""
     slower = document["flat_funding_slowdown"]
-    longer = f"and takes {slower:.1f} times as long to grow as much" if math.isfinite(slower) else "and does not grow"
-    return headline_words("Compute if funding stays flat", f"grows {flat:.3g}x a year instead of {trend:.3g}x {longer}")
+    return f"It takes {slower:.1f} times as long to grow as much." if math.isfinite(slower) else "It does not grow."
 
 
 def _fits(rows: list[Document]) -> Table:
