@@ -82,10 +82,11 @@ def test_long_names_are_elided_and_no_line_runs_through_them() -> None:
     ones = np.ones(2)
     comparison = Comparison([{"source": one} for one in names], {"tpot": ones}, {"tpot": np.ones((2, 3))}, {})
     drawn = slices_figure(comparison, "tpot", "source")
-    notes = drawn["layout"]["annotations"]
+    *notes, around = drawn["layout"]["annotations"]
+    assert around["text"].startswith("within ±20")
     assert len(notes) == 2 and all("\u2026" in one["text"] and len(one["text"]) < 80 for one in notes)
-    line = drawn["data"][1]["y"]
-    ends = [pair for pair in pairwise(line) if None not in pair]
+    lines = [*drawn["data"][0]["y"], None, *drawn["data"][1]["y"]]
+    ends = [pair for pair in pairwise(lines) if None not in pair]
     assert not any(low < one["y"] < high for low, high in ends for one in notes)
 
 

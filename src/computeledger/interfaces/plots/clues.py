@@ -9,7 +9,7 @@ from computeledger.interfaces.plots import palette, parts
 from computeledger.interfaces.plots.parts import NEUTRAL, Spec, plain
 from computeledger.questions.wording import figure_words, point
 
-_ROW_PX, _AXIS_PX = 52, 52
+_ROW_PX, _AXIS_PX, _LEGEND_PX = 52, 48, 40
 _ALONE, _ALL = palette.PLAIN, palette.CHOSEN
 #: Where a row's intervals and its words stand, around its place.
 _MARK, _WORDS = -0.16, 0.2
@@ -25,9 +25,9 @@ def clues_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, un
     >>> price["n_params_active_without"] = speed["n_params_active_without"] = size | {"p50": 2e9}
     >>> figure = clues_figure([price, speed], size, size, "params")
     >>> [one["text"] for one in figure["layout"]["annotations"]][1:3]
-    ['price alone  <b>4B</b>', 'without it  <b>2B</b>']
+    ['price  <b>4B</b>', 'others say  <b>2B</b>']
     """
-    names = ["before any clue", *(f"{one['clue']} alone" for one in clues), "all clues"]
+    names = ["before any clue", *(one["clue"] for one in clues), "all clues"]
     values = [before, *(one["n_params_active_alone"] for one in clues), after]
     places = list(range(len(names)))[::-1]
     colors = [NEUTRAL, *[_ALONE] * len(clues), _ALL]
@@ -42,14 +42,16 @@ def clues_figure(clues: Sequence[Mapping[str, Any]], before: Any, after: Any, un
         notes.append(_said(name, value, unit, place))
         if other is not None:
             right = {"x": 1, "xanchor": "right", "align": "right"}
-            notes.append(_said("without it", other, unit, place) | right)
+            notes.append(_said("others say", other, unit, place) | right)
     ends = [point(value, key) for value in values for key in ("p05", "p95")]
     layout = parts.layout(
-        _ROW_PX * len(names) + _AXIS_PX, notes,
+        _ROW_PX * len(names) + _AXIS_PX + _LEGEND_PX, notes, showlegend=True,
+        legend=parts.LEGEND | {"traceorder": "normal", "itemsizing": "constant"},
         xaxis=parts.unit_axis(ends, unit), yaxis={"range": [-0.6, len(names) - 0.4], **parts.ROWS},
-        margin={"l": 4, "r": 12, "t": 4, "b": 36},
+        margin={"l": 4, "r": 12, "t": _LEGEND_PX, "b": 36},
     )  # fmt: skip
-    return {"data": marks, "layout": layout}
+    shown = [one | {"showlegend": False} for one in marks]
+    return {"data": [*shown, *parts.interval_legend("half (25 to 75 %)")], "layout": layout}
 
 
 def _said(name: str, value: Any, unit: str, place: int) -> Spec:

@@ -133,6 +133,25 @@ def interval_marks(
     ]  # fmt: skip
 
 
+def interval_legend(inner: str) -> list[Spec]:
+    """What the parts of :func:`interval_marks` mean, in a neutral colour, for a legend.
+
+    Examples
+    --------
+    >>> [one["name"] for one in interval_legend("80 % range")]
+    ['median', '80 % range', '90 % range']
+    """
+    looks = (
+        ("median", "circle", NEUTRAL), (inner, "square", faint(NEUTRAL, palette.HALF)),
+        ("90 % range", "square", faint(NEUTRAL, palette.BAND)),
+    )  # fmt: skip
+    return [
+        {"type": "scatter", "mode": "markers", "name": name, "showlegend": True, "hoverinfo": "skip", "x": [None],
+         "y": [None], "marker": {"symbol": mark, "color": color, "size": 12, "line": {"color": NEUTRAL, "width": 1}}}
+        for name, mark, color in looks
+    ]  # fmt: skip
+
+
 def hill(samples: np.ndarray[Any, np.dtype[np.float64]], row: float, color: str) -> list[Spec]:
     """The distribution of samples over their logarithm; nothing where the value is exact.
 

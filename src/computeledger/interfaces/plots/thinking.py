@@ -13,64 +13,89 @@ from computeledger.units import format_usd
 #: Models that get a colour and a mark of their own; the others share a neutral one.
 _MOST_MODELS = 6
 #: How much of its colour a way keeps that another one beats.
-_PALE = 0.35
+_PALE = 0.4
 #: End of the axis, above all intervals, and where the answer's words stand.
 _TOP, _WORDS = 1.22, 1.03
-#: Height of the drawing in pixels, and room for a name below an interval.
-_HEIGHT_PX, _NAME = 330, 0.06
+#: Height of the drawing in pixels, room for a name below an interval, and for the words of another model below all.
+_HEIGHT_PX, _NAME, _OTHER_WORDS = 380, 0.06, 0.18
+#: Shares of the axis before which words stand right of their line, and beyond which left of it.
+_LEFT, _RIGHT = 0.35, 0.75
+#: Width of a letter on a phone, as a share of the axis.
+_LETTER = 0.024
+
+#: Where a legend puts what is no model: entries without a rank have 1000.
+_LAST = 1001
+
+Way = tuple[str, Mapping[str, Any]]
 
 
 def ways_figure(
-    front: Sequence[tuple[str, Mapping[str, Any]]],
+    front: Sequence[Way],
     beaten: Sequence[tuple[str, float, float]],
     asked: float,
     answer: Mapping[str, Any] | None = None,
-    named: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    named: tuple[Sequence[Way], Sequence[Way]] = ((), ()),
 ) -> Spec:
     """Share of tasks solved over the cost of a task by model: pale what another way beats, on a line what none does.
+
+    ``named`` are ways on the line that have a name, and the cheapest ways of models that are not on it: the first of
+    them has one.
 
     Examples
     --------
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
     >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
-    ['cheaper and better exists', 'best at its price', 'm']
+    ['best at its price', 'm', 'n']
     """
+    marked, others = named
     every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
-    models = list(dict.fromkeys(row["model"] for _, row in front))
-    places = {model: min(place, _MOST_MODELS) for place, model in enumerate(models)}
+    marks = _marks([*(row["model"] for _, row in (*front, *others)), *(model for model, *_ in beaten)])
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
          "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"},
          "showlegend": False},
-        *([_beaten(beaten)] if beaten else []), _joined([row for _, row in front]),
+        *([_beaten(beaten, marks)] if beaten else []),
     ]  # fmt: skip
-    for place in sorted(set(places.values())):
-        own = [model for model in models if places[model] == place]
-        name = own[0].rpartition("/")[2] if place < _MOST_MODELS else f"{len(own)} others"
-        best = [one for one in front if one[1]["model"] in own]
-        color = palette.GROUPS[place] if place < _MOST_MODELS else palette.OTHER
-        mark = {"color": color, "symbol": parts.MARKS[place]}
-        data.append(_large(best, plain(name), mark))
+    for mark in dict.fromkeys(marks.values()):
+        own = [model for model in marks if marks[model] == mark]
+        name = f"{len(own)} others" if own[1:] else own[0].rpartition("/")[2]
+        large = [one for one in (*front, *others) if one[1]["model"] in own]
+        data.append(_large(large, plain(name), {"color": mark[0], "symbol": mark[1]}))
+    data.insert(1, _joined([row for _, row in front]))
     if answer is not None:
         data.append({
             "type": "scatter", "mode": "markers", "name": "the answer", "hoverinfo": "skip", "showlegend": False,
             "x": rounded([answer["usd_per_task"]]), "y": rounded([answer["success"]["p50"]]),
             "marker": {"size": 17, "symbol": "circle-open", "line": {"width": 3}, "color": palette.CHOSEN},
         })  # fmt: skip
+    axis = parts.log_axis(every, format_usd)
+    below = _bottom([*front, *others], asked)
+    bottom = below - (_OTHER_WORDS if others else 0.0)
+    notes = [_asked_label(asked), *_answer_label(front, answer, axis["range"])]
+    notes += [_name_label(one, front, axis["range"]) for one in marked]
+    notes += [note for one in others[:1] for note in _words(one, axis["range"], below, is_above=False)]
     layout = parts.layout(
-        _HEIGHT_PX, [_asked_label(asked), *_answer_label(front, answer, every), *map(_name_label, named)],
-        showlegend=True,
+        _HEIGHT_PX, notes, showlegend=True,
         legend={**parts.LEGEND, "traceorder": "normal", "itemsizing": "constant"},
-        xaxis=parts.log_axis(every, format_usd) | {"title": {"text": "USD a task →"}},
-        yaxis={"tickformat": ".0%", "range": [_bottom(front, asked), _TOP], "fixedrange": True,
+        xaxis=axis | {"title": {"text": "USD a task →"}},
+        yaxis={"tickformat": ".0%", "range": [bottom, _TOP], "fixedrange": True, "showgrid": False, "zeroline": False,
                "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]},
         margin={"l": 4, "r": 12, "t": 36, "b": 44},
     )  # fmt: skip
     return {"data": data, "layout": layout}
 
 
-def _bottom(front: Sequence[tuple[str, Mapping[str, Any]]], asked: float) -> float:
+def _marks(models: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and symbol of each model; those beyond the first few share both."""
+    found = {}
+    for place, model in enumerate(dict.fromkeys(models)):
+        color = palette.GROUPS[place] if place < _MOST_MODELS else palette.OTHER
+        found[model] = (color, parts.MARKS[min(place, _MOST_MODELS)])
+    return found
+
+
+def _bottom(front: Sequence[Way], asked: float) -> float:
     """Where the axis begins: below the intervals of what none beats, with room for a name; what is worse is cut off.
 
     Examples
@@ -82,21 +107,25 @@ def _bottom(front: Sequence[tuple[str, Mapping[str, Any]]], asked: float) -> flo
     return max(math.floor(10 * (least - _NAME)) / 10, 0.0)
 
 
-def _name_label(one: tuple[str, Mapping[str, Any]]) -> Spec:
-    """A way's name below its interval."""
+def _name_label(one: Way, front: Sequence[Way], ends: Sequence[float]) -> Spec:
+    """A way's name below its interval, and below the others that it would cross."""
     name, row = one
+    place, width = math.log10(row["usd_per_task"]), _LETTER * len(name) * (ends[1] - ends[0])
+    beside = [other["success"]["p05"] for _, other in front
+              if place <= math.log10(other["usd_per_task"]) <= place + width]  # fmt: skip
     return {
-        "text": plain(name), "showarrow": False, "font": {"size": 12}, "x": math.log10(row["usd_per_task"]),
-        "y": row["success"]["p05"], "yanchor": "top", "xanchor": "left", "xshift": 6, "yshift": 4,
+        "text": plain(name), "showarrow": False, "font": {"size": 12}, "x": place,
+        "y": min(beside), "yanchor": "top", "xanchor": "left", "xshift": -4, "yshift": 2,
     }  # fmt: skip
 
 
-def _beaten(ways: Sequence[tuple[str, float, float]]) -> Spec:
-    """Ways that another one beats, of all models alike."""
+def _beaten(ways: Sequence[tuple[str, float, float]], marks: Mapping[str, tuple[str, str]]) -> Spec:
+    """Ways that another one beats, each in its model's colour."""
     return {
-        "type": "scatter", "mode": "markers", "name": "cheaper and better exists", "showlegend": True,
+        "type": "scatter", "mode": "markers", "name": "cheaper and better exists", "showlegend": False,
         "x": rounded(usd for _, usd, _ in ways), "y": rounded(success for *_, success in ways),
-        "marker": {"color": parts.faint(palette.OTHER, _PALE), "size": 5},
+        "marker": {"color": [parts.faint(marks[model][0], _PALE) for model, *_ in ways],
+                   "symbol": [marks[model][1] for model, *_ in ways], "size": 6},
         "text": [plain(model.rpartition("/")[2]) for model, *_ in ways],
         "hovertemplate": "%{text}<br>%{y:.0%} for $%{x:.3~g} a task<extra></extra>",
     }  # fmt: skip
@@ -107,6 +136,7 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Spec:
     ordered = sorted(rows, key=lambda row: float(row["usd_per_task"]))
     return {
         "type": "scatter", "mode": "lines", "name": "best at its price", "hoverinfo": "skip", "showlegend": True,
+        "legendrank": _LAST,
         "x": rounded(row["usd_per_task"] for row in ordered), "y": rounded(row["success"]["p50"] for row in ordered),
         "line": {"color": NEUTRAL, "width": 1.5},
     }  # fmt: skip
@@ -120,29 +150,38 @@ def _asked_label(asked: float) -> Spec:
     }  # fmt: skip
 
 
-def _answer_label(
-    front: Sequence[tuple[str, Mapping[str, Any]]], answer: Mapping[str, Any] | None, costs: Sequence[float]
-) -> list[Spec]:
+def _answer_label(front: Sequence[Way], answer: Mapping[str, Any] | None, ends: Sequence[float]) -> list[Spec]:
     """The answer in words above all marks, and a line from there to the ring."""
-    names = [name for name, row in front if row == answer]
-    if answer is None or not names:
-        return []
-    place = math.log10(answer["usd_per_task"])
-    is_left = 2 * place < math.log10(min(costs)) + math.log10(max(costs))
+    found = [one for one in front if one[1] == answer]
+    return _words(found[0], ends, _WORDS, is_above=True) if found else []
+
+
+def _words(one: Way, ends: Sequence[float], height: float, *, is_above: bool) -> list[Spec]:
+    """A way in words above or below all marks, and a line from there to its mark."""
+    name, row = one
+    place = math.log10(row["usd_per_task"])
+    share = (place - ends[0]) / (ends[1] - ends[0])
+    side = "left" if share < _LEFT else "right" if share > _RIGHT else "center"
+    said = plain(name).replace(", ", ",<br>", 1)
     text = {
-        "text": f"<b>{plain(names[0]).replace(', ', ',<br>', 1)}</b>", "showarrow": False, "font": {"size": 12},
-        "align": "left" if is_left else "right", "x": place, "y": _WORDS, "yanchor": "bottom",
-        "xanchor": "left" if is_left else "right", "xshift": -2 if is_left else 2,
+        "text": f"<b>{said}</b>" if is_above else said, "showarrow": False, "font": {"size": 12}, "align": side,
+        "x": place, "y": height, "yanchor": "bottom" if is_above else "top", "xanchor": side,
+        "xshift": {"left": -2, "right": 2, "center": 0}[side],
     }  # fmt: skip
     line = {
-        "text": "", "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.CHOSEN, "standoff": 9,
-        "x": place, "y": answer["success"]["p50"], "ax": place, "ay": _WORDS, "axref": "x", "ayref": "y",
+        "text": "", "showarrow": True, "arrowhead": 0, "arrowwidth": 1, "standoff": 9 if is_above else 6,
+        "arrowcolor": palette.CHOSEN if is_above else NEUTRAL,
+        "x": place, "y": row["success"]["p50" if is_above else "p05"], "ax": place, "ay": height, "axref": "x",
+        "ayref": "y",
     }  # fmt: skip
     return [text, line]
 
 
-def _large(ways: Sequence[tuple[str, Mapping[str, Any]]], name: str, mark: Mapping[str, Any]) -> Spec:
-    """Ways that none beats, with their intervals."""
+def _large(ways: Sequence[Way], name: str, mark: Mapping[str, Any]) -> Spec:
+    """Ways that none beats, or the cheapest of a model, with their intervals; of a model with neither its name."""
+    if not ways:  # a legend has no mark without a point
+        return {"type": "scatter", "mode": "markers", "name": name, "showlegend": True, "x": [None], "y": [None],
+                "marker": {**mark, "size": 10}}  # fmt: skip
     shares = [row["success"] for _, row in ways]
     return {
         "type": "scatter", "mode": "markers", "name": name, "showlegend": True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,15 +65,17 @@ def scatter_figure(comparison: Comparison, quantity: str, column: str, is_typica
     low, high = axis["range"]
     band, line = _diagonal(low, high, factors)
     data = [band]
-    for name, (place, members) in groups.items():
+    by_size = sorted(groups.items(), key=lambda one: (one[1][0] != MOST_GROUPS - 1, -len(one[1][1])))
+    for name, (place, members) in by_size:  # the many and the rest behind the few
         points = _points(comparison, members, unit, (name, place, len(found)))
         if is_typical:
-            points["marker"]["size"] = _TYPICAL_PX
+            points["legendrank"] = _LAST if place == MOST_GROUPS - 1 else _LAST - 1
+            points["marker"] |= {"size": _TYPICAL_PX, "line": {"width": 0.5, "color": _RIM}}
         data.append({key: part for key, part in points.items() if key != "error_y" or not is_typical})
     data.append(line)
     layout = parts.layout(
         PLOT_HEIGHT,
-        [parts.corner("predicted ↑"), _band_note(axis["range"][1], "90 % interval" if is_typical else "± 20 %")],
+        [parts.corner("predicted ↑"), _typical_note(found) if is_typical else _band_note(axis["range"][1], "± 20 %")],
         xaxis=axis | {"title": {"text": f"measured: {quantity_words(quantity)}"}, "constrain": "domain"},
         yaxis=dict(axis),
         showlegend=len(groups) > 1,
@@ -104,6 +107,10 @@ def _few(axis: Spec) -> Spec:
 
 #: Size of a mark on a chart that draws one band for all intervals.
 _TYPICAL_PX = 7
+#: Where a legend puts the rest: entries without a rank have 1000.
+_LAST = 1001
+#: What tells a mark from one below it.
+_RIM = "rgba(255,255,255,0.7)"
 #: Values of a crowded chart that have a colour of their own, and one for the rest: a phone has room for as many.
 _MOST_TYPICAL = 4
 
@@ -149,6 +156,16 @@ def _diagonal(low: float, high: float, factors: tuple[float, float]) -> list[Spe
 def _band_note(high: float, text: str) -> Spec:
     return {"text": text, "x": high, "y": high, "xanchor": "right", "yanchor": "top", "yshift": -18, "xshift": -6,
             "showarrow": False, "font": {"size": 12}}  # fmt: skip
+
+
+def _typical_note(found: Sequence[Deviation]) -> Spec:
+    """What the band means, in the corner that measured and predicted leave free."""
+    width = float(np.median([one.predicted[4] / one.predicted[0] for one in found]))
+    return {
+        "text": f"grey: 90\u00a0% range,<br>a factor of {math.sqrt(width):.2g} either way", "x": 0.99,
+        "xref": "paper", "xanchor": "right", "y": 0.012, "yref": "paper", "yanchor": "bottom", "showarrow": False,
+        "align": "right", "font": {"size": 12},
+    }  # fmt: skip
 
 
 def _points(comparison: Comparison, members: list[Deviation], unit: str, drawn: tuple[str, int, int]) -> Spec:
@@ -214,20 +231,24 @@ def slices_figure(comparison: Comparison, quantity: str, column: str, called: st
         })  # fmt: skip
         said = f"{percent(error, 2)} off, {len(ratios[name])} figures"
         notes.append(parts.note(f"<b>{plain(_elided(name))}</b>   {said}", row + 0.3))
+    notes.append({"text": "within ±20\u00a0%", "x": 0, "y": len(names) - 0.35, "yanchor": "bottom",
+                  "showarrow": False, "font": {"size": 12}})  # fmt: skip
     axis = parts.log_axis([low, high], "{:g}×".format, 0.03)
     layout = parts.layout(
-        max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 56,
+        max(min(96 * len(names), PLOT_HEIGHT - 56), 46 * len(names)) + 76,
         notes,
         xaxis=axis
         | {"title": {"text": f"{called or quantity_words(quantity)}: predicted over measured, right at 1\u00d7"}},
         yaxis={"range": [-0.5, len(names) - 0.35], **parts.ROWS},
-        margin={"l": 4, "r": 12, "t": 4, "b": 48},
+        margin={"l": 4, "r": 12, "t": 24, "b": 48},
     )
     return {"data": data, "layout": layout}
 
 
-#: How far the mark of what was measured reaches to either side of a row.
+#: How far the mark of what was measured reaches to either side of a row, and the dotted marks above it.
 _TICK = 0.17
+#: How far dotted marks reach below it.
+_NEAR = 0.4
 
 
 def _elided(name: str) -> str:
@@ -237,13 +258,12 @@ def _elided(name: str) -> str:
 
 
 def _ratio_band(n_rows: int) -> list[Spec]:
-    top = n_rows - 0.4
-    line = [
-        end for row in range(n_rows) for end in (row - _TICK, row + _TICK, None)
-    ]  # a mark on each row, no words on it
+    """On each row a mark of what was measured and dotted ones around it, none of which runs through words."""
+    line = [end for row in range(n_rows) for end in (row - _TICK, row + _TICK, None)]
+    around = [end for row in range(n_rows) for end in (row - _NEAR, row + _TICK, None)]
     return [
-        {"type": "scatter", "mode": "lines", "x": [0.8, 1.2, 1.2, 0.8], "y": [-0.5, -0.5, top, top], "fill": "toself",
-         "fillcolor": parts.faint(NEUTRAL, 0.22), "line": {"width": 0}, "hoverinfo": "skip"},
+        {"type": "scatter", "mode": "lines", "x": [0.8, 0.8, None] * n_rows + [1.2, 1.2, None] * n_rows,
+         "y": around * 2, "hoverinfo": "skip", "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"}},
         {"type": "scatter", "mode": "lines", "x": [1, 1, None] * n_rows, "y": line, "hoverinfo": "skip",
          "line": {"color": NEUTRAL, "width": 1.5}},
     ]  # fmt: skip

@@ -54,13 +54,13 @@ _MEANING = (
     "interval is that of 90 %, its width the high end over the low end, either way the factor that this is to each side"
 )
 _CAPTION = (
-    "On the line a prediction is right; the grey band is an interval of the median width. Every dot was left out of "
+    "On the line a prediction is right; in the grey band it is within the usual 90 % range. Every dot was left out of "
     "the fit that predicts it."
 )
 _SAME = "Drawn in the same way: on the line a prediction is right."
 _CLASSES = (
-    "The dot is the median, the thick bar holds half of the figures, the line 90 %; grey: within 20 %. A new chip has "
-    "no measurement in the fit, a new engine no constants of its own."
+    "The dot is the median, the thick bar holds half of the figures, the line 90 %. A new chip has no measurement in "
+    "the fit, a new engine no constants of its own."
 )
 #: What classes are called; the rest of a class after a comma stands behind it.
 _CLASS_NAMES = {
@@ -73,11 +73,11 @@ _CLASS_NAMES = {
 }
 #: Times that answers are made of, as a sentence, a tile and a row call them.
 _TIMES = {
-    "token": ("a token served", "A token served"),
-    "first_token": ("the time to first token", "Time to first token"),
-    "training_step": ("a training step", "A training step"),
-    "rl_step": ("an RL step", "An RL step"),
-    "local_token": ("a token of local engines", "A token of local engines"),
+    "token": ("per token", "A token served"),
+    "first_token": ("to the first token", "Time to first token"),
+    "training_step": ("per training step", "A training step"),
+    "rl_step": ("per RL step", "An RL step"),
+    "local_token": ("per token of local engines", "A token of local engines"),
 }
 #: Those that tiles and sentences tell.
 _FIRST = ("token", "first_token", "training_step", "rl_step")
@@ -143,21 +143,17 @@ def _headline_of_all(document: Document) -> str:
     errors = document["by_workload"]
     return headline_words(
         "Typical error",
-        listed([f"\u00b1{percent(errors[name]['median_abs_error'], 2)} for {_TIMES[name][0]}" for name in _FIRST]),
+        ", ".join(f"\u00b1{percent(errors[name]['median_abs_error'], 2)} {_TIMES[name][0]}" for name in _FIRST),
     )
 
 
 def _context_of_all(document: Document) -> str:
     """Of how many figures that is told, as the start page counts them, and what intervals hold."""
     errors = document["by_workload"]
-    first = errors["first_token"]
-    held = sorted(errors[name]["coverage_90"] for name in COUNTED)
-    n, n_first = document["n_times"], first["n"]
+    held = sorted(errors[name]["coverage_90"] for name in (*COUNTED, "first_token"))
     return (
-        f"Of {n:,} measured times per token, training steps and RL steps and {n_first:,} first tokens, none in the fit "
-        "that predicts it, half lie within these errors. The 90\u00a0% "
-        f"ranges hold {percent(held[0], 2)} to {percent(held[-1], 2)} of them; those of first tokens hold "
-        f"{percent(first['coverage_90'], 2)} and reach a {_width(first)} either way."
+        f"Half of {document['n_times']:,} times and {errors['first_token']['n']:,} first tokens, each left out of its "
+        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} lie in their 90\u00a0% range."
     )
 
 
@@ -252,14 +248,14 @@ def _within(one: Document) -> str:
 def _context(document: Document, quantities: list[str], left: str) -> str:
     """Of how many figures that is told, and what intervals hold."""
     said = (
-        f"Of {format_count(document['n'], 'measurement')}, none in the fit that predicts it ({left}), half lie within "
+        f"Half of {format_count(document['n'], 'measurement')}, none in its fit ({left}), lie within the first figure "
+        "and nine of ten within the bad one."
     )
-    said += "the first figure and nine of ten within the bad one."
     held = [percent(document[name]["coverage_90"], 2) for name in _told(quantities) if _interval(document[name])[1]]
     wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in _told(quantities)
             if (document[name]["width_90"] or 0.0) > _WIDE]  # fmt: skip
     planned = f"; plan {listed(wide)} either way" if wide else ""
-    return f"{said} Intervals that promise 90\u00a0% hold {listed(held)}{planned}." if held else said
+    return f"{said} Their 90\u00a0% ranges hold {listed(held)}{planned}." if held else said
 
 
 def _tile(document: Document, name: str) -> Tile:
@@ -268,7 +264,7 @@ def _tile(document: Document, name: str) -> Tile:
 
 def _error_tile(label: str, one: Document) -> Tile:
     """A typical error with the bad one."""
-    band = f"nine of ten within {percent(one['p90_abs_error'], 2)}" if _interval(one)[1] else "counted"
+    band = f"9 in 10 within {percent(one['p90_abs_error'], 2)}" if _interval(one)[1] else "counted"
     return Tile(label, percent(one["median_abs_error"], 2), band, one["median_abs_error"])
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from computeledger.frontier.closed_models import CONFLICT
 from computeledger.interfaces.plots.clues import clues_figure
-from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell
+from computeledger.interfaces.view import Card, Cell, Plot, Table, Tile, View, quantity_cell, quantity_table
 from computeledger.interfaces.views.evidence import sheet_evidence
-from computeledger.questions.answer import Answer
+from computeledger.questions.answer import Quantity
+from computeledger.questions.answers.frontier.closed import ClosedModelAnswer
 from computeledger.questions.wording import figure_words, headline_words, interval_words, listed, percent, point
 
 _NAMES = {
@@ -39,12 +41,12 @@ _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augu
 _FIRST, _LAST = "price", "release date"
 
 
-def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand in the docs)
+def view(answer: ClosedModelAnswer, working: bool) -> View:  # noqa: ARG001 (the laws stand in the docs)
     """Figures, pulls and conflicts."""
     found = answer.to_dict()
     active = found["n_params_active"]
     size = f"about {figure_words(active, 'params')} active parameters"
-    caption = "Dark: half, pale: 90 % of what a clue leaves open, alone or with the date. Without it: all other clues."
+    caption = " ".join((*_caption(found), *_beside_prices(answer, found["clues"])))
     figure = clues_figure(found["clues"], found["n_params_active_before"], active, "params")
     return View(
         title="A closed model's sheet",
@@ -55,9 +57,9 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
         context=_context(found) if len(found["clues"]) > 1 else "",
         tiles=tuple(_tile(found, key) for key in _NAMES),
         plots=(Plot("active", "What each clue says of the active parameters", caption, figure, "clues"),),
-        tables=(_clues(found), _narrowing(found)) if found["would_narrow"] else (_clues(found),),
+        tables=(_clues(found), *_by_price(answer), *([_narrowing(found)] if found["would_narrow"] else [])),
         facts=(("Dense, not a mixture of experts", f"with a probability of {percent(found['dense_probability'], 2)}"),
-               ("Chip of the run", found["accelerator"]), *_beside_prices(found["clues"])),
+               ("Chip of the run", found["accelerator"])),
         grounds=tuple(f"assumed: {one}" for one in found["assumptions"]),
         card=Card.of(
             figure_words(active, "params"),
@@ -68,13 +70,38 @@ def view(answer: Answer, working: bool) -> View:  # noqa: ARG001 (the laws stand
     )  # fmt: skip
 
 
-def _beside_prices(clues: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """Why the page of prices says another size, where a price is one of the clues."""
-    why = (
-        "Prices (invert) draws the line of open models on to the price alone; this starts from the sizes that open "
-        "models have and takes every clue, so that its active parameters are more and a dear model's total is smaller"
-    )
-    return (("Why Prices says another size", why),) if any(one["clue"] == "price" for one in clues) else ()
+def _caption(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """What stands beside a range, where there is more than one clue."""
+    if len(found["clues"]) == 1:
+        return ()
+    dated = any(one["clue"] == _LAST for one in found["clues"])
+    return (f"Left: a clue{' with the release date' if dated else ' alone'}. Right: what all other clues say.",)
+
+
+def _beside_prices(answer: ClosedModelAnswer, clues: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What the page of prices says, where a price is one of the clues."""
+    if answer.by_price is None:
+        return ()
+    theirs, ours = (figure_words(asdict(one), "params") for one in answer.by_price)
+    dated = next(figure_words(one["n_params_active_alone"], "params") for one in clues if one["clue"] == _FIRST)
+    said = ours if dated == ours else f"{ours} ({dated} with the release date)"
+    why = "read off the line of open models", "since it weighs how likely each size has this price"
+    return (f"By the price alone Prices says {theirs}, {why[0]}; Sheet {said}, {why[1]}.",)
+
+
+def _by_price(answer: ClosedModelAnswer) -> tuple[Table, ...]:
+    """Both sizes by the price alone, where a price is one of the clues."""
+    return () if answer.by_price is None else (by_price_table(*answer.by_price),)
+
+
+def by_price_table(by_prices: Quantity, by_sheet: Quantity) -> Table:
+    """Active parameters by the price alone, as the pages *Prices* and *Sheet* say them, and why they differ."""
+    rows = [
+        ("Prices (invert): read off the line of open models", asdict(by_prices), "params"),
+        ("Sheet: how likely each size has the price", asdict(by_sheet), "params"),
+    ]
+    made = quantity_table("Active parameters by the price alone, in two ways", rows, "n_params_active")
+    return replace(made, is_detail=True)
 
 
 def _told_by(clues: Sequence[Mapping[str, Any]]) -> str:
@@ -154,11 +181,12 @@ def _tile(found: Mapping[str, Any], key: str) -> Tile:
 
 
 def _clues(found: Mapping[str, Any]) -> Table:
-    note = (
-        "active parameters from the clue alone, and from all others without it. A clue is in conflict where a gap so "
-        f"wide is rarer than {percent(CONFLICT)} and where all clues together make it likelier to be wrong than before "
-        "(or it cannot be)"
-    )
+    note = "active parameters by the clue (and the date) alone, and by all others without it"
+    if found["conflicts"]:
+        note += (
+            f"; a clue is in conflict where a gap so wide is rarer than {percent(CONFLICT)} and where all clues "
+            "together make it likelier to be wrong than before (or it cannot be)"
+        )
     rows = [_row(one) for one in found["clues"]]
     return Table("What each clue does", _COLUMNS, rows, "clues", note)
 

@@ -305,12 +305,13 @@ def think_evidence(document: Document) -> Evidence:
     )
     if limits is None or votes is None:
         return Evidence("Not checked: the effect of longer thinking and of votes is extrapolated.")
-    errors = [f"{100 * one['median_error']:.2g} points ({one['n']} {said})"
-              for said, one in (("with limits", limits), ("votes", votes))]  # fmt: skip
+    points, of_votes = (f"{100 * one['median_error']:.2g}" for one in (limits, votes))
     return Evidence(
-        "Limits of thinking and votes are extrapolated from scores of single answers: other scores, left out of the "
-        f"fit, were predicted within {listed(errors)} in half of the cases.",
-        "The cost is that of serving, whose accuracy stands there; the folded table says what was left out.",
+        f"Success is predicted to within {points} points for half of {limits['n']} scores with a limit of thinking, "
+        f"to within {of_votes} for half of {votes['n']} votes.",
+        "Limits of thinking and votes are extrapolated from scores of single answers; the scores that this is held "
+        "against were left out of the fit: the folded table says which. The cost is that of serving, whose accuracy "
+        "stands there.",
         "computeledger accuracy",
         workload_address("serving"),
     )
@@ -325,9 +326,10 @@ def sheet_evidence(document: Document) -> Evidence:
         return replace(price, text=f"Not tried on open models of known size: {listed(clues)}.")
     rest = [name for name in clues if name not in tried["clues"]]
     ratio, n = tried["median_error_ratio"], tried["n"]
+    by = "these clues" if not rest else listed(tried["clues"])
     text = (
-        f"{n} open models sized by {listed(tried['clues'])} as if they were closed: half within a factor of "
-        f"{ratio:.2g}, {tried['held']} of {n} in their 90\u00a0% range."
+        f"Of {n} open models sized by {by}, half lie within a factor of {ratio:.2g}, {tried['held']} in their "
+        "90\u00a0% range."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
     details = "Of each such clues as are known, and no law had seen the model."
@@ -341,8 +343,8 @@ def price_evidence(document: Document) -> Evidence:
         return Evidence("No price is given, and only sizes by price are held against published ones.")
     held = percent(alike["coverage_90"])
     said = (
-        f"Active parameters within a factor of {alike['median_error_ratio']:.2g} in half of {alike['n']} open models "
-        "of known size, sized by their prices alone."
+        f"Sized by their prices alone, half of {alike['n']} open models lie within a factor of "
+        f"{alike['median_error_ratio']:.2g} of their known size."
     )
     details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
     rows: list[list[str | Cell]] = [

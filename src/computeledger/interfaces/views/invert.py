@@ -12,6 +12,7 @@ from computeledger.interfaces.plots.bars import bars_figure
 from computeledger.interfaces.plots.open_models import Sold, priced_sizes_figure
 from computeledger.interfaces.plots.prices import Told, before_after_figure
 from computeledger.interfaces.view import Cell, Plot, Table, Tile, View, quantity_table, with_interval
+from computeledger.interfaces.views.closed_model import by_price_table
 from computeledger.interfaces.views.display_names import in_names
 from computeledger.interfaces.views.evidence import price_evidence
 from computeledger.interfaces.views.tiers import span_words
@@ -80,6 +81,7 @@ def view(answer: InvertAnswer, working: bool) -> View:
         plots=_plots(answer, document),
         tables=(
             *_margins(answer, document),
+            *_beside_sheet(answer),
             *_totals(answer, document),
             *_not_identified(document),
             *_alike_ways(document),
@@ -87,7 +89,7 @@ def view(answer: InvertAnswer, working: bool) -> View:
             _weights(document),
             *_rejected(document),
         ),
-        facts=(*_beside_sheet(answer), *_facts(document["readings"])),
+        facts=tuple(_facts(document["readings"])),
         notes=tuple(document["not_identified"]),
         grounds=tuple(f"assumed: {one}" for one in document["assumptions"]),
         working=tuple(working_view(document)) if working else (),
@@ -108,15 +110,14 @@ def _is_usual(answer: InvertAnswer) -> bool:
 
 
 def _context(answer: InvertAnswer, document: Mapping[str, Any]) -> str:
-    """What the size rests on, and the open model that is sold nearest to the price."""
+    """What the size rests on, and why *Sheet* says another one."""
     if not _is_usual(answer):
         return f"That holds if it is sold at {answer.clues.premium_ratio:.2g} times the open market's price."
-    nearest, wider = _nearest(document), words(_at_twice(document), "params", 2)
-    sold = f"{words(nearest['usd_per_mtok_input'], 'USD')} and {words(nearest['usd_per_mtok_output'], 'USD')}"
-    return (
-        f"That holds at the open market's margin; at twice the margin it would be {wider}. The open model nearest in "
-        f"price, {nearest['model']} ({sold}), has {words(nearest['measured'], 'params')}."
-    )
+    usual = f"At twice the open market's margin it is {words(_at_twice(document), 'params', 2)}."
+    if answer.by_sheet is None:
+        return usual
+    said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
+    return f"{usual} Sheet says {said}: it weighs how likely each size has this price."
 
 
 def _nearest(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -168,16 +169,11 @@ def _sheet_link(answer: InvertAnswer) -> tuple[str, str] | None:
     return (f"{said} in Sheet", f"/sheet?price={quote(price)}&speed=&date=")
 
 
-def _beside_sheet(answer: InvertAnswer) -> tuple[tuple[str, str], ...]:
-    """Why Sheet says another size of the same price."""
+def _beside_sheet(answer: InvertAnswer) -> tuple[Table, ...]:
+    """What Sheet says of the same price, and why."""
     if answer.by_sheet is None:
         return ()
-    said = figure_words(asdict(answer.by_sheet.n_params_active), "params")
-    why = (
-        f"{said} active parameters at this price alone: Sheet starts from the sizes that open models have and fits "
-        "prices on sizes, this page fits sizes on prices"
-    )
-    return (("Why Sheet says another size", why),)
+    return (by_price_table(answer.n_params_active, answer.by_sheet.n_params_active),)
 
 
 def _totals(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -15,12 +15,15 @@ from computeledger.interfaces.views.grounds import assumed_words
 from computeledger.interfaces.views.images import images_facts
 from computeledger.interfaces.working import working_view
 from computeledger.questions.answers.serving.memory import MemoryAnswer
-from computeledger.questions.wording import headline_words, listed, model_words, short_model, words
+from computeledger.questions.wording import headline_words, model_words, short_model, words
 from computeledger.units import format_count
 
 _COLUMNS = ("format", "on", "filled #", "of #", "largest batch #", "longest context #", "weights #", "cache #",
             "rest #", "layout")  # fmt: skip
-_NOTE = "Rest: activations and workspace; the largest batch at this context, and the longest context at this batch."
+_NOTE = (
+    "Of several GPUs the fullest. Rest: activations and workspace; the largest batch at this context, and the longest "
+    "context at this batch."
+)
 _DROPS = ("layout", "rest", "cache", "weights")
 _LACKING = ("format", "on", "too much by #", "needed on each #", "of #", "what fits there")
 
@@ -37,15 +40,15 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     chips = {one.system: one.chip.short_name or one.chip.name for one in answer.fits}
     chip = next((one.chip for one in answer.fits if shown and one.system == shown["system"]), None)
     rows = [_row(one, chips) for one in sorted(fits, key=_size)]
-    held = "Memory of the busiest GPU: weights, KV cache, activations and workspace"
+    held = "Memory filled on each GPU: weights, KV cache, activations and workspace"
     return View(
         title=f"{model_words(document['model'])}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
         headline=_headline(document, best, nearest, chips),
-        context=_context(document, chips, (best, started, nearest), _seen(chip)),
-        tiles=_tiles(best) if best else (),
+        context=_context(document, (best, started, nearest), _seen(chip)),
+        tiles=_tiles(best, document) if best else (),
         tile_heading="",
-        plots=(_plot(document["fits"], chips, _seen(chip)),) if shown else (),
+        plots=(_plot(document["fits"], chips),) if shown else (),
         tables=(
             *(
                 [
@@ -86,16 +89,15 @@ def view(answer: MemoryAnswer, working: bool) -> View:
     )
 
 
-def _context(
-    document: Mapping[str, Any], chips: Mapping[str, str], rows: tuple[Mapping[str, Any] | None, ...], seen: str
-) -> str:
-    """With which load it fits, and on what else; where nothing does, what would help.
+def _context(document: Mapping[str, Any], rows: tuple[Mapping[str, Any] | None, ...], seen: str) -> str:
+    """What a GPU holds beside what it is sold as, and with which load it fits; where nothing does, what would help.
 
     ``rows`` are the fewest GPUs that hold it, the fewest that can be started, and what lacks least.
     """
     best, started, nearest = rows
-    load = f"{_surely(best)} {_of_systems(document, best, chips)}" if best else f"Counted for {_load(document)}."
-    return " ".join(text for text in (load, _startable(best, started, nearest), "" if best else seen) if text)
+    load = f"{_free(best)} with {_load(document)}{_doubt(best)}." if best else f"Counted for {_load(document)}."
+    said = (seen, load) if best else (load,)
+    return " ".join(text for text in (*said, _startable(best, started, nearest), "" if best else seen) if text)
 
 
 def _size(one: Mapping[str, Any]) -> tuple[float, float, bool]:
@@ -133,11 +135,11 @@ def _headline(
     """Whether it fits, and on what; bytes are counted, and have no interval."""
     subject = short_model(document["model"])
     if best is not None:
-        filled = f"{words(best['memory_bytes']['total'], 'B', 2)} of {words(best['memory_bytes']['capacity'], 'B')}"
-        each = " each" if best["n_gpus"] > 1 else ""
-        surely = "fits surely" if _is_sure(best["memory_bytes"]) else "just fits"
+        each = " on each" if best["n_gpus"] > 1 else ""
+        fits = "fits" if _is_sure(best["memory_bytes"]) else "just fits"
         where = f"{_on(best, chips)} in {format_words(best['precision'])}"
-        return headline_words(subject, f"{surely} {where}, {filled}{each}")
+        filled = f"{words(best['memory_bytes']['total'], 'B', 2)} of {words(best['memory_bytes']['capacity'], 'B')}"
+        return headline_words(subject, f"{fits} {where}, {filled}{each}")
     if nearest is None:
         return headline_words(subject, "does not fit")
     needed, there = (words(nearest["memory_bytes"][name], "B") for name in ("total", "capacity"))
@@ -158,62 +160,23 @@ def _is_sure(held: Mapping[str, Any]) -> bool:
     return bool(held["capacity"] - held["total"] > _uncertain(held))
 
 
-def _surely(one: Mapping[str, Any]) -> str:
-    """What is free, beside how much of the total is not exact."""
-    held, open_ = one["memory_bytes"], words(_uncertain(one["memory_bytes"]), "B", 2)
-    free = f"{words(held['capacity'] - held['total'], 'B', 2)} {'of each ' if one['n_gpus'] > 1 else ''}stay free"
-    if held["rest_sd"]:
-        return f"{free}, and the total is known to within {open_} in nine of ten cases."
-    return f"{free}, and all but {open_} of the total is exact."
+def _free(one: Mapping[str, Any]) -> str:
+    """What is free of each GPU."""
+    held = one["memory_bytes"]
+    return f"{words(held['capacity'] - held['total'], 'B', 2)} {'of each ' if one['n_gpus'] > 1 else ''}stay free"
+
+
+def _doubt(one: Mapping[str, Any]) -> str:
+    """How much of the total is not exact, where that is more than what is free."""
+    held = one["memory_bytes"]
+    if _is_sure(held):
+        return ""
+    said = "the total is known to within {} in nine of ten cases" if held["rest_sd"] else "all but {} of it is exact"
+    return f"; {said.format(words(_uncertain(held), 'B', 2))}"
 
 
 #: Standard deviations that hold nine in ten.
 _NINE_IN_TEN = 1.645
-#: Formats of the same GPU and other systems that a sentence names.
-_NAMED = 3
-
-
-def _of_systems(document: Mapping[str, Any], best: Mapping[str, Any], chips: Mapping[str, str]) -> str:
-    """With which load it fits, what wider formats take there, and in which format every other system holds it."""
-    rows, load = document["fits"], _load(document)
-    wider: dict[int, list[str]] = {}
-    for one in rows:
-        if one["fits"] and one["system"] == best["system"] and one["n_gpus"] > best["n_gpus"]:
-            wider.setdefault(one["n_gpus"], []).append(_in_short(one))
-    said = [
-        f"{listed(list(dict.fromkeys(names)))} {'take' if names[1:] else 'takes'} {n} {chips[best['system']]}"
-        for n, names in sorted(wider.items())[:_NAMED]
-    ]
-    others = [
-        [one for one in rows if one["system"] == name]
-        for name in dict.fromkeys(one["system"] for one in rows)
-        if name != best["system"]
-    ]
-    held = [part for own in others if (part := _holds(own, chips))]
-    if others[_NAMED:]:
-        said.append(f"{len(held)} of {len(others)} other systems hold it too")
-    elif held:
-        verb = "holds" if held[0].startswith("1 ") else "hold"
-        said.append(listed([held[0].replace(" in ", f" {verb} it in "), *held[1:]]))
-    without = [chips[own[0]["system"]] for own in others if not any(one["fits"] for one in own)]
-    if without and not others[_NAMED:]:
-        said.append(f"no format that was tried fits on {listed(without)}")
-    return f"With {load} {'; '.join(said)}." if said else f"Counted for {load}."
-
-
-def _in_short(one: Mapping[str, Any]) -> str:
-    """A format without the name of its file's kind."""
-    return format_words(one["precision"]).partition(" (")[0]
-
-
-def _holds(rows: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> str:
-    """On how few of its GPUs a system holds it, in the widest format that those take."""
-    fits = [one for one in rows if one["fits"]]
-    if not fits:
-        return ""
-    fewest = [one for one in fits if one["n_gpus"] == min(other["n_gpus"] for other in fits)]
-    widest = max(fewest, key=lambda one: float(one["memory_bytes"]["weights"]))
-    return f"{widest['n_gpus']} {chips[widest['system']]} in {_in_short(widest)}"
 
 
 def _on(one: Mapping[str, Any], chips: Mapping[str, str]) -> str:
@@ -244,34 +207,37 @@ def _without_cache(one: Mapping[str, Any]) -> float:
 
 
 def _seen(chip: Accelerator | None) -> str:
-    """What an engine sees of a GPU, in the unit that tools report too, beside what the GPU is sold as."""
+    """What an engine sees of a GPU beside what the GPU is sold as, as a sentence."""
     said = "" if chip is None else capacity_words(chip)
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
-def _tiles(best: Mapping[str, Any]) -> tuple[Tile, ...]:
+def _tiles(best: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Tile, ...]:
     held = best["memory_bytes"]
+    tokens, batch = f"{document['context_tokens']:,.0f} tokens", format_count(document["batch"], "sequence")
     said = (
-        ("GPUs", str(best["n_gpus"]), "n_gpus"),
-        ("Filled of each GPU", f"{words(held['total'], 'B')} of {words(held['capacity'], 'B')}", "memory_bytes"),
-        ("Largest batch", f"{best['largest_batch']:,}", "largest_batch"),
-        ("Longest context", words(best["longest_context_tokens"], "tokens", 3), "longest_context_tokens"),
-    )
-    return tuple(Tile(label, text, key=key) for label, text, key in said)
+        ("GPUs", str(best["n_gpus"]), "fewest that hold it", "n_gpus"),
+        ("Filled on each GPU", words(held["total"], "B"), f"of {words(held['capacity'], 'B')}", "memory_bytes"),
+        ("Largest batch", f"{best['largest_batch']:,}", f"of {tokens} each", "largest_batch"),
+        ("Longest context", words(best["longest_context_tokens"], "tokens", 3), f"with {batch}",
+         "longest_context_tokens"),
+    )  # fmt: skip
+    return tuple(Tile(label, text, band, key=key) for label, text, band, key in said)
 
 
 #: Bars of the plot: what fits, on the fewest GPUs first, then what lacks least.
 _MOST_BARS = 10
 
 
-def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str], seen: str) -> Plot:
+def _plot(found: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> Plot:
     """A bar for each way to hold the model."""
     shown = sorted(found, key=lambda one: (not one["fits"], *(_size(one) if one["fits"] else (_lack(one),))))[
         :_MOST_BARS
     ]
     rows = [(f"{_place(one, chips)} · {format_words(one['precision'])}", one["memory_bytes"]) for one in shown]
-    caption = f"A frame is all that one GPU has; of several GPUs the busiest. {seen}".rstrip()
-    return Plot("memory", "What fits where", caption, memory_rows_figure(rows), "memory_bytes", is_wide=True)
+    caption = "A frame is the memory of one GPU; of several GPUs the fullest is drawn."
+    title = "Memory filled on each GPU"
+    return Plot("memory", title, caption, memory_rows_figure(rows), "memory_bytes", is_wide=True)
 
 
 def _lacking(one: Mapping[str, Any], fits: Sequence[Mapping[str, Any]], chips: Mapping[str, str]) -> list[str]:

@@ -39,10 +39,9 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     else:
         ranges = document["cheapest_ranges"]
         solved = percent(best["success"], _DIGITS)
-        likely = interval_words(best["success"], "fraction").replace(" \u2013 ", " to ")
-        said = f"expected to solve {solved} ({likely}) of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
-        headline = headline_words(f"Use {_way(best)}", said)
-        context = " ".join((_wait(best, fast), *_next_model(document)))
+        said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
+        headline = headline_words(f"Use {_way(best)}", said, best["success"], "fraction")
+        context = " ".join((*_next_model(document), _wait(best, fast)))
         tiles = _tiles(best, ranges)
     tables = [*_by_model(document, best), *_by_success(document["front"], best)]
     if document["proposals"]:
@@ -89,8 +88,8 @@ def _wait(best: Mapping[str, Any], fast: Mapping[str, Any]) -> str:
     soon = fast["where_fastest"]
     who = "" if _way(fast) == _way(best) else f" with {_way(fast)}"
     return (
-        f"A task takes {_short(best['seconds'], 's')}, or {_short(soon['seconds'], 's')}{who} at "
-        f"{_dearer(fast, best)} the price ({_short(soon['usd_per_task'], 'USD')})."
+        f"A task takes {_short(best['seconds'], 's')}, or {_short(soon['seconds'], 's')}{who} for "
+        f"{_short(soon['usd_per_task'], 'USD')}."
     )
 
 
@@ -106,7 +105,7 @@ def _next_model(document: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     times = _times(others[0]["usd_per_task"] / first["usd_per_task"])
     cost = _short(others[0]["usd_per_task"], "USD")
-    return (f"The next model, {_way(others[0])}, costs {times} as much ({cost}).",)
+    return (f"{_name(others[0]['model'])} would cost {times} as much ({cost}).",)
 
 
 def _counted(best: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -119,9 +118,9 @@ def _counted(best: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return (("How it is counted", said),)
 
 
-def _dearer(row: Mapping[str, Any], than: Mapping[str, Any] | None = None) -> str:
+def _dearer(row: Mapping[str, Any]) -> str:
     """How many times the cost of a task a way costs where it is fastest."""
-    return _times(row["where_fastest"]["usd_per_task"] / (than or row)["usd_per_task"])
+    return _times(row["where_fastest"]["usd_per_task"] / row["usd_per_task"])
 
 
 def _times(ratio: float) -> str:
@@ -151,21 +150,25 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     ways = [(_way(row), _named(row)) for row in document["front"]]
     best = document["cheapest"]
     answered = None if best is None else _named(best)
-    figure = ways_figure(ways, beaten, document["success_fraction"], answered, _landmarks(document["front"], best))
+    on_line = {row["model"] for row in document["front"]}
+    others = [] if best is None else [row for row in _cheapest_first(document) if row["model"] not in on_line]
+    marked = _landmarks(document["front"], best, has_others=bool(others))
+    named = marked, [(_way(row), _named(row)) for row in others]
+    figure = ways_figure(ways, beaten, document["success_fraction"], answered, named)
     caption = (
-        "Each mark is a model with a limit of thinking and a number of samples, with its 90 % range where it is the "
-        "best at its price. The ring is the answer."
+        "Each mark is a model with a limit of thinking and a number of answers, and its 90 % range. The ring is the "
+        "answer; pale: another way is cheaper and better."
     )
     title = f"Share of {benchmark_name(document['benchmark'])} solved against the cost of a task"
     return Plot("ways", title, caption, figure, "front", is_wide=True)
 
 
 def _landmarks(
-    front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None
+    front: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None, *, has_others: bool
 ) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """The cheapest way, and the first of many answers: what stands at either end of the line."""
+    """The cheapest way, and the first of many answers, unless another model has its words there."""
     rest = [row for row in front if row != best]
-    many = [row for row in rest if row["samples"] >= _MANY][:1]
+    many = [] if has_others else [row for row in rest if row["samples"] >= _MANY][:1]
     chosen = [*rest[:1], *(row for row in many if row is not rest[0])]
     is_one = len({row["model"] for row in front}) == 1
     return tuple((_part(row) if is_one else _way(row), row) for row in chosen)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from computeledger.arrays import Range, Uncertain
+from computeledger.economics.prices.inversion import PriceClues, revealed_sizes
 from computeledger.economics.quality.drift import MARKET_DATE, market_drift
 from computeledger.economics.quality.value import years_between
 from computeledger.errors import InputError, shown
@@ -68,6 +69,17 @@ class ClosedModelAnswer(Answer):
         """Ends of half of the total parameters [params]."""
         _, _, _, _, _, low, high = self.result.quantiles["n_params_total"].tolist()
         return low, high
+
+    @property
+    def by_price(self) -> tuple[Quantity, Quantity] | None:
+        """Active parameters by the price alone: what ``invert`` tells, and this; None at a premium or an old price."""
+        price = self.scraps.usd_per_mtok
+        if price is None or self.scraps.price_date is not None or self.question.premium != 1:
+            return None
+        own = infer(Scraps(usd_per_mtok=price)).quantiles["n_params_active"]
+        ends = revealed_sizes(PriceClues(*price))[0]
+        (p05, p95), (p10, p90), (p50, _) = (ends[level] for level in ("90", "80", "median"))
+        return Quantity(p05, p10, p50, p90, p95, "params"), _quantity(own, "params")
 
     @property
     def training_flop(self) -> Quantity:
