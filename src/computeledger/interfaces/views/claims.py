@@ -67,7 +67,7 @@ _KINDS = {"identity": "sums", "empirical": "figures about the world", "estimate"
 #: By column of verdicts: the label of its tile, and what it means.
 _MEANINGS = {
     "hold": ("Hold", "the formula gives what was said"),
-    "on a condition": ("On a condition", "true only under one that is named"),
+    "on a condition": ("On a condition", "true only under a named condition"),
     "do not hold": ("Do not hold", "the formula gives something else"),
     "cannot be checked": ("Cannot be checked", "too little is stated, or it is an input"),
 }
@@ -141,7 +141,8 @@ def _plots(claims: Sequence[Mapping[str, Any]]) -> tuple[Plot, ...]:
 
 def _headline(claims: Sequence[Mapping[str, Any]], counts: Mapping[str, Mapping[str, int]]) -> str:
     if len(claims) == 1:
-        return headline_words(f"Claim {claims[0]['id']}", _verdict(claims[0]))
+        said = ", ".join(one for one in (_VERDICTS[claims[0]["verdict"]][1], _both(claims[0])) if one != _NOTHING)
+        return headline_words(f"Claim {claims[0]['id']}", said)
     n_documents = len({one["document"] for one in claims})
     subject = f"{format_count(len(claims), 'number')} from {format_count(n_documents, 'text')} on compute"
     if len({one["verdict"] for one in claims}) == 1:
@@ -310,9 +311,11 @@ def _both(claim: Mapping[str, Any]) -> str:
     number, _, unit = said.rpartition(" ")
     is_shared = len(unit) > _LONG_UNIT and found.endswith(f" {unit}")
     told = "" if claim["claimed"] is None else f"said {number if is_shared else said}"
-    return ", ".join(part for part in (told, "" if claim["recomputed"] is None else f"is {found}") if part) or "\u2013"
+    return ", ".join(part for part in (told, "" if claim["recomputed"] is None else f"is {found}") if part) or _NOTHING
 
 
+#: What stands where nothing was said and nothing is.
+_NOTHING = "\u2013"
 #: Letters of a unit that a phone has no room for twice.
 _LONG_UNIT = 8
 

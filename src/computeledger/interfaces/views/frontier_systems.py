@@ -202,7 +202,7 @@ def _system_tiles(document: Document) -> tuple[Tile, ...]:
     return (
         *tiles,
         Tile("Chips", figure_words(document["chips"], ""), chips, key="chips"),
-        Tile("Capital", figure_words(capital, "USD"), interval_words(capital, "USD"), key="capex_usd"),
+        Tile("Capital to build it", figure_words(capital, "USD"), interval_words(capital, "USD"), key="capex_usd"),
     )
 
 
