@@ -38,8 +38,8 @@ def ways_figure(
 ) -> Spec:
     """Share of tasks solved over the cost of a task by model: pale what another way beats, on a line what none does.
 
-    ``named`` are ways on the line that have a name, and the cheapest ways of models that are not on it: the first of
-    them has one.
+    ``named`` are ways on the line that have a name, and the cheapest ways of other models, the first with a name: of
+    the next model, and of those that are not on the line.
 
     Examples
     --------

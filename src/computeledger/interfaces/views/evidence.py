@@ -307,8 +307,8 @@ def think_evidence(document: Document) -> Evidence:
         return Evidence("Not checked: the effect of longer thinking and of votes is extrapolated.")
     points, of_votes = (f"{100 * one['median_error']:.2g}" for one in (limits, votes))
     return Evidence(
-        f"Success is predicted to within {points} points for half of {limits['n']} scores with a limit of thinking, "
-        f"to within {of_votes} for half of {votes['n']} votes.",
+        f"Within {points} points in half of {limits['n']} scores with a limit of thinking, within {of_votes} in half "
+        f"of {votes['n']} votes.",
         "Limits of thinking and votes are extrapolated from scores of single answers; the scores that this is held "
         "against were left out of the fit: the folded table says which. The cost is that of serving, whose accuracy "
         "stands there.",
@@ -328,7 +328,7 @@ def sheet_evidence(document: Document) -> Evidence:
     ratio, n = tried["median_error_ratio"], tried["n"]
     by = "these clues" if not rest else listed(tried["clues"])
     text = (
-        f"Of {n} open models sized by {by}, half lie within a factor of {ratio:.2g}, {tried['held']} in their "
+        f"Within a factor of {ratio:.2g} in half of {n} open models sized by {by}; {tried['held']} lie in their "
         "90\u00a0% range."
     )
     text += f" Not tried: {listed(rest)}." if rest else ""
@@ -343,8 +343,8 @@ def price_evidence(document: Document) -> Evidence:
         return Evidence("No price is given, and only sizes by price are held against published ones.")
     held = percent(alike["coverage_90"])
     said = (
-        f"Sized by their prices alone, half of {alike['n']} open models lie within a factor of "
-        f"{alike['median_error_ratio']:.2g} of their known size."
+        f"Within a factor of {alike['median_error_ratio']:.2g} in half of {alike['n']} open models of known size, "
+        "sized by their prices alone."
     )
     details = f"Each is left out of the fit that predicts it; the 90\u00a0% interval held {held} of them."
     rows: list[list[str | Cell]] = [

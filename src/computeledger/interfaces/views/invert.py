@@ -143,7 +143,7 @@ def _tiles(answer: InvertAnswer, document: Mapping[str, Any]) -> tuple[Tile, ...
         *sizes,
         Tile("At twice the margin", words(wider, "params", 2), "active parameters", wider,
              "active_parameters_at_twice_the_margin", unit="params"),
-        Tile(f"Nearest in price: {nearest['model']}", words(nearest["measured"], "params"),
+        Tile(f"Nearest: {nearest['model']}", words(nearest["measured"], "params"),
              f"active, at {words(nearest['usd_per_mtok_input'], 'USD')} and "
              f"{words(nearest['usd_per_mtok_output'], 'USD')}", nearest["measured"],
              "active_parameters_of_the_nearest_in_price", unit="params"),

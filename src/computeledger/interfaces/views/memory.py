@@ -138,7 +138,8 @@ def _headline(
         each = " on each" if best["n_gpus"] > 1 else ""
         fits = "fits" if _is_sure(best["memory_bytes"]) else "just fits"
         where = f"{_on(best, chips)} in {format_words(best['precision'])}"
-        filled = f"{words(best['memory_bytes']['total'], 'B', 2)} of {words(best['memory_bytes']['capacity'], 'B')}"
+        total, capacity = best["memory_bytes"]["total"], best["memory_bytes"]["capacity"]
+        filled = f"{words(total, 'B', 2 if total < _HUNDRED_GB else 3)} of {words(capacity, 'B')}"
         return headline_words(subject, f"{fits} {where}, {filled}{each}")
     if nearest is None:
         return headline_words(subject, "does not fit")
@@ -175,6 +176,8 @@ def _doubt(one: Mapping[str, Any]) -> str:
     return f"; {said.format(words(_uncertain(held), 'B', 2))}"
 
 
+#: Bytes from which on whole gigabytes have three digits.
+_HUNDRED_GB = 1e11
 #: Standard deviations that hold nine in ten.
 _NINE_IN_TEN = 1.645
 

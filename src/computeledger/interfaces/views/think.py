@@ -31,9 +31,9 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     compared = format_count(document["ways_compared"], "way")
     if best is None:
         top = document["front"][-1]
-        headline = headline_words(
-            f"{target} on {tasks}", f"no way reaches it, {_way(top)} comes to {percent(top['success'], _DIGITS)}"
-        )
+        reached = percent(top["success"], _DIGITS)
+        reached = percent(top["success"], _DIGITS + 1) if reached == target else reached
+        headline = headline_words(f"{target} on {tasks}", f"no way reaches it, {_way(top)} comes to {reached}")
         context = ""
         tiles: tuple[Tile, ...] = ()
     else:
@@ -151,7 +151,8 @@ def _plot(answer: ThinkAnswer, document: Mapping[str, Any]) -> Plot:
     best = document["cheapest"]
     answered = None if best is None else _named(best)
     on_line = {row["model"] for row in document["front"]}
-    others = [] if best is None else [row for row in _cheapest_first(document) if row["model"] not in on_line]
+    after = [] if best is None else _cheapest_first(document)[1:]  # the next model has its words, on the line or not
+    others = [row for row in after if row is after[0] or row["model"] not in on_line]
     marked = _landmarks(document["front"], best, has_others=bool(others))
     named = marked, [(_way(row), _named(row)) for row in others]
     figure = ways_figure(ways, beaten, document["success_fraction"], answered, named)

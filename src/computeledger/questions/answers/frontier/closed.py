@@ -159,7 +159,7 @@ class ClosedModelAnswer(Answer):
             return f"its prices are those of {MARKET_DATE}; for older ones say when they were listed"
         now = math.exp(drift.per_year * years_between(listed, MARKET_DATE))
         return (
-            f"a model's price on the open market falls {-math.expm1(drift.per_year):.0%} a year (+-{drift.error:.0%}, "
+            f"a model's price on the open market falls {-math.expm1(drift.per_year):.0%} a year (±{drift.error:.0%}, "
             f"{drift.n_versions} open models from their launch on): prices of {listed} count {now:.2f} times today"
         )
 

@@ -289,7 +289,7 @@ def _elasticities() -> list[dict[str, Any]]:
 
 
 def _cache_words(found: PriceEvidence) -> str:
-    elasticity = f"elasticity of price {found.kv_elasticity:.2f} +- {found.kv_error:.2f} over {found.n_with_kv} models"
+    elasticity = f"elasticity of price {found.kv_elasticity:.2f} ± {found.kv_error:.2f} over {found.n_with_kv} models"
     return f"KV bytes per token are not identified: {elasticity}, the interval is that of open models"
 
 
@@ -315,7 +315,7 @@ def _ratio_words(found: PriceEvidence) -> str:
     fit = fit_sizes(shipped_points())
     active, total = (_RATIO_TRIED ** float(slopes[2]) for slopes in (fit.active, fit.total))
     return (
-        f"the ratio of output to input price alone says nothing about sqrt(active x total) (R2 {found.ratio_r2:.3f}, "
+        f"the ratio of output to input price alone says nothing about √(active × total) (R² {found.ratio_r2:.3f}, "
         f"{found.n_models} models); at one input price it tells sparsity: {_RATIO_TRIED:g} times the ratio means "
         f"{active:.2g} times the active and {total:.2g} times the total parameters"
     )
