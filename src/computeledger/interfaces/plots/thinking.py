@@ -46,15 +46,15 @@ def ways_figure(
     >>> way = {"model": "m", "usd_per_task": 0.1, "success": {"p05": 0.4, "p50": 0.5, "p95": 0.6}}
     >>> figure = ways_figure([("m, thinking", way)], [("m", 0.2, 0.3), ("n", 0.3, 0.3)], 0.8, way)
     >>> [one["name"] for one in figure["data"] if one["showlegend"]]
-    ['best at its price', 'm', 'n']
+    ['asked for', 'best at its price', 'm', 'n']
     """
     marked, others = named
     every = [row["usd_per_task"] for _, row in front] + [usd for _, usd, _ in beaten]
     marks = _marks([*(row["model"] for _, row in (*front, *others)), *(model for model, *_ in beaten)])
     data: list[Spec] = [
         {"type": "scatter", "mode": "lines", "name": "asked for", "hoverinfo": "skip", "y": [asked, asked],
-         "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1, "dash": "dot"},
-         "showlegend": False},
+         "x": rounded([min(every), max(every)]), "line": {"color": NEUTRAL, "width": 1.5, "dash": "dot"},
+         "showlegend": True, "legendrank": _LAST + 1},
         *([_beaten(beaten, marks)] if beaten else []),
     ]  # fmt: skip
     for mark in dict.fromkeys(marks.values()):
@@ -72,7 +72,7 @@ def ways_figure(
     axis = parts.log_axis(every, format_usd)
     below = _bottom([*front, *others], asked)
     bottom = below - (_OTHER_WORDS if others else 0.0)
-    notes = [_asked_label(asked), *_answer_label(front, answer, axis["range"])]
+    notes = [*_answer_label(front, answer, axis["range"])]
     notes += [_name_label(one, front, axis["range"]) for one in marked]
     notes += [note for one in others[:1] for note in _words(one, axis["range"], below, is_above=False)]
     layout = parts.layout(
@@ -139,14 +139,6 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> Spec:
         "legendrank": _LAST,
         "x": rounded(row["usd_per_task"] for row in ordered), "y": rounded(row["success"]["p50"] for row in ordered),
         "line": {"color": NEUTRAL, "width": 1.5},
-    }  # fmt: skip
-
-
-def _asked_label(asked: float) -> Spec:
-    """The share asked for, on its line at the left, where ways cost and solve the least."""
-    return {
-        "text": "asked for", "showarrow": False, "font": {"size": 12}, "x": 0.008,
-        "xref": "paper", "xanchor": "left", "y": asked, "yanchor": "bottom",
     }  # fmt: skip
 
 

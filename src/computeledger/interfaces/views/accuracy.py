@@ -248,14 +248,14 @@ def _within(one: Document) -> str:
 def _context(document: Document, quantities: list[str], left: str) -> str:
     """Of how many figures that is told, and what intervals hold."""
     said = (
-        f"Half of {format_count(document['n'], 'measurement')}, none in its fit ({left}), lie within the first figure "
-        "and nine of ten within the bad one."
+        f"Half of {format_count(document['n'], 'measurement')} lie within the first figure, nine in ten within the "
+        f"second ({left})"
     )
     held = [percent(document[name]["coverage_90"], 2) for name in _told(quantities) if _interval(document[name])[1]]
     wide = [f"a {quantity_words(name)} with a {_width(document[name])}" for name in _told(quantities)
             if (document[name]["width_90"] or 0.0) > _WIDE]  # fmt: skip
     planned = f"; plan {listed(wide)} either way" if wide else ""
-    return f"{said} Their 90\u00a0% ranges hold {listed(held)}{planned}." if held else said
+    return f"{said}; {listed(held)} lie in their 90\u00a0% range{planned}." if held else f"{said}."
 
 
 def _tile(document: Document, name: str) -> Tile:

@@ -45,7 +45,7 @@ def view(answer: MemoryAnswer, working: bool) -> View:
         title=f"{model_words(document['model'])}: what fits where",
         asked=(f"{load} per replica", f"cache in {document['kv_precision']}"),
         headline=_headline(document, best, nearest, chips),
-        context=_context(document, (best, started, nearest), _seen(chip)),
+        context=_context(document, (best, started, nearest), _seen(chip) if best is None or _is_read(chip) else ""),
         tiles=_tiles(best, document) if best else (),
         tile_heading="",
         plots=(_plot(document["fits"], chips),) if shown else (),
@@ -213,6 +213,11 @@ def _seen(chip: Accelerator | None) -> str:
     """What an engine sees of a GPU beside what the GPU is sold as, as a sentence."""
     said = "" if chip is None else capacity_words(chip)
     return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def _is_read(chip: Accelerator | None) -> bool:
+    """Whether anybody read what an engine sees of a GPU."""
+    return chip is not None and chip.usable_hbm_bytes is not None
 
 
 def _tiles(best: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Tile, ...]:
