@@ -434,14 +434,14 @@ def _significant(value: float, digits: int) -> str:
 
 
 def format_usd(value: float, digits: int = 3) -> str:
-    """Print an amount of money.
+    """Print an amount of money; one with tenths has its cents, as prices are written.
 
     Parameters
     ----------
     value : float
         Amount [USD].
     digits : int
-        Significant digits [-].
+        Significant digits, beside a zero for cents [-].
 
     Returns
     -------
@@ -450,14 +450,15 @@ def format_usd(value: float, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> format_usd(5.328e6), format_usd(0.274), format_usd(9e11)
-    ('$5.33M', '$0.274', '$900bn')
+    >>> format_usd(5.328e6), format_usd(0.274), format_usd(3.6), format_usd(9e11)
+    ('$5.33M', '$0.274', '$3.60', '$900bn')
     """
     sign, size = ("-", -value) if value < 0 else ("", value)
     for factor, name in ((TERA, "tn"), (GIGA, "bn"), (MEGA, "M"), (KILO, "K")):
         if _reaches(size, factor, digits):
             return f"{sign}${_significant(size / factor, digits)}{name}"
-    return f"{sign}${_significant(size, digits)}"
+    text = _significant(size, digits)
+    return f"{sign}${text}{'0' if text[-2:-1] == '.' else ''}"
 
 
 def format_percent(value: float, digits: int = 3) -> str:

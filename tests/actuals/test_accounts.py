@@ -72,7 +72,7 @@ def test_a_bill_gives_the_price_of_a_gpu_hour_and_names_what_is_not_compute(tmp_
     assert one.actual.usd_per_gpu_hour == pytest.approx(144 / 48)
     assert one.usd.price == pytest.approx((3 - 2) * 48)
     assert one.usd.total == pytest.approx(144 - one.budget.usd)
-    assert any("$21.5 for other than compute" in remark for remark in found.result.remarks)
+    assert any("$21.50 for other than compute" in remark for remark in found.result.remarks)
     assert not any("price edition" in remark for remark in found.result.remarks)
     far = settled(tmp_path, bill__csv=BILL.replace("144.00", "164000"))
     assert any(

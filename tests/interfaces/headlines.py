@@ -73,8 +73,10 @@ def figures(text: str) -> list[Figure]:
 
 
 def _last_place(digits: str) -> float:
-    """What one in the last digit is worth; of 220 the zero may be none, where an interval leaves two digits."""
+    """What one in the last digit is worth; of 220, and of the cents of $3.10, the zero may be none."""
     whole, _, behind = digits.partition(".")
+    if len(behind) == 2 and behind[0] != "0" and behind[1] == "0":
+        return 0.1
     return 10.0 if len(whole) == 3 and whole.endswith("0") and not behind else 10.0 ** -len(behind)
 
 

@@ -166,10 +166,10 @@ def test_a_fact_that_is_asked_for_by_name_is_the_headline(capsys: pytest.Capture
 
 
 def test_a_stated_price_keeps_its_digits_whatever_its_range(capsys: pytest.CaptureFixture[str]) -> None:
-    """The rent is published to the cent; what is computed from ranges shows the digits that they bear."""
+    """The rent is published to the cent; what is computed from ranges shows the digits that they bear, and cents."""
     _, out, _ = run(capsys, *COST)
     assert "$2.95 rented by the hour (90 %: $1.99 to $5)" in " ".join(out.replace("\u00a0", " ").split())
-    assert re.search(r"Owned +\$\d\.\d/h", out)
+    assert re.search(r"Owned +\$\d\.\d0/h", out)
 
 
 def test_words_that_no_fact_mentions_are_met_with_the_nearest_that_one_does() -> None:

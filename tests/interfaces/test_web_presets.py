@@ -112,7 +112,7 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
         "then take small ×1, large ×2: "
     )
     fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
-    assert fewer == "small alone costs $0.1 and leaves 58 % undone"
+    assert fewer == "small alone costs $0.10 and leaves 58 % undone"
     assert len(view["tables"][0]["rows"]) <= 9
     asked = client.get("/api/route", params={**query, "task.min_success": "0.8"}).json()
     assert asked["best"]["success_fraction"] >= 0.8
@@ -132,7 +132,7 @@ def test_a_route_says_what_its_cost_is_made_of_and_once_that_exact_inputs_have_n
     assert best["attempts_usd_per_task"] == pytest.approx(0.35)
     assert best["waiting_usd_per_task"] == pytest.approx(0.05)  # 90 s at $2 an hour
     parts = dict(view["facts"])["A completed task costs"].replace("\u00a0", " ")
-    assert parts.startswith("$0.35 for the try + $0.05 for 90 s of waiting = $0.4 a task")
+    assert parts.startswith("$0.35 for the try + $0.05 for 90 s of waiting = $0.40 a task")
 
 
 def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(client: TestClient) -> None:

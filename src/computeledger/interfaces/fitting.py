@@ -68,8 +68,8 @@ def wrapped(text: str | Text, width: int) -> Text:
     ['a layout takes', '9.87 %']
     >>> wrapped("prefills of others 974 µs – 2.42 ms", 30).plain.splitlines()
     ['prefills of others', '974 µs – 2.42 ms']
-    >>> wrapped("an output token costs $3.6 (90 %: $1.9 to $7.6)", 30).plain.splitlines()
-    ['an output token costs', '$3.6 (90 %: $1.9 to $7.6)']
+    >>> wrapped("an output token costs $3.60 (90 %: $1.90 to $7.60)", 30).plain.splitlines()
+    ['an output token costs', '$3.60 (90 %: $1.90 to $7.60)']
     """
     whole = text if isinstance(text, Text) else Text(text)
     if all(cell_len(line) <= width for line in whole.plain.splitlines()):

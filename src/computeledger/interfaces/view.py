@@ -224,7 +224,7 @@ def usd_alike(values: Sequence[Any]) -> list[str]:
     >>> usd_alike([{"p05": 0.04, "p50": 0.073, "p95": 0.2}, {"p05": 0.05, "p50": 0.1, "p95": 0.2}])
     ['$0.073', '$0.100']
     >>> usd_alike([3.5, 4000.0])
-    ['$3.5', '$4K']
+    ['$3.50', '$4K']
     """
     texts = [figure_words(one, "USD") for one in values]
     if not texts or not all(re.fullmatch(r"\$\d+(\.\d+)?", text) for text in texts):

@@ -122,7 +122,7 @@ def figure_words(value: Any, unit: str) -> str:
     Examples
     --------
     >>> [figure_words({"p05": low, "p50": 3.482, "p95": high}, "USD") for low, high in ((2.0, 6.6), (3.4, 3.6))]
-    ['$3.5', '$3.48']
+    ['$3.50', '$3.48']
     >>> time = {"p05": 760.0, "p50": 1140.0, "p95": 1560.0}
     >>> figure_words(time, "s").split(), interval_words(time, "s").split()
     (['19', 'min'], ['13', '–', '26', 'min'])
@@ -365,11 +365,11 @@ def headline_words(subject: str, answer: str, value: Any = None, unit: str = "",
     Examples
     --------
     >>> cost = {"p05": 2.0, "p50": 3.48, "p95": 6.58}
-    >>> headline_words("DeepSeek-V3 on 8 H200", "$3.5 per million output tokens", cost, "USD").replace(chr(160), " ")
-    'DeepSeek-V3 on 8 H200: $3.5 per million output tokens (90 %: $2 to $6.6)'
+    >>> headline_words("DeepSeek-V3 on 8 H200", "$3.50 per million output tokens", cost, "USD").replace(chr(160), " ")
+    'DeepSeek-V3 on 8 H200: $3.50 per million output tokens (90 %: $2 to $6.60)'
     >>> days = {"p05": 40.0, "p50": 58.0, "p95": 80.0}
-    >>> headline_words("A run", "58 days and $3.5", days, "days", (cost, "USD")).replace(chr(160), " ")
-    'A run: 58 days and $3.5 (90 %: 40 to 80 days, $2 to $6.6)'
+    >>> headline_words("A run", "58 days and $3.50", days, "days", (cost, "USD")).replace(chr(160), " ")
+    'A run: 58 days and $3.50 (90 %: 40 to 80 days, $2 to $6.60)'
     >>> headline_words("H200", "63 facts")
     'H200: 63 facts'
     """
