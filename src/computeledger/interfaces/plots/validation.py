@@ -110,7 +110,7 @@ _TYPICAL_PX = 7
 #: Where a legend puts the rest: entries without a rank have 1000.
 _LAST = 1001
 #: What tells a mark from one below it.
-_RIM = "rgba(255,255,255,0.7)"
+_RIM = "rgba(255,255,255,0.45)"
 #: Values of a crowded chart that have a colour of their own, and one for the rest: a phone has room for as many.
 _MOST_TYPICAL = 4
 
