@@ -40,7 +40,7 @@ def test_the_default_is_deepseek_v3_as_published(client: TestClient) -> None:
     """The GPU-hours that the report states, its other phases, and the model's own figure beside them."""
     view = client.get("/view/life").json()
     assert view["plan"] == plan_toml("deepseek-v3")
-    assert LIFE.presets["DeepSeek-V3 and R1, as published"] == {}
+    assert LIFE.presets["DeepSeek-V3 and R1"] == {}
     published = next(one for one in view["tables"] if one["title"] == "Published beside modelled")
     rows = {row[0]: row[1:3] for row in published["rows"]}
     assert rows["pretraining"][0] == "2.664M"

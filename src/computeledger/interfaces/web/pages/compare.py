@@ -189,7 +189,7 @@ PAGE = Page(
             **_without(4), "1.system": "h100-nvl8", "2.system": "b200-nvl8", "3.system": "",
             "3.api": "groq/llama-3.1-8b-instant",
         },
-        "H100 or B200, promised to 95 % of the requests": {
+        "Limits for 95 % of requests": {
             **_without(3), "ttft": "p95:2s", "tpot": "p95:40ms", "2.system": "b200-nvl8",
         },
         "H200 rented, reserved, owned": {

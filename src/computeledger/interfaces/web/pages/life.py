@@ -155,7 +155,7 @@ PAGE = Page(
     short="What does a model cost over its life?",
     section=PLAN,
     presets={
-        "DeepSeek-V3 and R1, as published": {},
+        "DeepSeek-V3 and R1": {},
         "A dense 405B, served for a year": {"plan": "llama-3.1-405b"},
         "RL as dear as pretraining": {"rl.steps": "200K", "rl.rollout": "8K", "rl.gpus": "2048"},
         "A model that few use": {"inference.rate": "50K..200K"},
