@@ -43,7 +43,7 @@ def lost_months(row: Document) -> str:
     return words(max(calendar - busy, 0.0), "", 2)
 
 
-def more_months(months: float, row: Document) -> str:
+def more_months(asked: float, row: Document) -> str:
     """Months that the steps take beyond those asked, as both are printed; with a minus where they take fewer.
 
     Examples
@@ -52,7 +52,7 @@ def more_months(months: float, row: Document) -> str:
     '0.6'
     """
     busy = float(words(row["busy_s"] / MONTH_S, "", 2))
-    return words(busy - months, "", 2) if busy >= months else f"\u2212{words(months - busy, '', 2)}"
+    return words(busy - asked, "", 2) if busy >= asked else f"\u2212{words(asked - busy, '', 2)}"
 
 
 def months_made_of(trains: Document) -> str:
