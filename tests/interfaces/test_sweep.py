@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +24,7 @@ from computeledger.interfaces.tables import new_table
 from computeledger.progress import Progress, listening
 from computeledger.questions import executors
 from computeledger.workloads.sweep import sweep
+from tests.commands import call
 
 ASKED = ["sweep", "--model", "llama-3.1-8b,llama-3.1-70b", "--system", "h100-nvl8", "--input-tokens", "1k,4k", "--json"]
 
@@ -59,6 +63,44 @@ def test_a_cluster_of_processes_gives_the_same_answer(capsys, cluster, tmp_path:
         key=lambda row: row["output_tokens_per_s_per_gpu"],
     )
     assert best["output_tokens_per_s_per_gpu"] == here["best"][0]["output_tokens_per_s_per_gpu"]
+    assert seconds_to_stop(None, cluster) < 30
+
+
+def seconds_to_stop(workers: int | None, cluster: str | None) -> float:
+    """How long an interrupt takes while tasks of two minutes are under way and others wait."""
+    since = time.monotonic()
+
+    def interrupted() -> None:
+        with executors.open_executor(workers, cluster) as pool:
+            for _ in sweep(time.sleep, [0, *[120] * 9], pool):
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    return time.monotonic() - since
+
+
+def test_an_interrupt_ends_processes_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    assert seconds_to_stop(2, None) < 30
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_what_listens_and_is_no_scheduler_is_one_line(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(executors, "_CONNECT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_one() -> None:
+            held, _ = server.accept()
+            with held:
+                held.sendall(said)
+                time.sleep(2)
+
+        threading.Thread(target=answer_one, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match="no scheduler answers there"), executors.open_executor(None, address):
+            pass
 
 
 def test_what_does_not_fit_is_named(capsys) -> None:
@@ -85,6 +127,22 @@ def test_bad_input_is_one_line(capsys, arguments, message) -> None:
         main(["sweep", *(part for pair in asked.items() for part in pair), "--json"])
     printed = capsys.readouterr()
     assert stopped.value.code == 2 and message in printed.err and printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "2", "--cluster", "tcp://127.0.0.1:1"], "exclude each other"),
+        (["--cluster", "tcp://127.0.0.1:1"], "no scheduler answers there"),
+    ],
+)
+def test_a_fit_without_its_cluster_is_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(executors, "_CONNECT_S", 0.5)
+    found = call(main, ["fit", "rl", "--data", ".", *arguments], tmp_path)
+    assert found.returncode == 2 and message in found.stderr and found.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("option", "extra"), [("--cluster", "cluster"), ("--parquet", "parquet")])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +15,14 @@ from computeledger.errors import QuantityError
 from computeledger.facts.load import load_model, load_system
 from computeledger.physics.calibration.efficiency import efficiency, load_factors
 from computeledger.physics.calibration.serving import calibrated_engines, load_calibration
+from computeledger.physics.calibration.training import TrainingEfficiency
 from computeledger.validation.conformal import conformal_ratios, variance_parts
-from computeledger.validation.fit import Fit, cross_validate, fit_constants
-from computeledger.validation.serving.elsewhere import read_elsewhere
-from computeledger.validation.serving.fit import engines_of, names_to_fit, serving_fit, shipped_change
+from computeledger.validation.fit import Fit, cross_validate, fit_constants, linear_at
+from computeledger.validation.rl.fit import rl_fit
+from computeledger.validation.serving.elsewhere import Elsewhere, read_elsewhere
+from computeledger.validation.serving.fit import Name, engines_of, names_to_fit, serving_fit, shipped_change
 from computeledger.validation.serving.points import read_points, sort_points
+from computeledger.validation.training.constants import Problem
 from computeledger.workloads.serving.intervals import (
     CHIP,
     CHIP_POOLS,
@@ -69,6 +75,31 @@ def test_cross_validation_never_sees_its_fold() -> None:
     left_out = cross_validate(fit, folds, np.zeros(2))
     seen = fit.residuals(fit_constants(fit).change[None, :])[:, 0]
     assert np.median(np.abs(left_out[folds == 2])) > np.median(np.abs(seen[folds == 2]))
+
+
+def test_what_an_executor_leaves_out_is_what_this_process_does() -> None:
+    fit, _ = power_law(np.repeat([0.0, 0.1, 0.4], 20))
+    folds = np.repeat([0, 1, -1], 20)
+    here = cross_validate(fit, folds, np.zeros(2))
+    with ThreadPoolExecutor(2) as pool:
+        assert np.array_equal(cross_validate(fit, folds, np.zeros(2), pool), here, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        lambda: rl_fit([]),
+        lambda: serving_fit([], [Name("host_step_s", "vllm")], Elsewhere([], [])),
+        lambda: Problem([], TrainingEfficiency()).fit(),
+        lambda: linear_at(power_law(np.zeros(60))[0], np.zeros(2)),
+    ],
+    ids=["rl", "serving", "training", "linear"],
+)
+def test_a_fit_can_be_sent_to_another_process(stated: Callable[[], Fit]) -> None:
+    fit = stated()
+    change = np.full((2, len(fit.prior_sd)), 0.1)
+    sent = pickle.loads(pickle.dumps(fit))  # noqa: S301 - our own
+    assert np.array_equal(sent.residuals(change), fit.residuals(change))
 
 
 def test_a_constant_stays_at_its_highest_value_and_folds_move_it_from_there() -> None:

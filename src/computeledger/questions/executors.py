@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module, util
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
@@ -19,7 +23,9 @@ from computeledger.errors import InputError, shown
 #: Questions from which on a sweep starts a process per core by itself.
 LONG_SWEEP = 100
 #: Seconds that a cluster has to answer.
-_CONNECT_S = 10.0
+_CONNECT_S = 6.0
+#: Seconds in which an executor forgets what was cancelled: a process that ends before would break it.
+_FORGET_S = 0.2
 
 
 def needs_extra(option: str, package: str, extra: str) -> Any:
@@ -41,11 +47,22 @@ def open_executor(workers: int | None, cluster: str | None) -> Iterator[Executor
         yield executor
 
 
-def _processes(workers: int | None) -> Any:
+@contextmanager
+def _processes(workers: int | None) -> Iterator[Executor | None]:
     if workers is None or workers <= 1:
-        return nullcontext(None)
+        yield None
+        return
     # fresh processes: a fork would copy the threads of whoever calls
-    return ProcessPoolExecutor(workers, mp_context=_Fresh())
+    context = _Fresh()
+    with ProcessPoolExecutor(workers, mp_context=context) as executor:
+        try:
+            yield executor
+        except BaseException:  # nobody waits for what is under way
+            executor.shutdown(wait=False, cancel_futures=True)
+            time.sleep(_FORGET_S)
+            for one in context.started:
+                one.terminate()
+            raise
 
 
 class _Worker(SpawnProcess):
@@ -56,15 +73,41 @@ class _Worker(SpawnProcess):
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
-            super().start()
+            with _deaf_to_interrupts():
+                super().start()
         finally:
             sys.modules["__main__"] = main
 
+    def run(self) -> None:
+        """Compute until the caller ends it: Ctrl-C is the caller's."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        super().run()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """What starts here inherits it, so that Ctrl-C does not strike in its imports."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may say what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
 
 class _Fresh(SpawnContext):
-    """Starts such processes."""
+    """Starts such processes, and knows them."""
 
-    Process = _Worker
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[_Worker] = []
+
+    def Process(self, *args: Any, **given: Any) -> _Worker:  # type: ignore[override]  # noqa: N802 (its name there)
+        """Make a process, as executors do."""
+        self.started.append(_Worker(*args, **given))
+        return self.started[-1]
 
 
 @contextmanager
@@ -73,12 +116,37 @@ def _cluster(address: str) -> Iterator[Executor]:
     if not re.fullmatch(r"[a-z]+://[^\s/]+:[0-9]+", address):
         raise InputError(f"--cluster {shown(address)}: expected the address of a Dask scheduler, tcp://HOST:PORT")
     try:
+        with ThreadPoolExecutor(1) as own:  # a loop of its own: that of a notebook runs already
+            own.submit(asyncio.run, _require_scheduler(address)).result()
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         why = str(error).partition("\n")[0] or error.__class__.__name__
         raise InputError(f"--cluster {shown(address)}: no scheduler answers there ({why})") from None
-    with client, client.get_executor(pure=False) as executor:
-        yield executor
+    with client:
+        executor = client.get_executor(pure=False)
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=False)  # every result was taken, or nobody waits for what is under way
+
+
+async def _require_scheduler(address: str) -> None:
+    """Refuse what is no scheduler of Dask: a client would wait for the answer of whatever listens."""
+    core = import_module("distributed.core")
+    secured = import_module("distributed.security").Security().get_connection_args("client")
+    other = "a server of another protocol does"
+    try:
+        async with asyncio.timeout(2 * _CONNECT_S):
+            async with core.rpc(address, timeout=_CONNECT_S, connection_args=secured) as there:
+                kind = (await there.identity())["type"]
+    except TimeoutError:
+        raise ConnectionError(other) from None
+    except OSError:
+        raise
+    except Exception as error:  # whatever an answer in another protocol is read as
+        raise ConnectionError(other) from error
+    if kind != "Scheduler":
+        raise ConnectionError(f"a {kind} does")
 
 
 @contextmanager

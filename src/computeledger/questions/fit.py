@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from computeledger.errors import InputError, nearest
-from computeledger.fields import Asked, asked
+from computeledger.fields import Asked, asked, shared
+from computeledger.questions.sweep import SweepQuestion
 
 #: Calibrations that a fit derives.
 FITS = ("serving", "training", "rl", "neighbours", "local", "anchors")
@@ -20,6 +21,9 @@ class FitQuestion(Asked):
     write: str | None = asked("text", "Write the calibration to this file.", metavar="FILE")
     quick: bool = asked("switch", "Without cross-validation: constants only, nothing to write.", False)
 
+    workers: int | None = shared(SweepQuestion, "workers", blank="this one")
+    cluster: str | None = shared(SweepQuestion, "cluster")
+
     def check(self) -> None:
         """Refuse an unknown calibration, and one written without the intervals that cross-validation gives."""
         if self.what not in FITS:
@@ -28,3 +32,5 @@ class FitQuestion(Asked):
             raise InputError(
                 "--quick skips the cross-validation that the intervals come from: leave out --quick or --write"
             )
+        if self.workers is not None and self.cluster is not None:
+            raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")

@@ -1,15 +1,20 @@
 """Fitting a physical model's constants: robust least squares on log ratios with a prior on every constant.
 
-The model is evaluated on an axis of parameter vectors, so one call gives all derivatives by differences.
+The model is evaluated on an axis of parameter vectors, so one call gives all derivatives by differences. Residuals that
+are a module's function with its data (``functools.partial``) can be sent to other processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+
+from computeledger.workloads.sweep import sweep
 
 Array = NDArray[np.float64]
 
@@ -21,6 +26,8 @@ LONGEST_MOVE = 0.5
 SMALLEST_GAIN = 1e-3
 #: Damping that is tried at once in every iteration, over the last one.
 DAMPINGS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+#: What a cross-validation counts.
+LEFT_OUT_GROUPS = "groups left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,11 @@ def linear_at(fit: Fit, change: Array) -> Fit:
     [[1.0, 1.1]]
     """
     here, slopes = _slopes(fit, change)
-    return replace(fit, residuals=lambda changes: here[:, None] + slopes @ (changes - change).T)
+    return replace(fit, residuals=partial(_linear, here, slopes, change))
+
+
+def _linear(here: Array, slopes: Array, change: Array, changes: Array) -> Array:
+    return np.asarray(here[:, None] + slopes @ (changes - change).T)
 
 
 def cross_validate_near(fit: Fit, linear: Fit, folds: NDArray[np.int64], start: Array) -> Array:
@@ -130,8 +141,8 @@ def cross_validate_near(fit: Fit, linear: Fit, folds: NDArray[np.int64], start: 
     return out
 
 
-def cross_validate(fit: Fit, folds: NDArray[np.int64], start: Array) -> Array:
-    """Predict every measurement from constants that were fitted without its fold.
+def cross_validate(fit: Fit, folds: NDArray[np.int64], start: Array, executor: Executor | None = None) -> Array:
+    """Predict every measurement from constants that were fitted without its fold; an executor fits several at once.
 
     Examples
     --------
@@ -141,8 +152,13 @@ def cross_validate(fit: Fit, folds: NDArray[np.int64], start: Array) -> Array:
     [0.18, 0.18, -0.18, -0.18]
     """
     out = np.full(len(folds), np.nan)
-    for fold in sorted(set(folds[folds >= 0].tolist())):
-        left = folds == fold
-        found = fit_constants(fit.without(left), start)
-        out[left] = fit.residuals(found.change[None, :])[left, 0]
+    groups = [folds == fold for fold in sorted(set(folds[folds >= 0].tolist()))]
+    found = sweep(partial(_predicted_without, fit, start), groups, executor, what=LEFT_OUT_GROUPS)
+    for left, residuals in zip(groups, found, strict=True):
+        out[left] = residuals
     return out
+
+
+def _predicted_without(fit: Fit, start: Array, left: NDArray[np.bool_]) -> Array:
+    found = fit_constants(fit.without(left), start)
+    return np.asarray(fit.residuals(found.change[None, :])[left, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,7 @@ from computeledger.physics.calibration.anchors import AnchorSpread
 from computeledger.physics.calibration.efficiency import load_factors, median_of
 from computeledger.physics.calibration.rl import FITTED
 from computeledger.questions.answer import Answer, from_python
+from computeledger.questions.executors import open_executor
 from computeledger.questions.fit import FitQuestion
 from computeledger.validation.compare import Array
 from computeledger.validation.rl import fit as fit_rl
@@ -106,43 +108,45 @@ def answer_fit(question: FitQuestion) -> FitAnswer:
     check_user_file(question.data, "`computeledger mcp` has an option that allows it")
     if not folder.is_dir():
         raise InputError(f"--data {question.data}: no such folder")
-    answer = FitAnswer(question, *_FITS[question.what](folder, question.quick))
+    with open_executor(question.workers, question.cluster) as executor:
+        answer = FitAnswer(question, *_FITS[question.what](folder, question.quick, executor))
     if question.write is not None:
         write_file(question.write, answer.calibration)
     return answer
 
 
-def _fit_serving(folder: Path, quick: bool) -> tuple[ServingFit, str]:
-    made = fit_serving.fit_serving(folder / "measured" / "serving_points.csv", () if quick else fit_serving.LEFT_OUT)
+def _fit_serving(folder: Path, quick: bool, executor: Executor | None) -> tuple[ServingFit, str]:
+    table, leave = folder / "measured" / "serving_points.csv", () if quick else fit_serving.LEFT_OUT
+    made = fit_serving.fit_serving(table, leave, executor)
     return made, "" if quick else fit_serving.calibration_text(made)
 
 
-def _fit_training(folder: Path, _quick: bool) -> tuple[TrainingFit, str]:
-    made = fit_training(folder)
+def _fit_training(folder: Path, _quick: bool, executor: Executor | None) -> tuple[TrainingFit, str]:
+    made = fit_training(folder, executor)
     return made, calibration_toml(made, date.today().isoformat())
 
 
-def _fit_rl(folder: Path, _quick: bool) -> tuple[RLFit, str]:
-    made = fit_rl.fit_rl(folder)
+def _fit_rl(folder: Path, _quick: bool, executor: Executor | None) -> tuple[RLFit, str]:
+    made = fit_rl.fit_rl(folder, executor)
     return made, fit_rl.calibration_text(made)
 
 
-def _fit_local(folder: Path, quick: bool) -> tuple[LocalFit, str]:
-    made = local_fit.fit_local(folder, () if quick else tuple(local_fit.LEFT_OUT))
+def _fit_local(folder: Path, quick: bool, executor: Executor | None) -> tuple[LocalFit, str]:
+    made = local_fit.fit_local(folder, () if quick else tuple(local_fit.LEFT_OUT), executor)
     return made, "" if quick else local_fit.calibration_text(made)
 
 
-def _fit_anchors(folder: Path, quick: bool) -> tuple[AnchorFit, str]:
-    made = anchor_spread.fit_anchors(folder, quick)
+def _fit_anchors(folder: Path, quick: bool, executor: Executor | None) -> tuple[AnchorFit, str]:
+    made = anchor_spread.fit_anchors(folder, quick, executor)
     return made, "" if quick else anchor_spread.calibration_text(made)
 
 
-def _fit_neighbours(folder: Path, quick: bool) -> tuple[NeighbourFit, str]:
-    made = fit_neighbours(folder / "measured" / "serving_points.csv", quick)
+def _fit_neighbours(folder: Path, quick: bool, executor: Executor | None) -> tuple[NeighbourFit, str]:
+    made = fit_neighbours(folder / "measured" / "serving_points.csv", quick, executor)
     return made, "" if quick else neighbours_text(made)
 
 
-_FITS: Mapping[str, Callable[[Path, bool], tuple[Fits, str]]] = {
+_FITS: Mapping[str, Callable[[Path, bool, Executor | None], tuple[Fits, str]]] = {
     "serving": _fit_serving,
     "training": _fit_training,
     "rl": _fit_rl,

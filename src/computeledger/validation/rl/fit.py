@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,14 +90,15 @@ def rl_fit(runs: Sequence[RLRun], logged: Sequence[RLRun] = ()) -> Fit:
     (6,)
     """
     measured = np.log([run.step_s for run in runs] + [value for run in logged for _, _, value in run.figures])
-
-    def residuals(changes: Array) -> Array:
-        factors, width = factors_at(changes), len(changes)
-        parts = [predict_runs(runs, factors, width), *(predict_figures(run, factors, width) for run in logged)]
-        return np.asarray(np.log(np.concatenate(parts)) - measured[:, None])
-
     weights = np.where(np.arange(len(measured)) < len(runs), 1.0, PHASE_WEIGHT)
-    return Fit(residuals, np.full(len(measured), SCALE), weights, np.array([prior_of(name)[1] for name in FITTED]))
+    residuals, prior_sd = partial(_residuals, runs, logged, measured), np.array([prior_of(name)[1] for name in FITTED])
+    return Fit(residuals, np.full(len(measured), SCALE), weights, prior_sd)
+
+
+def _residuals(runs: Sequence[RLRun], logged: Sequence[RLRun], measured: Array, changes: Array) -> Array:
+    factors, width = factors_at(changes), len(changes)
+    parts = [predict_runs(runs, factors, width), *(predict_figures(run, factors, width) for run in logged)]
+    return np.asarray(np.log(np.concatenate(parts)) - measured[:, None])
 
 
 def _folds(labels: Sequence[str]) -> NDArray[np.int64]:
@@ -108,8 +111,8 @@ def read_runs(data_folder: str | Path) -> list[RLRun]:
     return rl_runs(read_rows(Path(data_folder) / TABLE))[0]
 
 
-def fit_rl(data_folder: str | Path) -> RLFit:
-    """Fit RL's constants to a folder of measurements and cross-validate them.
+def fit_rl(data_folder: str | Path, executor: Executor | None = None) -> RLFit:
+    """Fit RL's constants to a folder of measurements and cross-validate them, several fits at once by an executor.
 
     Runs of one configuration in two releases of a framework are left out together.
 
@@ -138,7 +141,7 @@ def fit_rl(data_folder: str | Path) -> RLFit:
     for name, groups in labels.items():
         folds = np.full(len(fit.scales), -1)
         folds[: len(runs)] = _folds(groups)
-        residuals[name] = cross_validate(fit, folds, fitted.change)[: len(runs)]
+        residuals[name] = cross_validate(fit, folds, fitted.change, executor)[: len(runs)]
     residuals |= {name: part[: len(runs)] for name, part in residuals.items()}
     without = fit_constants(rl_fit(runs), fitted.change)
     effects = _effects(every, factors_at(fitted.change[None, :]))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from computeledger.physics.calibration.anchors import AnchorSpread, of_pools
 from computeledger.physics.calibration.efficiency import median_of
 from computeledger.validation.compare import merged
 from computeledger.validation.conformal import weighted_quantile
+from computeledger.validation.fit import LEFT_OUT_GROUPS
 from computeledger.validation.measured_table import curated_rows, read_rows
 from computeledger.validation.serving.anchor_gain import (
     AnchorGain,
@@ -30,6 +33,7 @@ from computeledger.validation.serving.predictions import compare_serving
 from computeledger.validation.training.anchor_spread import StepFit, fit_steps, step_text
 from computeledger.workloads.serving.anchor_fit import score
 from computeledger.workloads.serving.intervals import interval_of, model_family
+from computeledger.workloads.sweep import sweep
 
 #: Where the rows lie: in the folder of measured tables, and with the package.
 OPEN_TABLE, SHIPPED_TABLE = Path("measured") / "serving_open.csv", "serving_elsewhere.csv"
@@ -62,8 +66,10 @@ class AnchorFit:
     training: StepFit | None = None
 
 
-def fit_anchors(folder: str | Path, quick: bool = False) -> AnchorFit:
+def fit_anchors(folder: str | Path, quick: bool = False, executor: Executor | None = None) -> AnchorFit:
     """Fit the spreads on both tables; whole sources are left out in turn unless it must be quick.
+
+    An executor leaves several out at once.
 
     Examples
     --------
@@ -77,13 +83,13 @@ def fit_anchors(folder: str | Path, quick: bool = False) -> AnchorFit:
     comparison = merged(parts)
     runs = {name: run_points(comparison, name) for name in QUANTITIES}
     spreads = {name: spread_of(runs[name], name) for name in QUANTITIES}
-    left_out = {} if quick else {name: left_out_gain(runs[name], name) for name in QUANTITIES}
+    left_out = {} if quick else {name: left_out_gain(runs[name], name, executor) for name in QUANTITIES}
     points = [point for one in runs.values() for run in one.values() for point in run]
     apart = pool_runs(folder)
     spreads |= {of_pools(name): spread_of(apart[name], name) for name in QUANTITIES}
-    left_out |= {} if quick else {of_pools(name): left_out_gain(apart[name], name) for name in QUANTITIES}
+    left_out |= {} if quick else {of_pools(name): left_out_gain(apart[name], name, executor) for name in QUANTITIES}
     counts = len(points), sum(map(len, runs.values())), len({one.source for one in points})
-    return AnchorFit(spreads, left_out, *counts, fit_steps(folder, quick))
+    return AnchorFit(spreads, left_out, *counts, fit_steps(folder, quick, executor))
 
 
 def pool_runs(folder: str | Path) -> dict[str, dict[str, list[RunPoint]]]:
@@ -149,14 +155,17 @@ def _log(point: RunPoint, quantity: str) -> float:
     return float(np.log(point.place.ratio / median_of(getattr(interval_of(point.interval), quantity))))
 
 
-def left_out_gain(runs: Runs, quantity: str) -> AnchorGain:
+def left_out_gain(runs: Runs, quantity: str, executor: Executor | None = None) -> AnchorGain:
     """What one anchor does on each source by the spreads of all others."""
-    pairs: list[Pair] = []
-    for source in sorted({run[0].source for run in runs.values()}):
-        others = {name: run for name, run in runs.items() if run[0].source != source}
-        own = {name: list(run) for name, run in runs.items() if run[0].source == source}
-        pairs += pairs_of(own, quantity, {quantity: spread_of(others, quantity)})
-    return summarized(pairs, len(runs))
+    sources = sorted({run[0].source for run in runs.values()})
+    found = sweep(partial(_pairs_without, runs, quantity), sources, executor, what=LEFT_OUT_GROUPS)
+    return summarized(list(itertools.chain.from_iterable(found)), len(runs))
+
+
+def _pairs_without(runs: Runs, quantity: str, source: str) -> list[Pair]:
+    others = {name: run for name, run in runs.items() if run[0].source != source}
+    own = {name: list(run) for name, run in runs.items() if run[0].source == source}
+    return pairs_of(own, quantity, {quantity: spread_of(others, quantity)})
 
 
 def calibration_text(found: AnchorFit) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +22,20 @@ from computeledger.physics.calibration.training import chip_family
 from computeledger.physics.serving.limit import ratio_above_limit
 from computeledger.units import KILO
 from computeledger.validation.conformal import capped_ratios, conformal_ratios, variance_parts
-from computeledger.validation.fit import Array, Fit, Fitted, cross_validate_near, fit_constants, linear_at
+from computeledger.validation.fit import (
+    LEFT_OUT_GROUPS,
+    Array,
+    Fit,
+    Fitted,
+    cross_validate_near,
+    fit_constants,
+    linear_at,
+)
 from computeledger.validation.serving.elsewhere import EFFECT_SD, MAKER_SD, Elsewhere, read_elsewhere
 from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import Block, blocks_of, constants_along_an_axis, predict_blocks
 from computeledger.workloads.serving import intervals
+from computeledger.workloads.sweep import sweep
 from computeledger.writing import toml_row, toml_text
 
 #: Constants of an engine's own software; all others are shared by the engines.
@@ -120,7 +131,11 @@ def log_ratios_of(points: Sequence[Point]) -> Callable[[Mapping[str, Efficiency]
     blocks: list[Block] = blocks_of(points)
     measured = [[one.number(f"silicon_{name}_ms") / KILO for one in points] for name in ("tpot", "ttft")]
     truth = np.log(measured).reshape(2, -1, 1)
-    return lambda engines, n: np.log(predict_blocks(blocks, engines, n)) - truth
+    return partial(_log_ratios, blocks, truth)
+
+
+def _log_ratios(blocks: Sequence[Block], truth: Array, engines: Mapping[str, Efficiency], n: int) -> Array:
+    return np.asarray(np.log(predict_blocks(blocks, engines, n)) - truth)
 
 
 def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewhere) -> Fit:
@@ -133,24 +148,10 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
     >>> serving_fit([], [Name("host_step_s", "vllm")], Elsewhere([], [])).scales.shape
     (0,)
     """
-    first = others.first_tokens
-
-    log_ratios = log_ratios_of(points)
-
-    def residuals(changes: Array) -> Array:
-        constants, makers, effects = np.split(changes, [len(names), len(names) + len(others.makers)], axis=1)
-        engines = engines_of(names, constants)
-        own = log_ratios(engines, len(changes))
-        beside = others.residuals(engines, len(changes))
-        beside[~first] += effects.T[others.places[~first]]
-        theirs = ~first & (others.made_by >= 0)
-        beside[theirs] += makers.T[others.made_by[theirs]]
-        return np.asarray(np.concatenate([*own, beside]))
-
-    kinds = np.concatenate([np.repeat([0, 1], len(points)), np.where(first, 1, 0)])
+    kinds = np.concatenate([np.repeat([0, 1], len(points)), np.where(others.first_tokens, 1, 0)])
     n_effects = len(others.makers) + len(others.sources)
     return Fit(
-        residuals=residuals,
+        residuals=partial(_residuals, log_ratios_of(points), names, others),
         scales=np.array([SCALES["tpot"], SCALES["ttft"]])[kinds],
         weights=np.array([1.0, TTFT_WEIGHT])[kinds] * np.concatenate([np.ones(2 * len(points)), others.weights]),
         prior_sd=np.array(
@@ -160,6 +161,23 @@ def serving_fit(points: Sequence[Point], names: Sequence[Name], others: Elsewher
         ),
         highest=np.array([_highest(one.constant) for one in names] + [np.inf] * n_effects),
     )
+
+
+def _residuals(
+    log_ratios: Callable[[Mapping[str, Efficiency], int], Array],
+    names: Sequence[Name],
+    others: Elsewhere,
+    changes: Array,
+) -> Array:
+    first = others.first_tokens
+    constants, makers, effects = np.split(changes, [len(names), len(names) + len(others.makers)], axis=1)
+    engines = engines_of(names, constants)
+    own = log_ratios(engines, len(changes))
+    beside = others.residuals(engines, len(changes))
+    beside[~first] += effects.T[others.places[~first]]
+    theirs = ~first & (others.made_by >= 0)
+    beside[theirs] += makers.T[others.made_by[theirs]]
+    return np.asarray(np.concatenate([*own, beside]))
 
 
 def _highest(name: str) -> float:
@@ -216,8 +234,8 @@ def fold_of(labels: Sequence[str]) -> NDArray[np.int64]:
 LEFT_OUT = ("fifth", "pair", "model", "chip", "source")
 
 
-def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFit:
-    """Fit the serving constants and cross-validate them.
+def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT, executor: Executor | None = None) -> ServingFit:
+    """Fit the serving constants and cross-validate them, what is left out several at a time by an executor.
 
     Examples
     --------
@@ -241,16 +259,16 @@ def fit_serving(table: str | Path, leave: Sequence[str] = LEFT_OUT) -> ServingFi
         "model": fold_of([one.family for one in points]),
         "chip": fold_of([chip_family(load_system(one.system).accelerator) for one in points]),
     }
-    none, kept = np.full(len(others.rows), -1), np.full(2 * n, -1)
+    none = np.full(len(others.rows), -1)
+    groups = {name: np.concatenate([one, one, none]) for name, one in folds.items() if name in leave}
+    if "source" in leave:
+        groups["source"] = np.concatenate([np.full(2 * n, -1), others.places % SOURCE_FOLDS])
     nothing, everything = fit.residuals(np.vstack([fitted.change, np.zeros(len(fit.prior_sd))])).T
     residuals = {"nothing": nothing[: 2 * n].reshape(2, n), "everything": everything[: 2 * n].reshape(2, n)}
-    for name in leave:
-        if name in folds:
-            left_out = np.concatenate([folds[name], folds[name], none])
-            found = cross_validate_near(fit, linear, left_out, fitted.change)
-            residuals[name] = found[: 2 * n].reshape(2, n)
-    of_sources = np.concatenate([kept, others.places % SOURCE_FOLDS])
-    elsewhere = cross_validate_near(fit, linear, of_sources, fitted.change) if "source" in leave else nothing
+    validate = partial(cross_validate_near, fit, linear, start=fitted.change)
+    found = dict(zip(groups, sweep(validate, list(groups.values()), executor, what=LEFT_OUT_GROUPS), strict=True))
+    elsewhere = found.pop("source", nothing)
+    residuals |= {name: one[: 2 * n].reshape(2, n) for name, one in found.items()}
     beside = serving_fit(incomplete, names, Elsewhere([], [])).residuals(fitted.change[None, : len(names)])
     residuals["incomplete"] = beside.reshape(2, len(incomplete))
     return ServingFit(points, incomplete, names, fitted, residuals, others, elsewhere[2 * n :])

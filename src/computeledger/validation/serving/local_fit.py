@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,14 @@ from computeledger.physics.calibration.serving import GENERIC, Constant, calibra
 from computeledger.physics.roofline import Machine, total_s
 from computeledger.physics.serving.operations import Step, forward, prefill
 from computeledger.validation.conformal import conformal_ratios, variance_parts
-from computeledger.validation.fit import Array, Fit, Fitted, fit_constants
+from computeledger.validation.fit import LEFT_OUT_GROUPS, Array, Fit, Fitted, fit_constants
 from computeledger.validation.measured_table import curated_rows, read_rows
 from computeledger.validation.published.rows import Unpredictable
 from computeledger.validation.serving.fit import fold_of
 from computeledger.validation.serving.open_points import NEEDED, UNITS, OpenCase, open_case, predict_open
 from computeledger.validation.serving.predictions import constants_along_an_axis
 from computeledger.workloads.serving import intervals
+from computeledger.workloads.sweep import sweep
 
 #: Constants of an engine on a kind of chip, and the width of each one's prior: standard deviation of its logarithm.
 OF_A_KIND = {
@@ -216,14 +219,23 @@ def _residuals(figures: Sequence[Figure], profiles: Mapping[str, Fitted]) -> Arr
     return out
 
 
-def _left_out(figures: Sequence[Figure], labels: Sequence[str], start: Mapping[str, Fitted]) -> Array:
+def _left_out(
+    figures: Sequence[Figure], labels: Sequence[str], start: Mapping[str, Fitted], executor: Executor | None
+) -> Array:
     """Residuals of figures from constants that were fitted without any of their label."""
-    out = np.empty(len(figures))
-    for label in sorted(set(labels)):
-        left = [place for place, one in enumerate(labels) if one == label]
-        kept = [one for one, other in zip(figures, labels, strict=True) if other != label]
-        out[left] = _residuals([figures[place] for place in left], fitted_profiles(kept, start))
+    out, names, places = np.empty(len(figures)), sorted(set(labels)), np.array(labels)
+    found = sweep(partial(_without, figures, labels, start), names, executor, what=LEFT_OUT_GROUPS)
+    for label, residuals in zip(names, found, strict=True):
+        out[places == label] = residuals
     return out
+
+
+def _without(figures: Sequence[Figure], labels: Sequence[str], start: Mapping[str, Fitted], label: str) -> Array:
+    parts: tuple[list[Figure], list[Figure]] = [], []
+    for one, other in zip(figures, labels, strict=True):
+        parts[other == label].append(one)
+    kept, left = parts
+    return _residuals(left, fitted_profiles(kept, start))
 
 
 #: What is left out in turn, and how a figure is labelled for it.
@@ -234,8 +246,8 @@ LEFT_OUT: Mapping[str, Callable[[Figure], str]] = {
 }
 
 
-def fit_local(folder: Path, leave: Sequence[str] = tuple(LEFT_OUT)) -> LocalFit:
-    """Fit the constants of local engines on the shipped figures, and cross-validate them.
+def fit_local(folder: Path, leave: Sequence[str] = tuple(LEFT_OUT), executor: Executor | None = None) -> LocalFit:
+    """Fit the constants of local engines on the shipped figures, and cross-validate them, several at once.
 
     Examples
     --------
@@ -249,7 +261,7 @@ def fit_local(folder: Path, leave: Sequence[str] = tuple(LEFT_OUT)) -> LocalFit:
     residuals = {
         "everything": _residuals(figures, {}),
         "nothing": _residuals(figures, profiles),
-        **{name: _left_out(figures, [LEFT_OUT[name](one) for one in figures], profiles) for name in leave},
+        **{name: _left_out(figures, [LEFT_OUT[name](one) for one in figures], profiles, executor) for name in leave},
     }
     return LocalFit(figures, profiles, residuals, generic)
 

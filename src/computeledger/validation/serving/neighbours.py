@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from datetime import date
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from numpy.typing import NDArray
 from computeledger.errors import InputError
 from computeledger.physics.calibration.efficiency import efficiency
 from computeledger.units import KILO
-from computeledger.validation.serving.points import read_points, sort_points
+from computeledger.validation.fit import LEFT_OUT_GROUPS
+from computeledger.validation.serving.points import Point, read_points, sort_points
 from computeledger.validation.serving.predictions import blocks_of, predict_blocks
 from computeledger.workloads.serving.margins import NeighbourErrors, student_2_cdf
+from computeledger.workloads.sweep import sweep
 
 Array = NDArray[np.float64]
 
@@ -50,11 +54,15 @@ def read_neighbour_pairs(
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    points = [
-        one
-        for one in sort_points(read_points(table))[0]
-        if one.kind == "aggregated" and one.family not in but and (only is None or one.family in only)
-    ]
+    every = _aggregated(table)
+    return _pairs_of([one for one in every if one.family not in but and (only is None or one.family in only)])
+
+
+def _aggregated(table: str | Path) -> list[Point]:
+    return [one for one in sort_points(read_points(table))[0] if one.kind == "aggregated"]
+
+
+def _pairs_of(points: Sequence[Point]) -> NeighbourPairs:
     central = {"efficiency.serving_ratio": 1.0, "efficiency.first_token_ratio": 1.0}
     engines = {one.backend: efficiency(one.backend, central, 0.0, "recipe") for one in points}
     predicted_s = predict_blocks(blocks_of(points), engines, 1)[0][:, 0]
@@ -147,8 +155,10 @@ class NeighbourFit:
     left_out: tuple[NeighbourLaw, ...]
 
 
-def fit_neighbours(table: str | Path, quick: bool) -> NeighbourFit:
+def fit_neighbours(table: str | Path, quick: bool, executor: Executor | None = None) -> NeighbourFit:
     """Fit the law of neighbours' errors; with architectures left out in turn unless it is to be quick.
+
+    An executor leaves several groups out at once.
 
     Examples
     --------
@@ -156,17 +166,20 @@ def fit_neighbours(table: str | Path, quick: bool) -> NeighbourFit:
     Traceback (most recent call last):
     computeledger.errors.InputError: nowhere.csv: no such file
     """
-    pairs = read_neighbour_pairs(table)
+    points = _aggregated(table)
+    pairs = _pairs_of(points)
     law = _law(pairs, fit_neighbour_errors(pairs))
     if quick:
         return NeighbourFit(law, ())
-    families = sorted({one.family for one in sort_points(read_points(table))[0] if one.kind == "aggregated"})
-    left_out = []
-    for fold in range(_FOLDS):
-        out = families[fold::_FOLDS]
-        errors = fit_neighbour_errors(read_neighbour_pairs(table, but=out))
-        left_out.append(_law(read_neighbour_pairs(table, only=out), errors, tuple(out)))
-    return NeighbourFit(law, tuple(left_out))
+    families = sorted({one.family for one in points})
+    groups = [tuple(families[fold::_FOLDS]) for fold in range(_FOLDS)]
+    return NeighbourFit(law, tuple(sweep(partial(_law_without, points), groups, executor, what=LEFT_OUT_GROUPS)))
+
+
+def _law_without(points: Sequence[Point], out: tuple[str, ...]) -> NeighbourLaw:
+    """The law of other architectures on those that it has not seen."""
+    errors = fit_neighbour_errors(_pairs_of([one for one in points if one.family not in out]))
+    return _law(_pairs_of([one for one in points if one.family in out]), errors, out)
 
 
 def _law(pairs: NeighbourPairs, errors: NeighbourErrors, architectures: tuple[str, ...] = ()) -> NeighbourLaw:

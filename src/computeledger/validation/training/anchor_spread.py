@@ -6,7 +6,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from computeledger.physics.calibration.efficiency import median_of
 from computeledger.physics.calibration.training import load_training_factors, training_efficiency
 from computeledger.validation.compare import Array
 from computeledger.validation.conformal import weighted_quantile
+from computeledger.validation.fit import LEFT_OUT_GROUPS
 from computeledger.validation.training.constants import left_out_errors, log_errors, plain, source_family
 from computeledger.validation.training.points import as_batch, predict_runs
 from computeledger.validation.training.rows import read_training_table, training_runs
@@ -24,6 +27,7 @@ from computeledger.validation.training.sources import TrainingRun
 from computeledger.workloads.anchor_fit import Lesson, posterior
 from computeledger.workloads.pretraining.anchor import Place, interval_of_step, place_of, seen_steps, step_lesson
 from computeledger.workloads.pretraining.estimate import PretrainingScenario
+from computeledger.workloads.sweep import sweep
 
 TABLES = (Path("measured") / "training.csv", Path("measured") / "training_open.csv")
 AXES = ("gpus", "layout", "sequence", "model", "experts", "precision")
@@ -98,10 +102,13 @@ class StepFit:
 
 
 Groups = Mapping[tuple[str, str], Sequence[Trained]]
+Told = tuple[Trained, Lesson]
 
 
-def fit_steps(folder: str | Path, quick: bool = False) -> StepFit:
+def fit_steps(folder: str | Path, quick: bool = False, executor: Executor | None = None) -> StepFit:
     """Fit the spreads on both tables of training; whole sources are left out in turn unless it must be quick.
+
+    An executor leaves several out at once.
 
     Examples
     --------
@@ -113,7 +120,7 @@ def fit_steps(folder: str | Path, quick: bool = False) -> StepFit:
     runs = [run for run in training_runs(rows)[0] if np.isfinite(run.step_s)]
     errors = log_errors(runs, plain(training_efficiency()))[:, 0] if quick else left_out_errors(runs)
     groups = grouped(trained(runs, -errors))
-    left_out = () if quick else left_out_gains(groups)
+    left_out = () if quick else left_out_gains(groups, executor)
     n_sources = len({source for source, _ in groups})
     return StepFit(step_spread(groups), left_out, sum(map(len, groups.values())), len(groups), n_sources)
 
@@ -228,7 +235,7 @@ def _of_kinds(groups: Iterable[Sequence[Trained]]) -> list[list[Trained]]:
     return [part for part in parts if len(part) > 1]
 
 
-def left_out_gains(groups: Groups) -> tuple[StepGain, ...]:
+def left_out_gains(groups: Groups, executor: Executor | None = None) -> tuple[StepGain, ...]:
     """What the smallest runs of each source say of its others of that kind, by the spreads of the other sources.
 
     Examples
@@ -236,18 +243,28 @@ def left_out_gains(groups: Groups) -> tuple[StepGain, ...]:
     >>> left_out_gains({})
     ()
     """
-    told: dict[tuple[str, int], list[tuple[Trained, Lesson]]] = {}
+    told: dict[tuple[str, int], list[Told]] = {}
     counts = Counter[tuple[str, int]]()
-    for source in sorted({name for name, _ in groups}):
-        spread = step_spread({name: group for name, group in groups.items() if name[0] != source})
-        own = _of_kinds(group for name, group in groups.items() if name[0] == source)
-        for (kind, group), n_anchors in itertools.product([one for part in own for one in _slices(part)], _ANCHORS):
-            known, rest = group[:n_anchors], group[n_anchors:]
-            ratios, there = [math.exp(one.log_ratio) for one in known], [one.place for one in known]
-            lessons = [(one, step_lesson(one.before, ratios, there, one.place, spread)) for one in rest]
-            told.setdefault((kind, n_anchors), []).extend(lessons)
-            counts[kind, n_anchors] += bool(rest)
+    sources = sorted({name for name, _ in groups})
+    for key, lessons in itertools.chain.from_iterable(
+        sweep(partial(_lessons_without, groups), sources, executor, what=LEFT_OUT_GROUPS)
+    ):
+        told.setdefault(key, []).extend(lessons)
+        counts[key] += bool(lessons)
     return tuple(_gain(*key, counts[key], told[key]) for key in sorted(told))
+
+
+def _lessons_without(groups: Groups, source: str) -> list[tuple[tuple[str, int], list[Told]]]:
+    """By kind and number of anchors: what is said of each group of a source by the spreads of the others."""
+    spread = step_spread({name: group for name, group in groups.items() if name[0] != source})
+    own = _of_kinds(group for name, group in groups.items() if name[0] == source)
+    found = []
+    for (kind, group), n_anchors in itertools.product([one for part in own for one in _slices(part)], _ANCHORS):
+        known, rest = group[:n_anchors], group[n_anchors:]
+        ratios, there = [math.exp(one.log_ratio) for one in known], [one.place for one in known]
+        lessons = [(one, step_lesson(one.before, ratios, there, one.place, spread)) for one in rest]
+        found.append(((kind, n_anchors), lessons))
+    return found
 
 
 def _slices(part: Sequence[Trained]) -> list[tuple[str, list[Trained]]]:

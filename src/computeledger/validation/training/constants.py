@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,20 +187,20 @@ class Problem:
         """
         (frameworks, run_by), (sources, made_by) = self.frameworks, self.sources
         shared = _shared(frameworks)
-        n, m = len(CONSTANTS), len(CONSTANTS) + len(frameworks)
-
-        def residuals(changes: Array) -> Array:
-            errors = log_errors(self.runs, self.factors(changes), len(changes))
-            for places, effects in ((run_by, shared @ changes[:, n:m].T), (made_by, changes[:, m:].T)):
-                known = places >= 0
-                errors[known] += effects[places[known]]
-            return errors
-
         spreads = [one.sd for one in CONSTANTS.values()]
         own = np.where(np.sum(shared, axis=1) > 1, SUCCESSOR_SD, FRAMEWORK_SD).tolist()
         effects = [*own, *[SOURCE_SD] * len(sources)]
+        residuals = partial(self._residuals, shared, run_by, made_by)
         return fit.Fit(residuals, np.full(len(self.runs), ROBUST_SCALE), run_weights(self.runs),
                        np.array(spreads + effects))  # fmt: skip
+
+    def _residuals(self, shared: Array, run_by: NDArray[np.int64], made_by: NDArray[np.int64], changes: Array) -> Array:
+        n, m = len(CONSTANTS), len(CONSTANTS) + len(shared.T)
+        errors = log_errors(self.runs, self.factors(changes), len(changes))
+        for places, effects in ((run_by, shared @ changes[:, n:m].T), (made_by, changes[:, m:].T)):
+            known = places >= 0
+            errors[known] += effects[places[known]]
+        return errors
 
 
 def run_weights(runs: Sequence[TrainingRun]) -> Array:

@@ -6,7 +6,9 @@ Intervals are split conformal: quantiles of errors on whole sources that a fit h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from zlib import crc32
@@ -34,6 +36,7 @@ from computeledger.validation.training.constants import (
 from computeledger.validation.training.points import as_batch, predict_runs
 from computeledger.validation.training.rows import read_training_table, training_runs
 from computeledger.validation.training.sources import TrainingRun
+from computeledger.workloads.sweep import sweep
 
 FOLDS = 5
 #: Classes of questions, by :func:`~computeledger.physics.training.step.step_class`.
@@ -169,8 +172,8 @@ def read_every_run(data_folder: str | Path) -> list[TrainingRun]:
     return training_runs(rows)[0]
 
 
-def fit_training(data_folder: str | Path) -> TrainingFit:
-    """Fit every training calibration, with the errors on runs that the fits have not seen.
+def fit_training(data_folder: str | Path, executor: Executor | None = None) -> TrainingFit:
+    """Fit every training calibration, with the errors on runs that the fits have not seen, worked out by an executor.
 
     Examples
     --------
@@ -188,10 +191,13 @@ def fit_training(data_folder: str | Path) -> TrainingFit:
     names, made_by = problem.sources
     _, folds = np.unique([_fold(run) for run in runs], return_inverse=True)
     unseen = np.where(np.arange(len(fitted.change)) < len(fitted.change) - len(names), fitted.change, 0.0)
+    validate = partial(fit.cross_validate_near, stated, linear, start=fitted.change)
+    left = [folds.astype(np.int64), made_by]
+    cross, alone = sweep(validate, left, executor, what=fit.LEFT_OUT_GROUPS)
     errors = {
         "fit": stated.residuals(unseen[None, :])[:, 0],
-        "cross_validation": fit.cross_validate_near(stated, linear, folds.astype(np.int64), fitted.change),
-        "leave_one_source_out": fit.cross_validate_near(stated, linear, made_by, fitted.change),
+        "cross_validation": cross,
+        "leave_one_source_out": alone,
     }
     left_out, classes = errors["leave_one_source_out"], classes_of(runs)
     ratios = class_factors(runs, left_out, left_out_families(runs, training))
