@@ -29,6 +29,7 @@ JOBS: dict[str, Callable[..., Any]] = {
         model="llama-3.1-8b", system="h100-nvl8", layout="tp1", arrivals="poisson:8", requests=400, find_load=True,
         tpot="30ms", ttft="2s", **on),
     "fit": lambda **on: cl.fit(what="neighbours", data=str(DATA), **on),
+    "forecast": lambda **on: cl.forecast(flop="1e28", samples=300_000, **on),
     "simulate rl": lambda **on: cl.simulate_rl(ROOT / "examples" / "rl-async.toml", steps=2, lags=(0, 1), **on),
 }  # fmt: skip
 _IN_SUITE = ("sweep",)

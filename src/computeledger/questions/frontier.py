@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from computeledger.errors import InputError
-from computeledger.fields import MOST_SAMPLES, Asked, asked
+from computeledger.fields import MOST_SAMPLES, Asked, asked, shared
+from computeledger.questions.sweep import SweepQuestion
 from computeledger.workloads.questions.setup import OF_PEAK, Sampled
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ class ForecastQuestion(Sampled):
     accelerator: str = asked("text", "Chip.", "gb200-gpu", metavar="ID")
     duration: Uncertain = asked("s", "Duration of a run.", "4 months", unit=None, is_open=True)
     utilization: Uncertain = asked("fraction", "Utilisation, as a share of peak FLOP/s.", OF_PEAK, is_open=True)
+    workers: int | None = shared(SweepQuestion, "workers", blank="this one")
+    cluster: str | None = shared(SweepQuestion, "cluster")
+
+    def check(self) -> None:
+        """Refuse two places to compute."""
+        super().check()
+        if self.workers is not None and self.cluster is not None:
+            raise InputError("--workers and --cluster exclude each other: a cluster has its own workers")
 
 
 @dataclass(frozen=True, kw_only=True)

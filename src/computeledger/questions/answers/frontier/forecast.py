@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,10 @@ from computeledger.progress import stage
 from computeledger.questions.answer import Answer, from_python
 from computeledger.questions.answers.frontier import document as documents
 from computeledger.questions.document import document
+from computeledger.questions.executors import open_executor
 from computeledger.questions.frontier import BacktestQuestion, ForecastQuestion, GrowthQuestion
 from computeledger.questions.grounds import fact_document, figure_document
+from computeledger.workloads.sweep import sweep
 
 #: Last quarter that the plots of a forecast show.
 _UNTIL = "2030-12-31"
@@ -269,29 +272,49 @@ def answer_forecast(question: ForecastQuestion) -> ForecastAnswer:
         question = replace(question, by=checked_day(question.by, "--by"))
     target, duration, utilization = (median_of(one) for one in (question.flop, question.duration, question.utilization))
     stage("the record so far")
-    trend = when_reached(run_series(), target, question.samples, question.seed)
+    of_trend = (target, question.samples, question.seed)
     needed, largest = needed_system(target, question.accelerator, duration, utilization), largest_today()
     asked, free = load_scenarios(question.scenario), shipped_scenarios()[TREND]
-    slices = {one.name: _slice(one, trend, needed.system, largest) for one in {TREND: free, **asked}.values()}
-    taken = slices[next(iter(asked))] if len(asked) == 1 else _slice(free, trend, needed.system, largest)
+    followed = [*{TREND: free, **asked}.values(), next(iter(asked.values())) if len(asked) == 1 else free]
+    power_w = float(np.median(needed.system.power_w["facility"]))
+    parts: list[Callable[[], Any]] = [
+        functools.partial(when_reached, site_series(), power_w, question.samples),
+        *(functools.partial(run_steps, one, needed.system.generations, name) for name, one in needed.runs.items()),
+        *(functools.partial(_slice, one, of_trend, needed.system, largest) for one in followed),
+    ]
+    with open_executor(question.workers, question.cluster) as executor:
+        powered, *found = sweep(_worked_out, parts, executor, what="parts of the forecast")
+    steps, (*each, taken) = dict(zip(needed.runs, found, strict=False)), found[len(needed.runs) :]
+    trend = _trend(*of_trend)
     runs, dates = run_series(), forecast_series(run_series(), _UNTIL)[0]
     ahead = Ahead(runs, dates, predicted_under(trend.model, runs, dates, taken.pace))
     return ForecastAnswer(
         question=question,
         scenario=taken.scenario,
         reached=taken.reached,
-        slices=slices,
+        slices={one.name: found for one, found in zip(followed, each, strict=False)},
         then=taken.then,
         needed=needed,
-        steps={name: run_steps(one, needed.system.generations, name) for name, one in needed.runs.items()},
-        powered=when_reached(site_series(), float(np.median(needed.system.power_w["facility"])), question.samples),
+        steps=steps,
+        powered=powered,
         ahead={"ahead": ahead, "sites_ahead": Ahead(site_series(), *forecast_series(site_series(), _UNTIL))},
     )
 
 
-def _slice(scenario: Scenario, trend: Reached, system: TrainingSystem, largest: Largest) -> Slice:
+def _worked_out(part: Callable[[], Any]) -> Any:
+    """A part of the forecast, which needs no other."""
+    return part()
+
+
+@functools.lru_cache(maxsize=1)
+def _trend(target: float, samples: int, seed: int) -> Reached:
+    """Paths of the trend: to draw them again in another process is quicker than to send them there."""
+    return when_reached(run_series(), target, samples, seed)
+
+
+def _slice(scenario: Scenario, of_trend: tuple[float, int, int], system: TrainingSystem, largest: Largest) -> Slice:
     """The trend's paths at the pace of a scenario, and what the system takes on the day that they give."""
     fits = fitted_growth()
     pace = pace_of(scenario, fits)
-    reached = reached_under(trend, pace)
+    reached = reached_under(_trend(*of_trend), pace)
     return Slice(scenario, pace, reached, taken_then(system, reached, (scenario, fits), largest))
