@@ -43,7 +43,11 @@ MOST_OF: Mapping[str, float] = {
 WITHIN_ALL = "within_all"
 #: Percentiles of requests that a limit may be promised to.
 LEAST_PERCENTILE, MOST_PERCENTILE = 50.0, 99.9
-_QUANTILE = re.compile(r"\s*p([^:]*):(.*)", re.DOTALL)
+_QUANTILE = re.compile(
+    r"\s*(?:p\s*([^:<≤\s]*)(?:\s*(?::|<=?|≤)|\s)|([^:<≤%\s]+)\s*%\s*(?::|<=?|≤)?)(.*)", re.DOTALL | re.IGNORECASE
+)
+_TRIES_QUANTILE = re.compile(r"[%:<≤]|p\s*\d|\d\w*\s+\d", re.IGNORECASE)
+_AS_QUANTILE = "write p50 to p99.9, then the limit, such as p95:1s"
 _ON, _OFF = ("on", "yes", "true", "1"), ("off", "no", "false", "0", "")
 
 
@@ -316,8 +320,6 @@ def _number(one: Field, given: Given, spelt: str) -> Any:
         return _promise(one, given, spelt)
     if isinstance(given, bool) or not isinstance(given, (str, int, float, Range)):
         raise QuantityError(f"{spelt} {shown(given)}: expected a number")
-    if one.takes_quantile and isinstance(given, str) and ":" in given:
-        raise QuantityError(f"{spelt} {shown(given)}: write p50 to p99.9, then the limit, such as p95:2s")
     if isinstance(given, str) and given in one.words:
         return given
     value: float | Range = given  # type: ignore[assignment]
@@ -347,7 +349,10 @@ def _parsed(one: Field, given: str, spelt: str) -> Any:
     try:
         value = parse_quantity(given, dimension, None if is_rate else one.unit)
     except InputError as error:
-        raise QuantityError(f"{spelt} {error}") from None
+        if one.takes_quantile and _TRIES_QUANTILE.search(given):
+            raise QuantityError(f"{spelt} {shown(given)}: {_AS_QUANTILE}") from None
+        or_share = "; or p95:1s for 95\u00a0% of the requests" if one.takes_quantile else ""
+        raise QuantityError(f"{spelt} {error}{or_share}") from None
     if not is_rate:
         return value
     if isinstance(value, Range):
@@ -376,17 +381,21 @@ def _promise(one: Field, given: Any, spelt: str) -> Promise:
     if isinstance(given, Promise):
         said, limit = f"{100 * given.share_fraction:.12g}", given.limit
     else:
-        said, _, limit = str(given).strip().removeprefix("p").partition(":")
+        found = _QUANTILE.match(str(given))
+        said, limit = ((found[1] or found[2] or "").removesuffix("%"), found[3].strip()) if found else ("", "")
     try:
         percentile = float(said)
     except ValueError:
         percentile = math.nan
-    if not LEAST_PERCENTILE <= percentile <= MOST_PERCENTILE:
-        raise QuantityError(f"{spelt} {shown(str(given))}: write p50 to p99.9, then the limit, such as p95:2s")
-    if ":" in str(limit):
-        raise QuantityError(f"{spelt} {shown(str(given))}: one percentile for each limit, such as p95:2s")
+    if not LEAST_PERCENTILE <= percentile <= MOST_PERCENTILE or limit == "":
+        raise QuantityError(f"{spelt} {shown(str(given))}: {_AS_QUANTILE}")
+    if _QUANTILE.search(str(limit)) or ":" in str(limit):
+        raise QuantityError(f"{spelt} {shown(str(given))}: one percentile for each limit, such as p95:1s")
     single = replace(one, takes_quantile=False, is_single=True)
-    return Promise(percentile / 100, _number(single, limit, f"{spelt} p{percentile:g}:"))
+    try:
+        return Promise(percentile / 100, _number(single, limit, f"{spelt} p{percentile:g}:"))
+    except QuantityError as error:
+        raise QuantityError(f"{error}, such as p95:1s") from None
 
 
 def _whole(one: Field, value: Any, spelt: str) -> int:

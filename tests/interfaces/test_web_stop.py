@@ -187,3 +187,24 @@ def test_a_slow_question_is_given_up_for_the_one_that_a_reader_settles_on(
     assert "gb200" in page.locator("#now tbody").first.inner_text().lower()
     assert page.locator("#said").inner_text() == ""
     context.close()
+
+
+@pytest.mark.browser
+def test_a_wrong_value_entered_before_the_first_answer_stays_with_its_error(
+    work: Work, address: str, browser: Any
+) -> None:
+    context = browser.new_context(bypass_csp=True)
+    page = context.new_page()
+    page.set_default_timeout(1000 * PATIENCE_S)
+    work.is_slow.set()
+    page.goto(f"{address}/compare")
+    page.wait_for_function("/^[1-9]\\d* of 400 blocks$/.test(document.getElementById('busy-text').textContent)")
+    work.is_slow.clear()
+    page.locator("#c-ttft").fill("95x 1s")
+    page.locator("#c-ttft").press("Enter")
+    page.wait_for_selector("#e-ttft:not([hidden])")
+    page.wait_for_function("!document.documentElement.dataset.asking")
+    page.wait_for_timeout(500)
+    assert page.locator("#c-ttft").input_value() == "95x 1s"
+    assert "p95:1s" in page.locator("#e-ttft").inner_text()
+    context.close()

@@ -113,7 +113,7 @@ def test_the_curve_rises_to_where_the_promise_breaks() -> None:
         ({"arrival_spread": 2.0, "requests_per_s": 5}, "--arrival-spread"),
         ({"ttft": "p30:2s", "requests_per_s": 5}, "p50 to p99.9"),
         ({"ttft": "p95:", "requests_per_s": 5}, "p95:"),
-        ({"ttft": "95:2s", "requests_per_s": 5}, "such as p95:2s"),
+        ({"ttft": "95:2s", "requests_per_s": 5}, "such as p95:1s"),
         ({"ttft": "p95:1s..2s", "requests_per_s": 5}, "not a range"),
         ({"ttft": Promise(0.2, 2.0), "requests_per_s": 5}, "p50 to p99.9"),
         ({"goodput": "95%", "requests_per_s": 5}, "within which limits"),
@@ -125,6 +125,22 @@ def test_a_promise_that_says_nothing_is_refused(given: dict[str, Any], said: str
     """One line that names what is missing or allowed."""
     with pytest.raises(InputError, match=said):
         ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", **given)
+
+
+@pytest.mark.parametrize(
+    "text", ["p95:1s", "P95:1s", "p95 1s", "95% 1s", "95 %: 1s", "p95<1s", "95%<1000ms", "p95 ≤ 1s", "p95%: 1 s"]
+)
+def test_a_percentile_is_read_as_people_write_it(text: str) -> None:
+    read = ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", requests_per_s=5, ttft=text, e2e=text)  # type: ignore[arg-type]
+    assert read.ttft == read.e2e == Promise(0.95, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["p95", "95%", "95x 1s", "1s p95", "95:1s", "p95:", "p95:x", "soon", "p20 1s", "120% 1s"]
+)
+def test_a_percentile_that_cannot_be_read_names_the_way(text: str) -> None:
+    with pytest.raises(InputError, match="p95:1s"):
+        ServeQuestion(model="llama-3.1-8b", system="h100-nvl8", requests_per_s=5, ttft=text)  # type: ignore[arg-type]
 
 
 def test_among_layouts_of_as_many_gpus_the_surest_is_chosen() -> None:

@@ -330,16 +330,17 @@ function otherWays(command) {
 const plain = (error, label) => error.message.replace(`--${error.control} `, "").replace(label && `${label} `, "")
   .replace(/--([a-z0-9-]+[a-z0-9])/g, (option, name) => (controls.has(name) ? `\u201c${controls.get(name).label}\u201d` : option));
 
-// a link that cannot be answered: one line says why, and the default stands in its place
+// a link that cannot be answered: one line says why, and the default stands in its place; what a reader entered himself stays
 function startOver(error) {
   const query = readBoxes();
-  if (!query.size && !others.length) return false;
+  if (isAhead() || (!query.size && !others.length)) return false;
   const label = controls.get(error.control)?.label ?? "";
   if (query.has(error.control)) query.delete(error.control); else for (const name of [...query.keys()]) query.delete(name);
   notice = `The link cannot be answered as it stands: ${label} ${plain(error, label)}. The default is shown instead.`.replace("  ", " ").replace("?.", "?");
   others = [];
   fillBoxes(query);
-  history.replaceState({ depth }, "", address());
+  stands = address();
+  history.replaceState({ depth }, "", stands);
   buttons();
   setTimeout(ask);
   return true;
