@@ -192,7 +192,9 @@ def _context(document: Mapping[str, Any]) -> str:
     else:
         gpus = format_count(document["n_gpus_per_replica"], "GPU")
         how = "" if _alternatives(document) else layout_said(document["layout"])  # which the table has in words
-        where = f"{at_once} on {gpus}{f': {how}' if how else ''}"
+        n_replicas = 1 if "fleet" in document else document["n_replicas"]
+        each = f"each of {n_replicas:,} replicas of " if n_replicas > 1 else ""
+        where = f"{at_once} on {each}{gpus}{f': {how}' if how else ''}"
     if "fleet" in document:
         replicas = "" if "pools" in document else f"{format_count(document['fleet']['n_replicas'], 'replica')}, each "
         where = f"{replicas}{where}"
