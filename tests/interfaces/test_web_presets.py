@@ -159,6 +159,16 @@ def test_prices_draw_what_they_tell_before_and_after_and_fold_what_they_do_not(c
     assert folded["is_detail"] and len(folded["rows"]) == 4
 
 
+def test_the_shown_total_is_in_the_document_and_in_the_csv(client: TestClient) -> None:
+    view, document = (client.get(f"/{kind}/prices").json() for kind in ("view", "api"))
+    tile = next(one for one in view["tiles"] if one["label"] == "Total parameters")
+    said = document["n_params_total_by_sheet"]
+    assert tile["value"] == pytest.approx(said["p50"], rel=1e-3)
+    assert said["p50"] < document["n_params_total"]["p50"]
+    assert "n_params_total_by_sheet" in client.get("/csv/prices").text
+    assert "n_params_total_by_sheet" not in client.get("/api/prices", params={"premium": "3"}).json()
+
+
 def test_a_price_stands_among_the_open_models_that_tell_its_size(client: TestClient) -> None:
     """The band meets the answer's own range at the price asked about; at a premium it is that of dearer models."""
     for query in ({}, {"premium": "3"}):

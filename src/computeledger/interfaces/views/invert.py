@@ -51,7 +51,8 @@ _SAID = {
 #: Why the same price has another total among other clues.
 _TOTAL = (
     "the sizes that open models have bound the first (sheet says it too); the second draws the line of open models on "
-    "to the price alone, which makes a dear model's total larger"
+    "to the price alone, which makes a dear model's total larger. CSV and JSON call them n_params_total_by_sheet and "
+    "n_params_total"
 )
 _BY_SHEET, _BY_PRICE = "the price and the sizes that open models have", "the price alone"
 #: A wider margin that is told beside the usual one.

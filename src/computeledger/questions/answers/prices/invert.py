@@ -103,7 +103,7 @@ class InvertAnswer(Answer):
     def contents(self, *, working: bool = False) -> dict[str, Any]:
         """As ``computeledger invert --json`` prints it."""
         sheet, clues, found = self.sheet, self.clues, self.result
-        said = inversion_document(found)
+        said = inversion_document(found, self.by_sheet)
         base = {kind: float(rate.base) for kind, rate in sheet.rates.items()}
         said["prices"] = base
         said["sheet"] = {"name": sheet.name, "origin": sheet.origin, "notes": list(sheet.notes)}
@@ -264,11 +264,12 @@ def _spread(values: NDArray[np.float64], name: str) -> dict[str, Any]:
     return {**ends, "unit": unit}
 
 
-def inversion_document(found: Inversion) -> dict[str, Any]:
-    """Intervals and hypotheses as JSON."""
+def inversion_document(found: Inversion, by_sheet: ClosedModelAnswer | None = None) -> dict[str, Any]:
+    """Intervals and hypotheses as JSON, sizes by the price alone with those that ``sheet`` tells from it."""
     return {
         "n_params_active": _size(found.n_params_active),
         "n_params_total": _size(found.n_params_total),
+        **({} if by_sheet is None else _said_by_sheet(by_sheet)),
         **{name: _spread(getattr(found, name), name) for name in _SERVED},
         **picked(found, "hypotheses", "questions"),
         "before_prices": {name: _spread(values, name) for name, values in found.before.items()},
@@ -277,6 +278,13 @@ def inversion_document(found: Inversion) -> dict[str, Any]:
         "identified": {name: name.startswith("n_params") for name in found.learnt},
         "effective_samples": found.effective_samples,
     }
+
+
+def _said_by_sheet(found: ClosedModelAnswer) -> dict[str, Any]:
+    """Sizes that ``sheet`` tells from the same price, the total with the ends of half of it."""
+    active, total = (document(replace(one, unit="params")) for one in (found.n_params_active, found.n_params_total))
+    low, high = found.n_params_total_half
+    return {"n_params_active_by_sheet": active, "n_params_total_by_sheet": {**total, "p25": low, "p75": high}}
 
 
 def _elasticities() -> list[dict[str, Any]]:
