@@ -112,7 +112,7 @@ def test_a_route_is_the_cheapest_at_a_stated_success(client: TestClient) -> None
         "then take small ×1, large ×2: "
     )
     fewer = dict(view["facts"])["If fewer will do"].replace("\u00a0", " ")
-    assert fewer == "small alone costs $0.10 and leaves 58 % undone"
+    assert fewer == "small alone costs $0.10, with 58 % delivered wrong"
     assert len(view["tables"][0]["rows"]) <= 9
     asked = client.get("/api/route", params={**query, "task.min_success": "0.8"}).json()
     assert asked["best"]["success_fraction"] >= 0.8

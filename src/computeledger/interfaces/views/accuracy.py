@@ -85,6 +85,8 @@ _FIRST = ("token", "first_token", "training_step", "rl_step")
 _DETAILS = {"training": "Training in detail", "rl": "RL in detail"}
 #: Kinds of figures as an axis calls them.
 _AXES = {"step": "time per output token", "step_time": "time of a step"}
+#: Figures from which on a group counts as the worst.
+_GROUP = 20
 #: Classes that make a plot.
 _FEWEST_CLASSES = 2
 _TITLES = {"rl": "RL", "local": "local engines"}
@@ -116,7 +118,7 @@ def view(answer: AccuracyAnswer, working: bool) -> View:
             f"{format_count(n, 'figure')} of {format_count(document['n_sources'], 'source')}",
         ),
         headline=_headline_of_all(document) if is_overview else _headline(question.workload, document, quantities),
-        context=_context_of_all(document) if is_overview else _context(document, quantities, left),
+        context=_context_of_all(answer, document) if is_overview else _context(document, quantities, left),
         notes=(_MEANING, *([_peer_words(*peer)] if peer else [])),
         tiles=_tiles_of_all(document) if is_overview else tuple(_tile(document, name) for name in quantities[:4]),
         tile_heading="typical error",
@@ -147,14 +149,29 @@ def _headline_of_all(document: Document) -> str:
     )
 
 
-def _context_of_all(document: Document) -> str:
-    """Of how many figures that is told, as the start page counts them, and what intervals hold."""
+def _context_of_all(answer: AccuracyAnswer, document: Document) -> str:
+    """Of how many figures that is told, as the start page counts them, and what intervals hold, of all and at worst."""
     errors = document["by_workload"]
     held = sorted(errors[name]["coverage_90"] for name in (*COUNTED, "first_token"))
     return (
         f"Half of {document['n_times']:,} times and {errors['first_token']['n']:,} first tokens, each left out of its "
-        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} lie in their 90\u00a0% range."
+        f"fit, lie within it; {percent(held[0], 2)} to {percent(held[-1], 2)} lie in their 90\u00a0% range "
+        f"(local engines {percent(errors['local_token']['coverage_90'], 2)}; {_worst_group(answer)})."
     )
+
+
+def _worst_group(answer: AccuracyAnswer) -> str:
+    """The group of a table of this page of whose figures the fewest lie in their range, and how many do."""
+    columns = [column for column in answer.question.by if _is_stated(answer, column)]
+    found = comparison_document(comparison_of(kinds_of(answer.table.rows)), columns)["by"]
+    held, column, value = min(
+        (one["coverage_90"], column, value)
+        for column in columns
+        for value, each in found[column].items()
+        for one in each.values()
+        if one["n"] >= _GROUP
+    )
+    return f"the worst group below, {_value(column, value)}, {percent(held, 2)}"
 
 
 def _tiles_of_all(document: Document) -> tuple[Tile, ...]:

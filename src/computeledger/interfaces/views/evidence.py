@@ -56,7 +56,8 @@ _NONE = {
     "PriceSheetAnswer": "Nothing is predicted here: prices are as their sheets state them.",
     "QualityAnswer": "Nothing was measured beside the published scores: ability is fitted to these.",
     "QualityPriceAnswer": "Nothing was measured beside the published scores and prices that are shown.",
-    "RouteAnswer": "Set each number to the worst you believe: if the advice stays, trust it.",
+    "RouteAnswer": "Only with your own numbers (the app begins with an example): set each to the worst you believe; if "
+    "the advice stays, trust it.",
     "ScheduleAnswer": "No measurement exists: the days of each step are those given.",
     "SearchAnswer": "Nothing is predicted here: each figure is as its source states it, or marked as an assumption.",
     "SitesAnswer": "No measurement of a site exists beside its data: what is counted here is held against what the "
@@ -195,9 +196,9 @@ def _own_link(wanted: Wanted) -> tuple[tuple[str, str], ...]:
     return ((f"{said}, on {chip_name(wanted.accelerator)}", address),)
 
 
-def _runs_words(document: Document, error: float, n: int, cost: str) -> str:
+def _runs_words(document: Document, error: float, runs: str, cost: str) -> str:
     """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
-    measured = f"half of {n:,} measured runs like it took within {percent(error, 2)} of the predicted step"
+    measured = f"half of {runs} took within {percent(error, 2)} of the predicted step"
     value = document.get(cost)
     if not isinstance(value, Mapping):
         return f"{measured[:1].upper()}{measured[1:]}."
@@ -210,7 +211,7 @@ def training_evidence(document: Document) -> Evidence:
     if alike is None:
         return Evidence("No measurement of a run like this one exists: the interval is that of all training runs.")
     sources = f"{alike['sources']} sources" if alike["sources"] > 1 else "one source"
-    said = _runs_words(document, alike["step"], alike["n"], "effective_usd")
+    said = _runs_words(document, alike["step"], f"{alike['n']:,} measured runs like it", "effective_usd")
     details = f"Runs of {alike['what']} from {sources}, each left out of the fit that predicts it with its source."
     every = errors_by_workload()["training"].median_abs_error
     if alike["step"] > _HARDER * every:
@@ -223,8 +224,8 @@ def training_evidence(document: Document) -> Evidence:
 
 #: Why the factor of a run is wider than the error of runs that were measured.
 _WIDER = (
-    "The factor is this run's, with the prices and lengths that you give as ranges; the error of measured runs is that "
-    "of a step alone. Those of all measured RL steps are on the page Accuracy."
+    "The factor is this run's, with the prices and lengths that you give as ranges; errors of measured runs, here and "
+    "for nine in ten of them on the page Accuracy, are of a step alone, at lengths that are known."
 )
 
 
@@ -232,7 +233,8 @@ def rl_evidence(document: Document) -> Evidence:
     """Of an RL run: times of a step, whose halves take turns or run at once as its own."""
     alike = document["measured_alike"]
     sources = f" from {alike['sources']} sources" if alike["sources"] > 1 else ""
-    said = _runs_words(document, alike["median_abs_error"], alike["n"], "usd")
+    of = "like it" if alike["n_same_model_and_chip"] else "of other models or chips"
+    said = _runs_words(document, alike["median_abs_error"], f"{alike['n']:,} measured runs {of}", "usd")
     held = f"the 90\u00a0% interval held {percent(alike['coverage_90'])} of them"
     what = f"{alike['what'][:1].upper()}{alike['what'][1:]}"
     details = f"{what}{sources}, each left out of the fit that predicts it; {held}."
@@ -307,8 +309,8 @@ def think_evidence(document: Document) -> Evidence:
         return Evidence("Not checked: the effect of longer thinking and of votes is extrapolated.")
     points, of_votes = (f"{100 * one['median_error']:.2g}" for one in (limits, votes))
     return Evidence(
-        f"Within {points} points in half of {limits['n']} scores with a limit of thinking, within {of_votes} in half "
-        f"of {votes['n']} votes.",
+        f"Within {points} points in half of {limits['n']} scores with a limit of thinking, within {of_votes} "
+        f"points in half of {votes['n']} votes.",
         "Limits of thinking and votes are extrapolated from scores of single answers; the scores that this is held "
         "against were left out of the fit: the folded table says which. The cost is that of serving, whose accuracy "
         "stands there.",

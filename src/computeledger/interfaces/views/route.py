@@ -16,6 +16,7 @@ from computeledger.questions.wording import (
     headline_words,
     interval_words,
     joined,
+    listed,
     percent,
     point,
     words,
@@ -27,9 +28,13 @@ _TILES = (
     ("wrong_fraction", "Delivered wrong", "fraction"),
     ("seconds", "Takes", "s"),
 )
+#: Share of tasks from which a sentence names it.
+_TOLD = 1e-3
 #: Tiles that stand before the cost of a failed task from which on another policy is cheaper.
 _BEFORE_SWITCH = 2
 _TESTED = "a file of attempts of your own tests such advice: computeledger route --attempts FILE --check"
+#: Why policies that end in a person do not complete all.
+_PASSED = "Wrong work that passes a check is delivered, so that a policy with a person completes less than all."
 _KINDS = {"single": "single model", "retry": "retries", "best_of_k": "best of k", "cascade": "cascade",
           "as_good_as_the_best_single": "as good as the best single model"}  # fmt: skip
 _CHECKED = {"success": "success of a cascade", "success_if_independent": "the same, if independent",
@@ -126,16 +131,20 @@ def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     best, free = document["best"], document["cheapest_without_a_floor"]
     found = [("A completed task costs", _parts(best)), ("A task not completed", _failing(document))]
     if free["policy"] != best["policy"]:
-        cost, failing = (
-            words(free["usd_per_completed_task"], "USD", 2),
-            words(1 - free["success_fraction"], "fraction", 2),
-        )
-        found.append(("If fewer will do", f"{_name(free, document)} costs {cost} and leaves {failing} undone"))
+        cost = words(free["usd_per_completed_task"], "USD", 2)
+        found.append(("If fewer will do", f"{_name(free, document)} costs {cost}, with {_missing(free)}"))
     if fewer := _fewer_words(document):
         found.append(("More checked tries", fewer))
     if not interval_words(best["interval"]["usd_per_completed_task"], "USD"):
         found.append(("No interval", "every number that this policy uses is exact; give ranges, such as 0.7..0.78"))
     return found
+
+
+def _missing(free: Mapping[str, Any]) -> str:
+    """What a policy does not complete: delivered wrong, and given up."""
+    wrong = free["wrong_fraction"]
+    parts = ((wrong, "delivered wrong"), (1 - free["success_fraction"] - wrong, "given up"))
+    return listed([f"{words(share, 'fraction', 2)} {said}" for share, said in parts if share >= _TOLD])
 
 
 def _failing(document: Mapping[str, Any]) -> str:
@@ -186,6 +195,7 @@ def _front(document: Mapping[str, Any]) -> Table:
     note = "\u2192: the answer; then the policies of the chart and single models, by cost. Alone: one try, unchecked; "
     note += f"\u00d72: up to two tries, each checked{person}; best of 2: two at once, the check chooses. If failures "
     note += "were independent more would complete: an upper bound, no forecast."
+    note += f" {_PASSED}" if has_person(document) else ""
     drops = ("if independent, at most", "takes", "delivered wrong")
     return Table(title, columns, rows, "usd_per_completed_task", note, strong, drops=drops)
 

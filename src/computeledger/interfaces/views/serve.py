@@ -113,7 +113,7 @@ def _asked_at_most(one: Tile, document: Mapping[str, Any]) -> Tile:
     is_of_all = "fleet" in document and one.key == "output_tokens_per_s_per_gpu"
     if not is_of_all or one.high is None or one.value is None or one.high > one.value * 1.001:
         return one
-    return replace(one, band=f"{one.band}, all that is asked")
+    return replace(one, band=f"{one.band}; the load asks for no more")
 
 
 def _title(document: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from computeledger.interfaces.view import Cell, Plot, Table, Tile, View
 from computeledger.interfaces.views.display_names import benchmark_name
 from computeledger.interfaces.views.evidence import think_evidence
 from computeledger.questions.answers.think import ThinkAnswer
-from computeledger.questions.wording import headline_words, interval_words, percent, short_model, words
+from computeledger.questions.wording import ends_words, headline_words, interval_words, percent, short_model, words
 from computeledger.sources import load_sources
 from computeledger.units import PERCENT, format_count, format_si
 
@@ -39,8 +39,10 @@ def view(answer: ThinkAnswer, working: bool) -> View:  # noqa: ARG001 (what was 
     else:
         ranges = document["cheapest_ranges"]
         solved = percent(best["success"], _DIGITS)
+        ends = ends_words(best["success"], "fraction")
+        solved = f"{solved} ({ends})" if ends else solved
         said = f"solves {solved} of {tasks} for {_short(best['usd_per_task'], 'USD')} a task"
-        headline = headline_words(f"Use {_way(best)}", said, best["success"], "fraction")
+        headline = headline_words(f"Use {_way(best)}", said)
         context = " ".join((*_next_model(document), _wait(best, fast)))
         tiles = _tiles(best, ranges)
     tables = [*_by_model(document, best), *_by_success(document["front"], best)]

@@ -158,7 +158,7 @@ class RouteAnswer(Answer):
             "model_correlation": _shown(case.uncertain["model_correlation"]),
             "retry_correlation": {model.name: _shown(model.retry_correlation_fraction) for model in case.models},
             "attempts": list(self.facts) or None,
-            "assumptions": _assumptions(case), "remark": _remark(case, out, singles),
+            "assumptions": _assumptions(case), "remark": _remark(case, out, singles, least),
         }  # fmt: skip
         if working:
             found["working"] = [figure_document(one) for one in route_figures(case, out.policies[best], rows[0])]
@@ -383,7 +383,7 @@ def _by_difficulty(answer: RouteAnswer) -> dict[str, Any] | None:
     return {"policies": rows, "success_fraction": success, "usd_per_task": usd, "usd_per_completed_task": usd / success}
 
 
-def _remark(question: RouteCase, out: Outcome, singles: list[int]) -> str:
+def _remark(question: RouteCase, out: Outcome, singles: list[int], least: float) -> str:
     """Whether the cheapest attempt is the dearest completed task."""
     models = [question.models[out.policies[place][0].model] for place in singles]
     names = [model.name for model in models]
@@ -394,5 +394,7 @@ def _remark(question: RouteCase, out: Outcome, singles: list[int]) -> str:
             return f"the cheap token is the dear task: {token} has the cheapest tokens, {task} completes for less"
     cheap = names[int(np.argmin(out.usd_per_task[singles]))]
     if cheap == task:
-        return f"of single models {cheap} is the cheapest by the attempt and by the completed task"
+        done = float(out.success_fraction[singles[names.index(cheap)]])
+        short = ", but completes fewer tasks than the answer has to" if done < least else ""
+        return f"of single models {cheap} is the cheapest by the attempt and by the completed task{short}"
     return f"of single models {cheap} is the cheapest by the attempt, {task} by the completed task"

@@ -106,17 +106,16 @@ def rests_on(name: str, framework: str) -> str:
     Examples
     --------
     >>> rests_on(NEW_RUN, "nemo-rl").partition(" of ")[2]
-    'NeMo RL; this model, chip or length is not among them'
+    'NeMo RL; none is of this model on this chip at such lengths'
     >>> rests_on(OTHER_FRAMEWORK, "slime").partition(":")[0]
     'no step of slime was measured'
     """
     table = tomllib.loads(load_rl_text())
     fitted = " and ".join(load_rl_framework(one).name for one in table["deployments"]["frameworks"])
     if framework in fitted_frameworks():
-        among = "is" if name == KNOWN_RUN else "is not"
-        words = (
-            f"{table['deployments']['steps']} measured steps of {fitted}; this model, chip or length {among} among them"
-        )
+        known = "some are of a model of this shape on this family of chips"
+        among = known if name == KNOWN_RUN else "none is of this model on this chip at such lengths"
+        words = f"{table['deployments']['steps']} measured steps of {fitted}; {among}"
         return words if framework != USUAL_STACK else f"{words}, and your framework may be another"
     title, own = load_rl_framework(framework).name, table.get("frameworks", {}).get(framework, {}).get("steps", 0)
     width = "the width is that of other frameworks' steps"
