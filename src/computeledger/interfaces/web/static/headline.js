@@ -2,12 +2,12 @@
 export const unbroken = (text) => text.replaceAll(" %", "\u00a0%").replaceAll("GPU-", "GPU\u2011").replace(/(\d{4})-(\d\d)(?:-(\d\d))?(?!\d)/g, (date) => date.replaceAll("-", "\u2011"));
 
 export function parts(text) {
-  const [, said, band] = /^(.*?)( \(90\s%(?::| range) .*\))?$/s.exec(unbroken(text));
+  const [, said, band, rest] = /^(.*?)(?: (\(90\s%(?::| range) [^()]*\))(.*))?$/s.exec(unbroken(text));
   if (!band) return [said];
   const small = document.createElement("span");
   small.className = "band";
-  small.textContent = band.trim().replace(/90\s%: /, "90\u00a0% range ");
-  return [`${said} `, small];
+  small.textContent = band.replace(/90\s%: /, "90\u00a0% range ");
+  return [`${said} `, small, ...(rest ? [rest] : [])];
 }
 
 // the first sentence of a text, and the others
