@@ -198,11 +198,11 @@ def _own_link(wanted: Wanted) -> tuple[tuple[str, str], ...]:
 
 def _runs_words(document: Document, error: float, runs: str, cost: str) -> str:
     """How far the cost of a run can be trusted, and within what half of the measured steps lie."""
-    measured = f"half of {runs} took within {percent(error, 2)} of the predicted step"
+    measured = f"Half of {runs} took within {percent(error, 2)} of the predicted step."
     value = document.get(cost)
     if not isinstance(value, Mapping):
-        return f"{measured[:1].upper()}{measured[1:]}."
-    return f"Trust time and cost to {trusted_to_words(value)} in nine of ten cases; {measured}."
+        return measured
+    return f"Trust time and cost to {trusted_to_words(value)} in nine of ten cases. {measured}"
 
 
 def training_evidence(document: Document) -> Evidence:
@@ -378,8 +378,8 @@ def run_evidence(document: Document) -> Evidence:
     is_beyond = point(document["trains"]["dense"]["flop"]) > largest
     known = "No run this large has been published; chips" if is_beyond else "Chips"
     found = parts_evidence("", "training")
-    given = f"{known} and utilisation are your inputs"
-    text = f"{given}; only the time of a step is checked, to ±{error} in half of the cases."
+    checked = f"Only the time of a step is checked, to ±{error} in half of the cases."
+    text = f"{checked} {known} and utilisation are your inputs."
     return replace(found, text=text)
 
 

@@ -1,12 +1,14 @@
-// On a phone what follows the headline takes three lines, and a button opens the others in their place.
+// On a phone what follows the headline takes three lines, and a button opens the others in their place; whether it is
+// right takes two. Neither ends within a word.
 
 import { byId } from "./dom.js";
 
-const OPEN = "unclamped";
+const OPEN = "unclamped", CUT = "cut";
 
 // tell() says of the words that now stand there whether some of them are out of sight
 export function contextLines() {
-  const text = byId("context"), button = byId("context-more");
+  const text = byId("context"), button = byId("context-more"), evidence = byId("evidence");
+  const isCut = (lines) => lines.scrollHeight > lines.clientHeight + 2;
 
   function open(isOpen) {
     text.classList.toggle(OPEN, isOpen);
@@ -14,13 +16,22 @@ export function contextLines() {
     button.firstElementChild.textContent = isOpen ? "less" : "more";
   }
 
-  function tell() {
-    const isOpen = text.classList.contains(OPEN);
-    text.classList.remove(OPEN);
-    button.hidden = text.scrollHeight <= text.clientHeight + 2;
-    open(isOpen && !button.hidden);
+  function tellOfEvidence() {
+    const lines = evidence.firstElementChild;
+    lines.classList.remove(CUT);
+    lines.classList.toggle(CUT, !evidence.open && isCut(lines));
   }
 
+  function tell() {
+    const isOpen = text.classList.contains(OPEN);
+    text.classList.remove(OPEN, CUT);
+    button.hidden = !isCut(text);
+    text.classList.toggle(CUT, !button.hidden); // the last line ends before the button
+    open(isOpen && !button.hidden);
+    tellOfEvidence();
+  }
+
+  evidence.addEventListener("toggle", tellOfEvidence);
   button.addEventListener("click", () => open(!text.classList.contains(OPEN)));
   text.addEventListener("focusin", ({ target }) => { // a link below the third line
     const { bottom } = text.getBoundingClientRect();
