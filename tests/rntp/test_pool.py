@@ -176,7 +176,7 @@ def test_a_dask_cluster_of_separate_processes(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_named() -> None:
-    with pytest.raises(InputError, match="no scheduler answers"), executor_for("nowhere"):
+    with pytest.raises(InputError, match="expected the address of a Dask scheduler"), executor_for("nowhere"):
         pass
 
 

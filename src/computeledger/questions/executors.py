@@ -112,22 +112,48 @@ class _Fresh(SpawnContext):
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Executor]:
-    distributed = needs_extra("--cluster", "distributed", "cluster")
-    if not re.fullmatch(r"[a-z]+://[^\s/]+:[0-9]+", address):
-        raise InputError(f"--cluster {shown(address)}: expected the address of a Dask scheduler, tcp://HOST:PORT")
-    try:
-        with ThreadPoolExecutor(1) as own:  # a loop of its own: that of a notebook runs already
-            own.submit(asyncio.run, _require_scheduler(address)).result()
-        client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        why = str(error).partition("\n")[0] or error.__class__.__name__
-        raise InputError(f"--cluster {shown(address)}: no scheduler answers there ({why})") from None
-    with client:
+    with cluster_client(address) as client:
         executor = client.get_executor(pure=False)
         try:
             yield executor
         finally:
             executor.shutdown(wait=False)  # every result was taken, or nobody waits for what is under way
+
+
+def cluster_client(address: str) -> Any:
+    """Connect to a Dask scheduler.
+
+    Parameters
+    ----------
+    address : str
+        ``tcp://HOST:PORT``.
+
+    Returns
+    -------
+    distributed.Client
+        To be closed by who asked for it; no default of the process.
+
+    Raises
+    ------
+    InputError
+        Where Dask is not installed, or no scheduler answers there.
+
+    Examples
+    --------
+    >>> cluster_client("nowhere")
+    Traceback (most recent call last):
+    computeledger.errors.InputError: --cluster 'nowhere': expected the address of a Dask scheduler, tcp://HOST:PORT
+    """
+    if not re.fullmatch(r"[a-z]+://[^\s/]+:[0-9]+", address):
+        raise InputError(f"--cluster {shown(address)}: expected the address of a Dask scheduler, tcp://HOST:PORT")
+    distributed = needs_extra("--cluster", "distributed", "cluster")
+    try:
+        with ThreadPoolExecutor(1) as own:  # a loop of its own: that of a notebook runs already
+            own.submit(asyncio.run, _require_scheduler(address)).result()
+        return distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        why = str(error).partition("\n")[0] or error.__class__.__name__
+        raise InputError(f"--cluster {shown(address)}: no scheduler answers there ({why})") from None
 
 
 async def _require_scheduler(address: str) -> None:

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from computeledger.errors import InputError, shown
+from computeledger.questions.executors import cluster_client
 from rntp.errors import WorkerDiedError
 from rntp.verify.engine import FRESH, engine_of_thread
 from rntp.verify.task import Task
@@ -183,19 +184,9 @@ def executor_for(
         finally:
             pool.shutdown(cancel_futures=True)
         return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError("--cluster needs Dask: pip install 'computeledger[cluster]'") from None
-    try:
-        client: Any = Client(cluster, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--cluster {shown(cluster)}: no scheduler answers ({error})") from None
-    try:
+    with cluster_client(cluster) as client:
         # a check is never repeated behind our back, and never answered from an earlier one
         yield client.get_executor(retries=0, pure=False)
-    finally:
-        client.close()
 
 
 @dataclass(frozen=True, slots=True)
